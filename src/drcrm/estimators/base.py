@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_positive, check_positive_integer
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.padded_model import PaddedModel
+from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
@@ -176,8 +177,10 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
             The logging policy π0. The start "logging" needs it; elsewhere, a policy cloned from the log is the default.
         cost_model : optional
-            A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. "dr" and "dm"
-            accept any object with ``predict`` and ``expectation``. Its cost must be additive over labels.
+            A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. A regressor of
+            scikit-learn, such as ``RandomForestRegressor()``, is fitted to the training rows, except for label vectors:
+            see :class:`drcrm.cost_models.regressor_model.RegressorModel`. "dr" and "dm" accept any object with
+            ``predict`` and ``expectation``. Its cost must be additive over labels.
 
         Raises
         ------
@@ -208,7 +211,8 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
             features = FeatureMap(as_transformer(self.features), log.X)
             log, heldout = log.replace(X=features(log.X)), heldout and heldout.replace(X=features(heldout.X))
             logging_policy = features.pad_policy(logging_policy)
-            cost_model = None if cost_model is None else PaddedModel(cost_model, features)
+            if not (cost_model is None or is_regressor(cost_model)):
+                cost_model = PaddedModel(cost_model, features)
         lbfgs = LbfgsSettings(self.max_iter, self.tol)
         settings = LearnSettings(self.clip, intercept=bool(self.fit_intercept), lbfgs=lbfgs)
         passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)

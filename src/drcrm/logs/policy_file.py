@@ -18,6 +18,7 @@ import numpy as np
 
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array, check_coefficients
+from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
@@ -86,7 +87,10 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     model: Any = stored.model
     if model is not None:
         header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
-        arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
+        if isinstance(model.model, RegressorModel):
+            arrays["cost.model"] = to_bytes(model.model, "the cost model")
+        else:
+            arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
         arrays |= {"logging.coef": model.logging_policy.coef, "logging.intercept": model.logging_policy.intercept}
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
 
@@ -181,9 +185,13 @@ def _cost_model(kind: str, arrays: Mapping[str, np.ndarray], header: Any, featur
     if header is None:
         return None
     low, high = map(float, header["limits"])
-    model: Any = CostModel()
-    model.coef_, model.intercept_ = as_float_array(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
     logging_policy = _linear_policy(kind, arrays["logging.coef"], arrays["logging.intercept"])
-    check_coefficients(np.atleast_2d(model.coef_))
+    if "cost.model" in arrays:
+        model: Any = from_bytes(arrays["cost.model"], RegressorModel, "the cost model")
+        model.action_effects(np.zeros((1, len(logging_policy.coef))), logging_policy.actions)  # check its content
+    else:
+        model = CostModel()
+        model.coef_, model.intercept_ = as_float_array(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
+        check_coefficients(np.atleast_2d(model.coef_))
     support, is_cloned = float(header["support"]), bool(header["is_imitated"])
     return SupportedModel(model, logging_policy, support, (low, high), features, is_cloned)

@@ -7,13 +7,9 @@ line in ``ESTIMATORS``; its robust end is an attribute of the risk.
 from __future__ import annotations
 
 import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any
 
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
@@ -37,6 +33,7 @@ from drcrm.risks import (
     Risk,
     VariancePenalizedRisk,
 )
+from drcrm.selection.user_classes import import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, as_weight
 
 RIDGES = 1e-4, 1e-3, 1e-2  # λ towards π0 of a safe algorithm's additional fits, times the deviation of the costs
@@ -163,6 +160,8 @@ class FitOptions:
         Under the stopping rule "public_code" there are no units.
     features : mapping, optional
         Name and size of a feature map; ``learn`` expects logs with mapped features.
+    cost_model : str or mapping, optional
+        ``module:Class`` of a regressor, or a map of it to its parameters; by default the cost model is a ridge.
     """
 
     start: str = "zero"
@@ -172,12 +171,18 @@ class FitOptions:
     safe: bool = False
     ridge: float = 0.0
     features: Mapping[str, int] | None = None
+    cost_model: Any = None
 
     def __post_init__(self) -> None:
         for name, check in _OPTION_CHECKS.items():
             check(getattr(self, name), name)
         if self.features is not None:
             parse_feature_map(self.features)
+        self.make_regressor()
+
+    def make_regressor(self) -> Any:
+        """Return the regressor of the cost model, not fitted; None for the ridge."""
+        return None if self.cost_model is None else make_object(self.cost_model, "cost_model", "predict")
 
 
 _OPTION_CHECKS: dict[str, Callable[[Any, str], object]] = {
@@ -270,29 +275,9 @@ class Algorithm:
         return find_estimator(self.estimator).robust_end
 
 
-@contextmanager
-def _searching_working_folder() -> Iterator[None]:
-    """Let imports search the working folder, after all other folders."""
-    folder = os.getcwd()
-    if folder in sys.path:
-        yield
-        return
-    sys.path.append(folder)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # the module may have removed it
-            sys.path.remove(folder)
-
-
 def _import_risk(path: str) -> type[Risk]:
     """Return the risk at ``module:Class``; raise InputError if it cannot be imported or is not a risk."""
-    module, _, name = path.partition(":")
-    try:
-        with _searching_working_folder():
-            risk = getattr(import_module(module), name)
-    except Exception as error:  # a user's module may raise anything
-        raise InputError(f"estimator {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
-    if not (isinstance(risk, type) and hasattr(risk, "robust_end")):
-        raise InputError(f"estimator {path}: {name} must be a subclass of drcrm.risks.Risk")
+    risk: Any = import_class(path, "estimator")
+    if not hasattr(risk, "robust_end"):
+        raise InputError(f"estimator {path}: {risk.__name__} must be a subclass of drcrm.risks.Risk")
     return risk

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.ridge_model import tilt_coefficients
+from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
+from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog, as_clip
 from drcrm.data.listeners import report_progress
@@ -105,7 +106,7 @@ def learn(
         from the log.
     cost_model : optional
         For estimates, starts and scores that use one. If an estimate or a start needs a model and there is none, it is
-        fitted to the log.
+        fitted to the log. A regressor of scikit-learn is fitted to the log, too.
     settings : LearnSettings, optional
 
     Raises
@@ -121,7 +122,10 @@ def learn(
     estimate = find_estimate(criteria[0].estimate)
     is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
     shift = log.cost.min() if is_shifted else 0.0
-    effects, coef = None, None
+    effects, coef, regressor = None, None, options.make_regressor()
+    cost_model = cost_model if regressor is None else regressor
+    if regressor is not None or is_regressor(cost_model):
+        cost_model = RegressorModel(cost_model).fit_log(log)
     if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
         is_auto = options.context_effects == "auto"
         wanted = log.actions.has_context_effects if is_auto else options.context_effects
@@ -135,7 +139,8 @@ def learn(
             estimate.uses_model and bool(wanted),
         )
     if options.start == "model":
-        logging_policy, coef = cost_model.logging_policy, tilt_coefficients(cost_model.model, settings.intercept)
+        linear = cost_model.model if hasattr(cost_model.model, "coef_") else _fit_ridge(log, settings.intercept)
+        logging_policy, coef = cost_model.logging_policy, tilt_coefficients(linear, settings.intercept)
     shifted = log.replace(cost=log.cost - shift)
     design = LinearPredictor(shifted, effects if estimate.uses_model else None, settings.intercept, trains=True)
     origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
@@ -152,6 +157,11 @@ def learn(
             noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model).noise
             fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
     return Learned(fits, search.objectives, origin, clip, cost_model)
+
+
+def _fit_ridge(log: BanditLog, intercept: bool) -> CostModel:
+    """Return the ridge model by which the start "model" tilts π0 if the cost model is not linear."""
+    return CostModel().fit_log(log, action_intercepts=intercept)
 
 
 def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:

@@ -1,0 +1,94 @@
+"""Cost model by any regressor of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drcrm.actions.base import Actions
+from drcrm.arrays.mapped_arrays import Features, take_rows
+from drcrm.arrays.numerics import constructor_repr
+from drcrm.arrays.validation import check_vector
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+
+
+class RegressorModel:
+    """Cost model ĉ(x, a) = f_a(x), with a regressor for each of K actions; ĉ(x, a) = f(ψ_a) for lists of actions.
+
+    Like ``CostModel``, it is fitted to the training rows. An action without rows has the mean cost.
+
+    Parameters
+    ----------
+    regressor : regressor with scikit-learn's interface
+        It is cloned. A regressor that reproduces its training rows, such as a forest of deep trees, makes the residuals
+        of these rows too small: limit its size, for example by ``min_samples_leaf``.
+
+    Attributes
+    ----------
+    regressors_ : list
+        A fitted regressor for each action, None for an action without rows.
+    mean_ : float
+        The mean cost.
+    """
+
+    regressors_: list[Any]
+    mean_: float
+    __repr__ = constructor_repr
+
+    def __init__(self, regressor: Any):
+        self.regressor = regressor
+
+    def fit_log(self, log: BanditLog) -> RegressorModel:
+        """Fit to a log, whose propensities are not used; InputError for label vectors, or if a regressor fails."""
+        _check_actions(log.actions)
+        log = log.recount(log.count)
+        regressed = log.actions.regression_log(log)
+        self.mean_ = float(log.count @ log.cost / log.size)
+        rows = [np.flatnonzero(action == regressed.Y) for action in range(*regressed.actions.shape)]
+        self.regressors_ = [self._fit_rows(regressed, of_action) for of_action in rows]
+        return self
+
+    def action_effects(self, X: Features, actions: Actions) -> np.ndarray:
+        """Return the modelled cost of each action, (m, K), or of each candidate, (N,)."""
+        _check_actions(actions)
+        if len(self.regressors_) != int(np.prod(actions.shape)):
+            raise InputError(f"the cost model has {len(self.regressors_)} actions, the log has {actions}")
+        n, name = X.shape[0], "the prediction of the cost model"
+        columns = [
+            np.full(n, self.mean_) if regressor is None else check_vector(regressor.predict(X), n, name)
+            for regressor in self.regressors_
+        ]
+        return np.column_stack(columns).reshape(n, *actions.shape)
+
+    def _fit_rows(self, log: BanditLog, rows: np.ndarray) -> Any:
+        """Return a regressor fitted to selected rows, or None without rows. Their counts are weights or repetitions."""
+        from sklearn.base import clone
+        from sklearn.utils.validation import has_fit_parameter
+
+        if not len(rows):
+            return None
+        regressor, count = clone(self.regressor), log.count[rows]
+        options = {"sample_weight": count} if has_fit_parameter(regressor, "sample_weight") else {}
+        if not options:
+            rows = np.repeat(rows, count)
+        try:
+            return regressor.fit(take_rows(log.X, log.context[rows]), log.cost[rows], **options)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the cost model cannot be fitted by {regressor!r}: {error}") from None
+
+
+def is_regressor(model: Any) -> bool:
+    """Return whether an object is a regressor of scikit-learn, and no cost model: it does not know actions."""
+    if model is None or any(hasattr(model, name) for name in ("action_effects", "expectation")):
+        return False
+    from sklearn.base import BaseEstimator
+    from sklearn.base import is_regressor as is_sklearn_regressor
+
+    return isinstance(model, BaseEstimator) and is_sklearn_regressor(model)
+
+
+def _check_actions(actions: Actions) -> None:
+    if actions.effect_shape != actions.shape:
+        raise InputError(f"a regressor cannot model the costs of {actions}, which must be additive; use CostModel")

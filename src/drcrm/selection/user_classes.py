@@ -1,0 +1,57 @@
+"""Classes that a configuration names by ``module:Class``: a user's risk, a regressor, a classifier."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+from drcrm.errors import InputError
+
+
+def import_class(path: str, key: str) -> type:
+    """Return the class at ``module:Class``; InputError, which names the key, if it cannot be imported."""
+    module, _, name = path.partition(":")
+    try:
+        with _searching_working_folder():
+            found_class = getattr(import_module(module), name)
+    except Exception as error:  # a user's module may raise anything
+        raise InputError(f"{key} {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
+    if not isinstance(found_class, type):
+        raise InputError(f"{key} {path}: {name} must be a class")
+    return found_class
+
+
+def make_object(value: Any, key: str, method: str) -> Any:
+    """Return the object that a value describes: ``"module:Class"``, or ``{"module:Class": {parameter: value}}``.
+
+    InputError, which names the key, for another value, and for a class without the method.
+    """
+    path, parameters = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else (value, {})
+    if not (isinstance(path, str) and ":" in path and isinstance(parameters, Mapping | None)):
+        raise InputError(f"{key} is {value!r}, expected module:Class, or a map of module:Class to its parameters")
+    user_class = import_class(path, key)
+    if not hasattr(user_class, method):
+        raise InputError(f"{key} {path}: the class has no {method}")
+    try:
+        return user_class(**(parameters or {}))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{key} {path}: {error}") from None
+
+
+@contextmanager
+def _searching_working_folder() -> Iterator[None]:
+    """Let imports search the working folder, after all other folders."""
+    folder = os.getcwd()
+    if folder in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the module may have removed it
+            sys.path.remove(folder)

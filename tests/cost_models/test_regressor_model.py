@@ -1,0 +1,106 @@
+"""Cost models by scikit-learn's regressors: their rows and weights, and their use in fits, mappings and files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from shop import MAPPING, decisions
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+
+from drcrm import ActionLists, BanditLog, DoublyRobustDRO, load_policy
+from drcrm.cost_models.regressor_model import RegressorModel
+from drcrm.errors import InputError
+from drcrm.logs.policy_file import read_policy
+from drcrm.selection.shipped_algorithms import as_entry
+
+RNG = np.random.default_rng(0)
+X = np.column_stack([RNG.normal(size=(90, 2)), np.ones(90)])
+Y = RNG.integers(0, 3, 90)
+COST = X[:, 0] * (Y - 1) + RNG.normal(size=90)
+COUNT = RNG.integers(0, 4, 90)
+LOG = BanditLog(X, Y, np.full(90, 0.25), COST, count=COUNT, n_actions=4)
+
+
+@pytest.mark.parametrize("regressor", [LinearRegression(), KNeighborsRegressor(3)], ids=["weighted", "repeated"])
+def test_each_action_has_the_regressor_of_its_rows(regressor):
+    """A count is a weight, or repeats the row; an action without rows has the mean cost."""
+    effects = RegressorModel(regressor).fit_log(LOG).action_effects(X, LOG.actions)
+    rows = np.repeat(np.arange(90), COUNT)
+    for action in range(3):
+        of_action = rows[Y[rows] == action]
+        expected = regressor.fit(X[of_action], COST[of_action]).predict(X)
+        np.testing.assert_allclose(effects[:, action], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(effects[:, 3], COST[rows].mean())
+
+
+def test_lists_have_one_regressor_of_the_chosen_candidates():
+    lists = ActionLists(RNG.normal(size=(270, 2)), 3 * np.arange(91))
+    log = BanditLog(lists, Y, np.full(90, 1 / 3), COST)
+    effects = RegressorModel(LinearRegression()).fit_log(log).action_effects(lists.features, log.actions)
+    expected = LinearRegression().fit(lists.features[3 * np.arange(90) + Y], COST).predict(lists.features)
+    np.testing.assert_allclose(effects, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_an_estimator_fits_a_regressor_to_its_training_rows():
+    """Action 1 is right if x is above 0.7, which trees find."""
+    rng = np.random.default_rng(1)
+    X, A = np.column_stack([rng.normal(size=(800, 1)), np.ones(800)]), rng.integers(0, 2, 800)
+    rows = {"propensity": np.full(800, 0.5), "cost": -1.0 * ((X[:, 0] > 0.7) == A)}
+    regressor = HistGradientBoostingRegressor(max_iter=30)
+    fitted = DoublyRobustDRO().fit(X, A, **rows, cost_model=regressor)
+    assert not hasattr(regressor, "n_features_in_"), "it is cloned"
+    train = np.delete(np.arange(800), fitted.heldout_)
+    log = BanditLog(X, A, **rows)
+    expected = RegressorModel(regressor).fit_log(log.recount(np.isin(np.arange(800), train)))
+    effects = fitted.cost_model_.model.action_effects(X, log.actions)
+    np.testing.assert_allclose(effects, expected.action_effects(X, log.actions))
+    assert np.corrcoef(effects[np.arange(800), A][fitted.heldout_], rows["cost"][fitted.heldout_])[0, 1] > 0.9
+    mapped = DoublyRobustDRO(features={"nystroem": 20}, safe=False, start="zero").fit(
+        X, A, **rows, cost_model=regressor
+    )
+    assert mapped.cost_model_.model.regressors_[0].n_features_in_ == 2 + mapped.features_.n_mapped
+
+
+def test_models_of_label_vectors_and_failing_regressors_are_refused():
+    labels = np.column_stack([Y == 0, Y == 1])
+    options = {"propensity": np.full(90, 0.25), "cost": COST, "cost_model": LinearRegression()}
+    with pytest.raises(InputError, match="a regressor cannot model the costs of 2 labels"):
+        DoublyRobustDRO(safe=False).fit(X, labels, **options)
+    with pytest.raises(InputError, match=r"cannot be fitted by KNeighborsRegressor\(n_neighbors=-1\)"):
+        RegressorModel(KNeighborsRegressor(-1)).fit_log(LOG)
+    model = RegressorModel(LinearRegression()).fit_log(LOG)
+    with pytest.raises(InputError, match="the cost model has 4 actions, the log has one of 3"):
+        model.action_effects(X, BanditLog(X, Y, np.full(90, 0.25), COST).actions)
+
+
+def test_a_mapping_names_a_regressor_and_the_policy_file_stores_it(tmp_path, run):
+    decisions(900).to_csv(tmp_path / "log.csv", index=False)
+    forest = {"sklearn.ensemble:RandomForestRegressor": {"n_estimators": 5, "max_depth": 4, "random_state": 0}}
+    options = {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True, "cost_model": forest}
+    mapping = MAPPING | {"algorithm": {"estimator": "KLDRO", "options": options, "parameter": "radius", "grid": [0.01]}}
+    arguments = [tmp_path / "log.csv", "--config", json.dumps(mapping), "--output", tmp_path / "p.npz"]
+    assert run("learn", *arguments)[0] == 0
+    stored = read_policy(tmp_path / "p.npz")
+    assert [type(regressor) for regressor in stored.model.model.regressors_] == [RandomForestRegressor] * 3
+    assert run("evaluate_policy", tmp_path / "p.npz", tmp_path / "log.csv")[0] == 0
+    assert load_policy(tmp_path / "p.npz").decide({"age": 30, "price": 5.0, "city": "Bern"})[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (3, "cost_model is 3, expected module:Class, or a map of module:Class to its parameters"),
+        ("forest", "cost_model is 'forest', expected module:Class"),
+        ("sklearn.ensemble:Forest", "cost_model sklearn.ensemble:Forest: module 'sklearn.ensemble' has no attribute"),
+        ("sklearn.ensemble:is_regressor", "cost_model sklearn.ensemble:is_regressor"),
+        ("sklearn.preprocessing:StandardScaler", "the class has no predict"),
+        ({"sklearn.svm:SVR": {"depth": 3}}, "got an unexpected keyword argument 'depth'"),
+    ],
+)
+def test_other_cost_models_are_refused(value, message):
+    with pytest.raises(InputError, match=message):
+        as_entry({"estimator": "CIPS", "options": {"estimate": "dr", "cost_model": value}})
