@@ -55,6 +55,13 @@ def test_drift_is_a_caution_if_its_interval_excludes_zero():
     assert check_cost_drift(LOG, IS_LAST, np.zeros(3000, int)).level == "good"  # a single unit has no interval
 
 
+def test_copies_of_a_unit_do_not_narrow_the_interval_of_drift():
+    twice, ids = np.repeat(np.arange(3000), 2), np.arange(3000)
+    expected = check_cost_drift(LOG, IS_LAST, ids)
+    grouped = check_cost_drift(change_log(LOG, twice), IS_LAST[twice], ids[twice])
+    assert (grouped.low, grouped.high) == pytest.approx((expected.low, expected.high), rel=1e-3)
+
+
 def test_a_gain_that_becomes_a_loss_fails():
     log = draw_log(6000, seed=1)
     scores = log.X @ THETA

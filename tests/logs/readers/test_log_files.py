@@ -291,6 +291,14 @@ def test_a_folder_has_one_kind_of_actions(tmp_path):
         read_records(tmp_path)
 
 
+def test_the_digest_of_a_large_file_covers_its_end(tmp_path):
+    path, digests = tmp_path / "log.csv", set()
+    for end in (b"0", b"1"):
+        path.write_bytes(bytes(1 << 18) + end)
+        digests.add(digest(path))
+    assert len(digests) == 2
+
+
 def test_the_digest_of_a_folder_covers_all_files(tmp_path):
     path = write_table(visits(20), tmp_path, "csv", 2)
     before = digest(path)
