@@ -2,7 +2,7 @@
 
 First, copy the rows and the provenance of the named experiments from results/ to docs/results. A name is that of an
 experiment, `theory`, `studies`, or NAME_study for one study. Then write from docs/results: the images in docs/figures,
-and the generated blocks of README.md, docs/paper/findings.md and docs/paper/theory.md. A block is the text between
+and the generated blocks of README.md, docs/paper and docs/user-guide. A block is the text between
 <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      table of a loss
@@ -10,6 +10,7 @@ and the generated blocks of README.md, docs/paper/findings.md and docs/paper/the
     overview EXPERIMENT                     overview with its caption
     theory FIGURE DATASET                   figure of a lemma with its caption (docs/paper/theory.md)
     provenance EXPERIMENT                   code, packages and machine of the run
+    table NAME                              table of docs/pages/result_tables.py
 
 Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
 docs/reference/configuration.md.
@@ -52,6 +53,7 @@ from drcrm.selection.score_names import MODELLED
 sys.path.insert(0, str(Path(__file__).parent))
 from pages import experiment_pages, family_pages, reference_pages
 from pages.repository_pages import repository_documents
+from pages.result_tables import TABLES
 from pages.study_figures import FIGURES as STUDY_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -332,12 +334,20 @@ def provenance_block(name: str) -> str:
     return experiment_pages.format_provenance(read_provenance(name))
 
 
+def table_block(name: str) -> str:
+    """Return a table of published results."""
+    if name not in TABLES:
+        raise InputError(f"no table {name!r}, only {', '.join(TABLES)}")
+    return TABLES[name]()
+
+
 BLOCKS = {
     "losses": (losses_block, 3),
     "figure": (figure_block, 3),
     "overview": (overview_block, 1),
     "theory": (theory_block, 2),
     "provenance": (provenance_block, 1),
+    "table": (table_block, 1),
 }
 
 
@@ -357,10 +367,11 @@ def fill(text: str) -> str:
 
 def filled_documents() -> dict[Path, str]:
     """Return the documents with generated blocks by path."""
+    pages = [ROOT / "README.md", *(ROOT / "docs/paper").glob("*.md"), *(ROOT / "docs/user-guide").glob("*.md")]
     documents = {}
-    for name in ("README.md", "docs/paper/findings.md", "docs/paper/theory.md"):
-        with prefix_errors(name):
-            documents[ROOT / name] = fill((ROOT / name).read_text(encoding="utf-8"))
+    for path in sorted(pages):
+        with prefix_errors(path.name):
+            documents[path] = fill(path.read_text(encoding="utf-8"))
     return documents
 
 

@@ -5,31 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from page_numbers import (
-    ANCHORED,
-    OTHERS,
     PAPER,
     SCENE_AND_YEAST,
     SETS,
     check_claims,
-    check_rows,
     ends,
-    gain,
     is_level,
-    losses,
     mean_and_error,
     means_and_errors,
-    metrics,
     numbers,
     p_below,
     rounded,
-    share_closed,
 )
+from pages.published import gain, losses, metrics, share_closed
+from pages.result_tables import ANCHORED, BASELINES, SYNTHETIC, UNSEEN
 from statsmodels.stats.multitest import multipletests
 
 BEYOND, VALIDITY, TRIALS = (f"docs/paper/{name}.md" for name in ("beyond", "validity", "trials"))
-SYNTHETIC = ["made_small", "made_many", "made_sparse"]
-UNSEEN = {"unseen_few": "unseen", "unseen_many": "unseen", "unseen_certain": "unseen_sharp"}
-COMPETITORS = ["cips", "poem", "akl_crm", "kl_dro", *OTHERS, *ANCHORED]
+COMPETITORS = ["cips", "poem", "akl_crm", "kl_dro", *BASELINES, *ANCHORED]
 SCENE, YEAST = SCENE_AND_YEAST
 
 
@@ -50,75 +43,6 @@ def interleaved(first: list, second: list) -> list:
     return [value for pair in zip(first, second, strict=True) for value in pair]
 
 
-def test_table_of_the_losses():
-    pairs = {  # algorithms or metrics, without errors
-        "POEM · aKL-CRM": ("poem", "akl_crm", "kl_dro"),
-        "Norm-POEM · weighted": ("norm_poem", "weighted_likelihood"),
-        **{f"{name.replace('_', ' ')} · from π0": (name, f"{name}_anchored") for name in OTHERS[1:4]},
-        "SNIPS · KL-DRO": ("snips", "kl_dro_snips"),
-        "DR · DM": ("dr", "dm"),
-    }
-    with_errors = {
-        "CIPS |": "cips",
-        "log-sum-exp": "log_sum_exp",
-        "**KL-DRO with DR**": "kl_dro_dr",
-        "the same, `radius: auto`": "kl_dro_dr_auto",
-        "the same, safe": "kl_dro_dr_safe",
-        "**the same with a map**": "kl_dro_dr_map",
-        "χ²-DRO with DR": "chi2_dro_dr",
-    }
-    both = {"π0, expected": "logging", "CRF with all labels": "skyline"}
-    metrics_of = ("expected_loss", "greedy_loss")
-    means = {
-        label: rounded((loss(data, name).mean() for data in SCENE_AND_YEAST for name in names), 3)
-        for label, names in pairs.items()
-    }
-    means |= {
-        label: rounded((loss(data, name, metric=m).mean() for data in SCENE_AND_YEAST for m in metrics_of), 3)
-        for label, name in both.items()
-    }
-    errors = {
-        label: means_and_errors(*(loss(data, name) for data in SCENE_AND_YEAST)) for label, name in with_errors.items()
-    }
-    check_rows(BEYOND, means | errors, "What was found")
-
-
-def test_tables_of_the_ingredients_and_of_the_larger_sets():
-    ingredients = {
-        "with a feature map": closed("kl_dro_dr_map"),
-        "KL ball on DR, tilted": closed("kl_dro_dr"),
-        "without context effects": closed("kl_dro_dr_support"),
-        "also without support": closed("kl_dro_dr_plain"),
-        "without the ball: DR": closed("dr"),
-        "cost model only: DM": closed("dm"),
-        "baseline from the tilted start": closed("norm_poem_from_model", seeds=10),
-        "ball, start at π0": closed("kl_dro_dr_from_logging", seeds=10),
-        "ball, start at Θ = 0": closed("kl_dro_dr_from_zero", seeds=10),
-        "neither ball nor tilt": closed("dr_from_zero", seeds=10),
-        "nothing learned": closed("logging"),
-    }
-    check_rows(BEYOND, ingredients, "What brings it")
-    larger = {
-        "CIPS": "cips",
-        "**KL-DRO": "kl_dro_dr",
-        "without context": "kl_dro_dr_support",
-        "without the": "dr",
-        "cost model": "dm",
-    }
-    cells = {
-        label: [
-            number
-            for data in SETS[2:]
-            for number in (
-                *mean_and_error(losses("beyond_large", data, name)),
-                share_closed(data, name, "beyond_large", seeds=5),
-            )
-        ]
-        for label, name in larger.items()
-    }
-    check_rows(BEYOND, cells, "On larger sets")
-
-
 def losses_at_one() -> list[float]:
     """Return the losses at Δ = 1, and the best of the paper's algorithms at Δ = 256."""
     once = [losses("beyond", data, "kl_dro_dr", count=1)[:10].mean() for data in SCENE_AND_YEAST]
@@ -130,7 +54,7 @@ def losses_at_one() -> list[float]:
 def test_sentences_on_the_ingredients():
     ball, from_zero = closed("kl_dro_dr"), closed("kl_dro_dr_from_zero", seeds=10)
     start = interleaved([a - b for a, b in zip(ball, from_zero, strict=True)], ball)
-    weighted = [*best_of(["poem", "akl_crm", "kl_dro"]), *best_of([*OTHERS, *ANCHORED])]
+    weighted = [*best_of(["poem", "akl_crm", "kl_dro"]), *best_of([*BASELINES, *ANCHORED])]
     poem = interleaved(closed("norm_poem"), closed("norm_poem_from_model", seeds=10))
     at_32 = rounded((losses("beyond", data, "kl_dro_dr", count=32).mean() for data in SCENE_AND_YEAST), 3)
     large = {
@@ -228,22 +152,7 @@ def test_sentences_on_the_edges_of_the_grids():
     )
 
 
-def test_table_and_sentences_on_unseen_sets():
-    def closed_unseen(*names: str) -> list[int]:
-        shares = [[share_closed(d, name, experiment, seeds=5) for d, experiment in UNSEEN.items()] for name in names]
-        return list(np.max(shares, axis=0))
-
-    rows = {
-        "with a feature map": closed_unseen("kl_dro_dr_map"),
-        "KL ball on DR (": closed_unseen("kl_dro_dr"),
-        "without context effects": closed_unseen("kl_dro_dr_support"),
-        "also without support": closed_unseen("kl_dro_dr_plain"),
-        "without the ball: DR": closed_unseen("dr"),
-        "cost model only: DM": closed_unseen("dm"),
-        "best baseline of each set": closed_unseen(*OTHERS, *ANCHORED),
-        "nothing learned": closed_unseen("logging"),
-    }
-    check_rows(VALIDITY, rows)
+def test_sentences_on_unseen_sets():
     of = lambda data, name, selection="dr_bound": losses(UNSEEN[data], data, name, selection)  # noqa: E731
     gain_of = lambda data, name, reference: of(data, reference) - of(data, name)  # noqa: E731
     adjusted = {}
@@ -273,7 +182,7 @@ def test_table_and_sentences_on_unseen_sets():
             "worse than π0 in none of the # logs": [sum(map(len, safe))],
             "closes #, # and # % .{,30} the best baseline #, # and # %, and π0's most probable actions #, # and # %": [
                 *shares("kl_dro_dr"),
-                *np.max([shares(name) for name in OTHERS], axis=0),
+                *np.max([shares(name) for name in BASELINES], axis=0),
                 *shares("logging"),
             ],
             "DR without the ball loses # ± # more": mean_and_error(gain("made_many", "kl_dro_dr", "dr", "made")),
@@ -281,30 +190,7 @@ def test_table_and_sentences_on_unseen_sets():
     )
 
 
-TESTED = ["cips", "kl_dro", "snips", "kl_dro_snips", "dm", "dr", *OTHERS]  # in the ablation, next to kl_dro_dr
-ABLATION = [
-    "CIPS |",
-    "KL-DRO |",
-    "SNIPS |",
-    "KL-DRO, SNIPS",
-    "DM",
-    "DR |",
-    *(name.replace("_", " ") for name in OTHERS),
-]
-
-
-def test_table_of_the_ablation():
-    known = set(metrics("beyond")["algorithm"])
-
-    def means(algorithm: str) -> list[float]:
-        """Return the mean losses from Θ = 0, π0 and the tilted π0, on each set; one of these is the usual start."""
-        names = [f"{algorithm}_from_{start}" for start in ("zero", "logging", "model")]
-        usual = [name if name in known else algorithm for name in names]
-        return rounded((loss(data, name)[:10].mean() for data in SCENE_AND_YEAST for name in usual), 3)
-
-    labels = dict(zip(TESTED, ABLATION, strict=True)) | {"norm_poem": "Norm-POEM", "log_sum_exp": "log-sum-exp"}
-    labels["kl_dro_dr"] = "**KL-DRO, DR**"
-    check_rows(TRIALS, {label: means(name) for name, label in labels.items()}, "Estimate, start and risk")
+TESTED = ["cips", "kl_dro", "snips", "kl_dro_snips", "dm", "dr", *BASELINES]  # in the ablation, next to kl_dro_dr
 
 
 def adjusted_p(data: str) -> list[float]:
@@ -316,7 +202,7 @@ def adjusted_p(data: str) -> list[float]:
             p[name] = p_below(ball[values.index] - values)
     assert len(p) == 24
     adjusted = zip(p, multipletests(list(p.values()), method="holm")[1], strict=True)
-    return [value for name, value in adjusted if name.partition("_from_")[0] in OTHERS]
+    return [value for name, value in adjusted if name.partition("_from_")[0] in BASELINES]
 
 
 def test_sentences_on_the_ablation():
@@ -338,20 +224,3 @@ def test_sentences_on_the_ablation():
             "CIPS has # on Scene and # on Yeast, SNIPS # and #, DR # and #": rounded(tilted, 2),
         },
     )
-
-
-def test_table_of_other_ambiguity_sets():
-    names = ["dr", "dr_kl", "dr_chi2", "dr_hellinger", "dr_reverse_kl", "dr_cvar", "kl_dro_dr_auto"]
-    labels = ["no ambiguity", "KL, `PhiDRO`", "χ²", "squared", "reverse KL", "CVaR", "KL, `radius: auto`"]
-    cells = {
-        label: means_and_errors(
-            *(
-                series
-                for data in SCENE_AND_YEAST
-                for series in (losses("divergences", data, name), -gain(data, name, "kl_dro_dr", "divergences"))
-            )
-        )
-        for name, label in zip(names, labels, strict=True)
-    }
-    ball = means_and_errors(*(losses("divergences", data, "kl_dro_dr") for data in SCENE_AND_YEAST))
-    check_rows(TRIALS, cells | {"KL, `KLDRO`": ball}, "Other ambiguity sets")

@@ -1,11 +1,10 @@
-"""Numbers on large-logs.md are constants of the code; those on vowpal-wabbit.md come from docs/results/scale.csv."""
+"""Numbers on docs/user-guide/large-logs.md are constants of the code."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from drcrm.data import chunked_log, dask_executor
@@ -16,25 +15,14 @@ from drcrm.policies import linear_predictor as design
 from drcrm.selection import successive_halving
 
 ROOT = Path(__file__).parents[2]
-PAGE, COMPARISON = (
-    (ROOT / f"docs/user-guide/{name}.md").read_text(encoding="utf-8") for name in ("large-logs", "vowpal-wabbit")
-)
-RESULTS = ROOT / "docs/results/scale.csv"
-ROWS = {"10⁵": 10**5, "10⁶": 10**6, "10⁷": 10**7}
-LABELS = ", 5 of 2"  # Vowpal Wabbit has no label vectors: a choice of two for each label
+PAGE = (ROOT / "docs/user-guide/large-logs.md").read_text(encoding="utf-8")
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
-def table(first: str, page: str = PAGE) -> list[list[str]]:
+def table(first: str) -> list[list[str]]:
     """Return the cells of the table whose heading begins with ``first``."""
-    block = next(text for text in page.split("\n\n") if text.startswith(f"| {first} "))
+    block = next(text for text in PAGE.split("\n\n") if text.startswith(f"| {first} "))
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()[2:]]
-
-
-def equals_rounded(cell: str, value: float) -> bool:
-    """Return whether a cell is a value, rounded to the digits of the cell."""
-    digits = len(cell.partition(".")[2])
-    return abs(float(cell.replace("−", "-")) - value) <= 0.5001 * 10.0**-digits
 
 
 def numbers_of(text: str) -> set[int]:
@@ -81,18 +69,3 @@ def test_the_first_table_has_the_sizes_of_the_code():
     text = " ".join(row[0] for row in rows)
     sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * design.SAMPLE, successive_halving.MANY_SCORES}
     assert sizes | {successive_halving.MANY_ACTIONS} <= numbers_of(text)
-
-
-def test_comparison_with_vowpal_wabbit():
-    runs = pd.read_csv(RESULTS)
-    page = table("rows | kind | VW setting", COMPARISON)
-    assert [(row[0], row[1]) for row in page] == [(rows, kind) for rows in ROWS for kind in ("single", "labels")]
-    for rows, kind, learner, passes, vw_cpu, vw_cost, cpu, mb, cost in page:
-        of_log = runs[(runs["rows"] == ROWS[rows]) & (runs["kind"] == kind)]
-        drcrm = of_log[of_log["learner"] == "drcrm parquet"].iloc[0]
-        vw = of_log[of_log["learner"].str.startswith("vw ") & of_log["passes"].le(8)]
-        reaching = vw[vw["greedy"] <= drcrm["greedy"]].sort_values("cpu")
-        best = (vw.sort_values("greedy") if reaching.empty else reaching).iloc[0]
-        assert (f"vw {learner}{LABELS * (kind == 'labels')}", int(passes)) == (best["learner"], best["passes"])
-        values = best["cpu"], best["greedy"], drcrm["cpu"], drcrm["MB"], drcrm["greedy"]
-        assert all(map(equals_rounded, (vw_cpu, vw_cost, cpu, mb, cost), values)), (rows, kind)

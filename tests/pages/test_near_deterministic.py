@@ -8,20 +8,17 @@ import pytest
 from page_numbers import (
     ROOT,
     check_claims,
-    check_rows,
     ends,
-    losses,
     mean_and_error,
     means_and_errors,
-    metrics,
     numbers,
-    table,
 )
+from pages.published import losses, metrics, study
+from pages.result_tables import ETAS
+from pages.result_tables import SHARPNESS_SETS as SETS
 from scipy import stats
 
-PAGE, METHODS = "docs/user-guide/near-deterministic.md", "docs/paper/support-methods.md"
-ETAS = {"¼": "sharpness_soft", "1": "sharpness", "4": "sharpness_sharp", "16": "sharpness_sharper"}
-SETS = ["scene", "yeast", "satimage", "pendigits"]
+PAGE = "docs/user-guide/near-deterministic.md"
 DOUBLY_ROBUST = [
     *("kl_dro_dr", "kl_dro_dr_map", "kl_dro_dr_safe", "dr", "dm"),
     *("chi2_dro_dr", "kl_dro_dr_plain", "kl_dro_dr_support"),
@@ -43,14 +40,6 @@ def mean_loss(eta: str, data: str, algorithm: str) -> float:
 
 def gain(eta: str, data: str, algorithm: str, reference: str) -> pd.Series:
     return loss(eta, data, reference) - loss(eta, data, algorithm)
-
-
-def test_table_of_losses():
-    labels = {"π0": "logging", "CIPS": "cips"}
-    labels |= {f"`{name}`": name for name in ("kl_dro_dr_plain", "kl_dro_dr_support", "kl_dro_dr", "kl_dro_dr_map")}
-    rows = {label: [mean_loss(eta, d, name) for d in SETS for eta in ETAS] for label, name in labels.items()}
-    supervised = [losses("sharpness", data, "skyline", metric="greedy_loss").mean() for data in SETS]
-    check_rows(PAGE, rows | {"linear with all labels": map(printed, supervised, SETS)}, "Benefit and cost")
 
 
 def test_sentences_on_losses():
@@ -114,35 +103,15 @@ def test_sentences_on_certificates_and_safe_choices():
     )
 
 
-def test_other_thresholds_and_methods():
-    rows = table("support").set_index(["dataset", "sharpness", "seed"]).sort_index()
-    usual = rows[(rows["method"] == "support") & (rows["value"] == 0.05)]["expected_loss"]
-
-    def excess(method: str, value: float, data: str, eta: int) -> float:
-        """Return by how much more another method loses than support with τ = 0.05."""
-        is_value = rows["value"].isna() if np.isnan(value) else rows["value"] == value
-        return (rows[(rows["method"] == method) & is_value]["expected_loss"] - usual)[data, eta].dropna().mean()
-
-    methods = {
-        "no support": ("plain", np.nan, SETS),
-        **{f"τ = {value:g}": ("support", value, SETS) for value in (0.002, 0.01, 0.2, 0.5)},
-        "supported actions only": ("eligible", 0.05, SETS[2:]),
-        **{f"{value:g} standard errors": ("pessimistic", value, SETS[2:]) for value in (4, 8, 16)},
-        "switch at 30": ("switch", 30, SETS),
-        **{f"normalised, λ = {value} ": ("normalised", value, SETS) for value in (10, 100)},
-    }
-    check_rows(
-        METHODS,
-        {
-            label: [printed(excess(method, value, data, eta), data) for data in sets for eta in (4, 16)]
-            for label, (method, value, sets) in methods.items()
-        },
-    )
+def test_sentences_on_other_thresholds():
+    rows = study("support").query("dataset == 'scene' and method == 'support'")
+    means = rows.pivot_table("expected_loss", ["sharpness", "seed"], "value")
+    excess = means.sub(means[0.05], axis=0).groupby("sharpness").mean()
     check_claims(
-        METHODS,
+        "docs/paper/support-methods.md",
         {
-            "which also costs # on Scene at η = 1": [round(excess("support", 0.5, "scene", 1), 2)],
-            "largest additional loss is #, on Scene": [round(excess("support", 0.2, "scene", 4), 2)],
+            "which also costs # on Scene at η = 1": [round(excess.loc[1, 0.5], 2)],
+            "largest additional loss is #, on Scene": [round(excess.loc[4, 0.2], 2)],
         },
     )
 
@@ -165,20 +134,26 @@ def kept(rows: pd.DataFrame) -> int:
 
 
 def test_small_logs():
-    rows = table("small_logs")
+    rows = study("small_logs")
     rows = rows.assign(gained=rows["logging"] - rows["expected_loss"], best=rows["logging"] - rows["least"])
     assert rows.groupby(SETTING).ngroups == 56
     assert (rows.groupby(SETTING)["seed"].nunique() == 10).all()
     by_bound, safe = (rows[rows["selection"] == name] for name in ("dr_bound", "improvement_bound"))
     safe = safe[safe["algorithm"] == "kl_dro_dr_safe"]
     of = dict(iter(by_bound.groupby("algorithm")))
-    parts = {f"`{name}`:": of[name] for name in ("kl_dro_dr_plain", "kl_dro_dr")}
-    parts |= {"`kl_dro_dr_safe`, by `dr_bound`": of["kl_dro_dr_safe"], "`kl_dro_dr_safe`, by `improvement": safe}
-    cells = {
-        label: [len(harmed(part)), kept(part[part["contexts"] < 3000]), kept(part[part["contexts"] >= 3000])]
-        for label, part in parts.items()
+    labels = {f"`{name}`: [^|]+": of[name] for name in ("kl_dro_dr_plain", "kl_dro_dr")}
+    labels |= {
+        "`kl_dro_dr_safe`, by `dr_bound`": of["kl_dro_dr_safe"],
+        "`kl_dro_dr_safe`, by `improvement_bound`": safe,
     }
-    check_rows(PAGE, cells | {"CIPS": [len(harmed(of["cips"]))]}, "Small, noisy logs")
+    cells = {
+        rf"\| {label} ?\| # \| # % · # % \|": [
+            len(harmed(part)),
+            *(kept(part[(part["contexts"] >= 3000) == is_large]) for is_large in (False, True)),
+        ]
+        for label, part in labels.items()
+    }
+    check_claims(PAGE, cells | {r"\| CIPS \| # \| \|": [len(harmed(of["cips"]))]})
     means = by_bound.pivot_table(index=[*SETTING, "seed"], columns="algorithm", values="expected_loss")
     ball = (means["kl_dro_dr"] - means["dr"]).groupby(SETTING).agg(["mean", "sem"])
     ahead, behind = ((sign * ball["mean"] > 2 * ball["sem"]).sum() for sign in (-1, 1))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from page_numbers import check_claims, ends, numbers, rounded, table
+from page_numbers import check_claims, ends, numbers, rounded
+from pages.published import study
 
 PAGE = "docs/user-guide/open-bandit.md"
 
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    return table("obd").set_index(["set", "learned", "policy"], drop=False)
+    return study("obd").set_index(["set", "learned", "policy"], drop=False)
 
 
 @pytest.fixture(scope="module")

@@ -4,39 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from page_numbers import ROOT, table
+from pages.published import study
 
-CLAIMS = "better", "worse", "deploy"
 SEEDS = 20
-SHORT = {"the log cannot say": "cannot say", "the log is wrong": "log is wrong"}
 
 
 @pytest.fixture(scope="module")
 def verdicts() -> pd.DataFrame:
-    return table("verdicts_beside").set_index(["judge", "log", "policy"]).sort_index()
-
-
-def printed_cell(row: pd.Series) -> str:
-    """Return the counted verdicts in short form, with claims that the truth refutes in bold."""
-    parts = []
-    for part in row["verdicts"].split("; "):
-        count, verdict = part.split(" ", 1)
-        text = f"{count} {SHORT.get(verdict, verdict)}"
-        parts.append(f"**{text}**" if verdict in CLAIMS and row["wrong"] > 0 else text)
-    return ", ".join(parts)
-
-
-def test_table_of_verdicts(verdicts):
-    page = (ROOT / "docs/paper/other-tools.md").read_text(encoding="utf-8")
-    lines = [line for line in page.splitlines() if line.startswith("|")][2:]
-    assert len(lines) == len(verdicts.loc["drcrm"])
-    for line in lines:
-        kind, policy, gain, *cells = line.strip("| ").split(" | ")
-        log = {"near-deterministic": "sharp", "no overlap, trap": "no overlap, a trap"}.get(kind, kind)
-        judges = "drcrm", "drcrm, imitated", "skdr-eval SNDR", "skdr-eval plain"
-        assert cells == [printed_cell(verdicts.loc[judge, log, policy]) for judge in judges]
-        true_gain = verdicts.loc["drcrm", log, policy]["true gain"]
-        assert float(gain.replace("−", "-")) == pytest.approx(true_gain, abs=5.1e-4)
+    return study("verdicts_beside").set_index(["judge", "log", "policy"]).sort_index()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from page_numbers import ROOT, metrics
+from page_numbers import ROOT
+from pages.published import metrics
 
 EXPERIMENTS = {  # sharpness of π0, rates of clicks
     "single_choice": (1, 1, 0),
