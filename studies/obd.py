@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.candidates import AlgorithmResult, algorithm_entries, fit_candidates
+from drcrm.cli.learn import AlgorithmResult, algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
