@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from drcrm import read_log
+from drcrm.cli.setup.example import write_logs
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs/user-guide"
@@ -26,7 +27,7 @@ NUMBER = re.compile(r"[−+-]?\d+(?:\.\d+)?")
 def folder(tmp_path_factory):
     """The logs of the page, and its mapping."""
     folder = tmp_path_factory.mktemp("own")
-    subprocess.run([sys.executable, ROOT / "docs/make_logs.py", folder], check=True)
+    write_logs(folder)
     mapping = next(text for kind, text in BLOCKS if kind == "yaml")
     assert yaml.safe_load(mapping) == yaml.safe_load((folder / "shop.yaml").read_text(encoding="utf-8"))
     return folder
