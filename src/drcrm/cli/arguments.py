@@ -283,13 +283,24 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
             seed_option("of the drawn actions"),
         ),
     ),
+    "export": Command(
+        "write a linear policy as JSON, for other programming languages",
+        """Write a linear policy as JSON, for other programming languages.
+
+Reads   POLICY: the file of a policy that learn made from CSV or Parquet, without a feature map.
+Writes  --output: JSON with coefficients, scaling, categories and names of actions. The page Serving describes it and
+        has a scorer in JavaScript.""",
+        (
+            ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
+            ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "JSON; - is standard output"}),
+        ),
+    ),
     "completion": Command(
         "print a script that completes the commands in a shell",
         """Print a script that completes commands, options and their choices in a shell.
 
-    bash  source <(drcrm completion bash)                            # in ~/.bashrc
-    zsh   source <(drcrm completion zsh)                             # in ~/.zshrc
-    fish  drcrm completion fish > ~/.config/fish/completions/drcrm.fish""",
+bash and zsh need the line `source <(drcrm completion bash)`, or zsh, in ~/.bashrc or ~/.zshrc.
+fish reads ~/.config/fish/completions/drcrm.fish. Write it with `drcrm completion fish > FILE`.""",
         (("shell", {"choices": ("bash", "zsh", "fish"), "help": "bash, zsh or fish", "metavar": "SHELL"}),),
         epilog="",
         package=SETUP,
@@ -313,17 +324,5 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
         epilog="",
         package="drcrm.experiments",
         extra="pipeline",
-    ),
-    "export": Command(
-        "write a linear policy as JSON, for other programming languages",
-        """Write a linear policy as JSON, for other programming languages.
-
-Reads   POLICY: the file of a policy that learn made from CSV or Parquet, without a feature map.
-Writes  --output: JSON with coefficients, scaling, categories and names of actions. The page Serving describes it and
-        has a scorer in JavaScript.""",
-        (
-            ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
-            ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "JSON; - is standard output"}),
-        ),
     ),
 }
