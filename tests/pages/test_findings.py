@@ -115,6 +115,6 @@ def test_printed_radius_of_lemma_1_covers_up_to_the_stated_curvature():
 def test_each_kind_of_action_comes_nearer_to_the_best_policy():
     means = study("kinds").pivot(index="n", columns=["algorithm", "kind"], values="mean")
     ratios = (means.iloc[0] / means.iloc[-1])["doubly_robust_dro"][["label_vectors", "single_choice", "action_lists"]]
-    page = "docs/user-guide/kinds.md"
+    page = "docs/user-guide/choosing-an-algorithm.md"
     check_claims(page, {"comes #, # and # times as near to the best policy": list(ratios.round())})
     assert list(means.index[[0, -1]]) == [100, 31_623]
