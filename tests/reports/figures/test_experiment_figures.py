@@ -123,6 +123,15 @@ def test_replay_count_shows_means_and_gaps(results):
     assert gaps["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
+def test_a_panel_has_at_most_seven_curves(results):
+    data = results()
+    poem = data.metrics[data.metrics["algorithm"] == "poem"]
+    more = [poem.assign(algorithm=f"algorithm_{number}") for number in range(5)]
+    figure = replay_count(replace(data, metrics=pd.concat([data.metrics, *more])))
+    assert [len(axes.containers) for axes in figure.axes] == [4, 4]
+    assert len(figure.legends[0].get_texts()) == 8 + len(LEVELS)
+
+
 def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis(results):
     near = results()
     for name in ("poem", "kl_dro", "skyline"):
@@ -235,9 +244,11 @@ def test_certificates_show_bounds_and_how_often_they_hold(results):
 
 def test_bounds_for_logged_contexts_are_not_counted(results):
     data = with_losses(results(), 5.0, algorithm="logging")
-    figure = certificates(replace(data, plan=replace(data.plan, protocol={"split_unit": "row"})))
+    with matplotlib.rc_context(RC):
+        figure = certificates(replace(data, plan=replace(data.plan, protocol={"split_unit": "row"})))
     assert texts(figure) == []
-    assert "A bound covers the logged contexts, not the new" in " ".join(figure.get_suptitle().split())
+    assert "A bound covers the logged contexts, not new ones." in figure.get_suptitle()
+    assert_texts_are_inside(figure)
     assert figure.legends[0].get_texts()[0].get_text() == "certified bound, logged contexts"
     assert "logged" not in certificates(data).get_suptitle()
 

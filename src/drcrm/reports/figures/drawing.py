@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
 from matplotlib.ticker import LogLocator, NullLocator
 
-from drcrm.reports.figures.figure_data import GREEDY, LOSS, SUMMARY, DatasetResults, iterate
+from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
 from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names
 from drcrm.reports.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
@@ -107,6 +107,23 @@ def write_in_margin(axes: Axes, text: str, height: float) -> None:
 def half_width(mean: float, high: float) -> float:
     """Return half the width of an interval, 0 without one."""
     return 0 if np.isnan(high) else high - mean
+
+
+def draw_curves(axes: Axes, frame: pd.DataFrame, names: Names) -> None:
+    """Draw losses against the replay count, shifted so that intervals do not overlap."""
+    curves = list(frame.groupby("algorithm", sort=False))
+    for place, (name, curve) in enumerate(curves):
+        look, octaves = names.look(str(name)), (place / max(len(curves) - 1, 1) - 0.5) / 2
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
+        count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
+        axes.errorbar(count * 2**octaves, mean, high - mean, **style)
+
+
+def draw_level_curves(axes: Axes, frame: pd.DataFrame) -> None:
+    """Draw the losses of ``LEVELS`` against the replay count."""
+    for algorithm, loss in LEVELS:
+        level, look = frame[(frame["algorithm"] == algorithm) & (frame["loss"] == loss)], LINES[algorithm, loss]
+        axes.plot(level["replay_count"], level["mean"], look.line, color=look.colour, label=look.label, linewidth=1)
 
 
 def limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:

@@ -6,7 +6,6 @@ Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in p
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,38 +18,36 @@ from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
 FARTHEST = 1.5  # times π0's loss: the largest bound inside the axis
 OVERVIEW_ENDS = -45, 160  # percent: the left end of the overview, and its right end at most
-LOGGED = "Rows were held out, not contexts. A bound covers the logged contexts,\nnot the new contexts of the test set."
+MAX_CURVES = 7  # in a panel
+LOGGED = "Rows were held out, not contexts.\nA bound covers the logged contexts, not new ones."
 
 
 def replay_count(results: DatasetResults) -> Figure:
     """Draw expected loss against the replay count, the paper's Figure 1.
 
-    Lines are the losses of π0 and of the skyline. A curve has a gap if a seed is missing. Curves are shifted so that
-    their intervals do not overlap. The axis ends at most 10 % above all means of π0 and CIPS, and means beyond it
-    are written there.
+    Lines are the losses of π0 and of the skyline. More than seven curves are divided among panels. A curve has a gap if
+    a seed is missing. The axis ends at most 10 % above all means of π0 and CIPS, and means beyond it are written there.
     """
     frame, names = figure_data.loss_by_count(results), results.plan.names
-    figure, axes = drawing.one_panel(3.9 + 0.11 * len(results.learned))
-    is_learned = ~frame["algorithm"].isin(dict(LEVELS))
-    for place, (name, curve) in enumerate(frame[is_learned].groupby("algorithm", sort=False)):
-        look, octaves = names.look(str(name)), (place / max(len(results.learned) - 1, 1) - 0.5) / 2
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
-        count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
-        axes.errorbar(count * 2**octaves, mean, high - mean, **style)
-    for algorithm, loss in LEVELS:
-        level, look = frame[(frame["algorithm"] == algorithm) & (frame["loss"] == loss)], drawing.LINES[algorithm, loss]
-        axes.plot(level["replay_count"], level["mean"], look.line, color=look.colour, label=look.label, linewidth=1)
+    n_panels = max(-(-len(results.learned) // MAX_CURVES), 1)
+    figure = Figure(figsize=(WIDTH, 1.3 + 2.6 * n_panels + 0.11 * len(results.learned)))
+    panels = figure.subplots(n_panels, 1, sharex=True, sharey=True, squeeze=False).ravel()
     is_limiting = frame["algorithm"].isin((BASELINE, LOGGING)) & (frame["loss"] == LOSS)
     end = 1.1 * frame.loc[is_limiting, "mean"].max()
     end = end if np.isfinite(end) else np.inf
-    drawing.limit_to(axes, frame[frame["mean"] <= end], end)
-    drawing.write_beyond(axes, frame[is_learned & (frame["mean"] > end)], names, "replay_count")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(results.counts, [str(count) for count in results.counts])
-    axes.minorticks_off()
-    axes.set_xlabel("Replay count Δ (passes over the training contexts)")
-    axes.set_ylabel(results.loss_axis("↓"))
-    return drawing.add_title(figure, results.title_with_selection, axes.get_legend_handles_labels()[0])
+    for axes, algorithms in zip(panels, np.array_split(np.array(results.learned, dtype=object), n_panels), strict=True):
+        curves = frame[frame["algorithm"].isin(algorithms)]
+        drawing.draw_curves(axes, curves, names)
+        drawing.draw_level_curves(axes, frame)
+        drawing.write_beyond(axes, curves[curves["mean"] > end], names, "replay_count")
+        axes.set_ylabel(results.loss_axis("↓"))
+    drawing.limit_to(panels[0], frame[frame["mean"] <= end], end)
+    panels[0].set_xscale("log", base=2)
+    panels[0].set_xticks(results.counts, [str(count) for count in results.counts])
+    panels[0].minorticks_off()
+    panels[-1].set_xlabel("Replay count Δ (passes over the training contexts)")
+    handles = {handle.get_label(): handle for axes in panels for handle in axes.get_legend_handles_labels()[0]}
+    return drawing.add_title(figure, results.title_with_selection, list(handles.values()))
 
 
 def grid(results: DatasetResults) -> Figure:

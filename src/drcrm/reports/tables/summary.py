@@ -1,4 +1,4 @@
-"""First page of an experiment's report: what was compared, the findings, the main table and the overview."""
+"""First page of an experiment's report: the findings, the overview with the main table, and what was compared."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,9 @@ from drcrm.reports.tables.comparisons import LEVEL, compare
 from drcrm.reports.tables.printed_tables import ENOUGH_SEEDS
 
 CAPTION = (
-    "How far each algorithm, and π0 (dashed), comes from CIPS (0 %) to full supervision (100 %) by greedy losses. The "
-    "greedy loss is that of the most probable action. Points are means over {} with 95 % intervals."
+    "Share of the gap between CIPS (0 %) and full supervision (100 %) that each algorithm closes, in greedy loss. The "
+    "greedy loss is the loss of the most probable action. The dashed line is π0. Points are means over {} with 95 % "
+    "intervals."
 )
 
 
@@ -33,13 +34,14 @@ def format_page(title: str, all_results: Sequence[DatasetResults], table: str, s
         Content of the overview's svg file.
     """
     seeds = escape(all_results[0].plan.seeds_in_words)
-    columns = table, f"{svg[svg.index('<svg') :]}<p>{CAPTION.format(seeds)}</p>\n"
+    columns = f"{svg[svg.index('<svg') :]}<p>{CAPTION.format(seeds)}</p>\n", table
     cells = "".join(f"<div>\n{column}</div>\n" for column in columns)
     raw = indent(f'<div class="beside">\n{cells}</div>\n', "   ")
     texts = findings(all_results[0])
     if len(all_results) > 1:
         texts = [f"- {' '.join(findings(results))}" for results in all_results]
-    return "\n\n".join([f"{title}\n{'=' * len(title)}", comparison(all_results), *texts, f".. raw:: html\n\n{raw}"])
+    parts = [f"{title}\n{'=' * len(title)}", *texts, f".. raw:: html\n\n{raw}", comparison(all_results)]
+    return "\n\n".join(parts)
 
 
 def comparison(all_results: Sequence[DatasetResults]) -> str:
@@ -49,9 +51,10 @@ def comparison(all_results: Sequence[DatasetResults]) -> str:
     data = _join(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
     log = f" The log: {_plain(first.plan.log)}." if first.plan.log else ""
     count = first.counts[0]
+    learners = f"{len(names)} algorithm{'' if len(names) == 1 else 's'}"
     return (
-        f"{len(names)} algorithm{'' if len(names) == 1 else 's'} learned a policy from the log of π0 on {data}: "
-        f"{_join(names)}. The log contains the actions of π0 and their costs in {count} "
+        f"{learners} learned a policy from the log of the logging policy π0 "
+        f"on {data}: {_join(names)}. The log contains the actions of π0 and their costs in {count} "
         f"pass{'' if count == 1 else 'es'} over the training contexts.{log} Everything was repeated with "
         f"{_plain(first.plan.seeds_in_words)}."
     )
@@ -86,14 +89,14 @@ def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
         f"{numbers[BASELINE]}, full supervision {numbers[SKYLINE]}."
     )
     if np.isnan(list(means.values())).any():
-        return f"{greedy} A seed is missing, so the way from CIPS to full supervision cannot be measured."
+        return f"{greedy} A seed is missing, so the gap between CIPS and full supervision cannot be measured."
     if means[BASELINE] <= means[SKYLINE]:
         return f"{greedy} CIPS is as good as full supervision, so there is no gap to close."
     gap = closed_gap(results).set_index("algorithm")["mean"]
-    logging = f"comes {_percent(gap[LOGGING])} of the way" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
+    logging = f"closes {_percent(gap[LOGGING])} of it" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
     gain = "" if gap[best] > gap[LOGGING] else ", less than π0"
     return (
-        f"{greedy} {label} comes {_percent(gap[best])} of the way from CIPS to full supervision{gain}. "
+        f"{greedy} {label} closes {_percent(gap[best])} of the gap between CIPS and full supervision{gain}. "
         f"π0 itself {logging}."
     )
 
