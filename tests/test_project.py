@@ -20,17 +20,17 @@ import yaml
 import drcrm
 from drcrm import CIPS
 from drcrm.estimates import ESTIMATES
-from drcrm.experiments.classifiers import CLASSIFIERS
-from drcrm.experiments.classifiers import WEIGHTS as CLASSIFIER_WEIGHTS
 from drcrm.experiments.config import project_config
 from drcrm.experiments.datasets.scaling import SCALES
 from drcrm.experiments.datasets.source_formats import load_digits
 from drcrm.experiments.dependencies import source_files
+from drcrm.experiments.runs import CLASSIFIERS
 from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import greedy_hamming
 from drcrm.experiments.simulation.replay import replay
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.style import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPER_ALGORITHMS, REFERENCE, ROLES
@@ -105,7 +105,8 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     entries = CONFIG["algorithms"].values()
     assert {entry["estimator"] for entry in entries if "estimator" in entry} <= set(ESTIMATORS)
     keys = schema["$defs"]["algorithm"]["properties"]
-    assert [tuple(keys[key]["enum"]) for key in ("classifier", "weights")] == [CLASSIFIERS, CLASSIFIER_WEIGHTS]
+    assert tuple(keys["classifier"]["anyOf"][0]["enum"]) == CLASSIFIERS
+    assert tuple(keys["weights"]["enum"]) == CLASSIFIER_WEIGHTS
     assert schema["$defs"]["dataset"]["properties"]["scale"]["enum"] == list(SCALES)
     assert list(CONFIG["algorithms"])[: len(PAPER_ALGORITHMS)] == list(PAPER_ALGORITHMS)
     assert set(schema["$defs"]["experiment"]["properties"]["stopping"]["enum"]) == set(STOPPING)

@@ -10,6 +10,7 @@ _HOMES = {
     "ActionLists": "actions.action_lists",
     "BanditLog": "data.bandit_log",
     "read_log": "logs.encoded_log",
+    "classifier_policy": "policies.classifier_policy",
     "load_policy": "serving.served_policy",
     "CIPS": "estimators.paper",
     "POEM": "estimators.paper",

@@ -7,7 +7,8 @@ import pytest
 
 from drcrm import BanditLog
 from drcrm.errors import InputError
-from drcrm.experiments.classifiers import action_probabilities, row_weights
+from drcrm.experiments.classifiers import action_probabilities
+from drcrm.policies.classifier_policy import row_weights
 
 LOG = BanditLog(np.eye(3), [0, 2, 2], [0.5, 0.001, 0.25], [-1.0, -0.5, 0.5], count=[1, 2, 3], n_actions=4)
 

@@ -16,7 +16,7 @@ TREE, HISTOGRAM_TREE = "sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradie
 TRUSTED = [  # beyond the types that skops trusts: public estimators of scikit-learn, and arrays
     *(TREE, HISTOGRAM_TREE, "scipy.sparse._csr.csr_array"),
     *("drcrm.policies.feature_maps.FeatureMap", "drcrm.policies.feature_maps.MedianNystroem"),
-    "drcrm.cost_models.regressor_model.RegressorModel",
+    *("drcrm.cost_models.regressor_model.RegressorModel", "drcrm.policies.classifier_policy.LogProbabilities"),
 ]
 
 

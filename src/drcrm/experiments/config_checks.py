@@ -6,13 +6,14 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from drcrm.errors import InputError
-from drcrm.experiments.runs import is_classifier, is_single
+from drcrm.experiments.runs import CLASSIFIERS, is_classifier, is_single
 from drcrm.files import check_file_name
 from drcrm.logs.mapping import as_mapping
 from drcrm.optimization.starts import STARTS
 from drcrm.selection.algorithms import Algorithm, find_estimator
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import as_entry
+from drcrm.selection.user_classes import make_object
 
 
 def cross_check(config: Mapping) -> Iterator[str]:
@@ -70,6 +71,9 @@ def _check_algorithm(key: str, entry: Mapping) -> list[str]:
             find_estimator(entry["estimator"])
             parts = ("estimator", "parameter", "grid", "options")
             Algorithm(**{part: entry[part] for part in parts if part in entry}).criteria()
+    elif entry["classifier"] not in CLASSIFIERS:
+        with _collected(key, faults):
+            make_object(entry["classifier"], "classifier", "predict_proba")
     return faults
 
 

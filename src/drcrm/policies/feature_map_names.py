@@ -1,4 +1,4 @@
-"""Names of the feature maps that a configuration can choose.
+"""Names of the feature maps, and of the weights of classifiers, that a configuration can choose.
 
 This module does not import scikit-learn, which takes half a second and which the maps themselves need.
 """
@@ -9,6 +9,7 @@ from drcrm.arrays.validation import check_positive_integer
 from drcrm.errors import InputError
 
 FEATURE_MAPS = ("nystroem", "random_trees")
+CLASSIFIER_WEIGHTS = ("none", "inverse_propensity")
 
 
 def parse_feature_map(features: object, name: str = "features") -> tuple[str, int]:

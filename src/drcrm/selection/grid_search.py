@@ -159,6 +159,15 @@ def learn(
     return Learned(fits, search.objectives, origin, clip, cost_model)
 
 
+def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learned:
+    """Return a policy that was learned in another way, Θ, as the only candidate, with its held-out scores."""
+    log, clip = LinearPredictor(log).log, as_clip("auto", log)
+    cost_model, _ = model_training_costs(log, None, None, SUPPORT)
+    candidates = [Candidate(np.nan, Fit(coef, np.nan, 0, True))]
+    scores = _score(candidates, _make_scorer(heldout, clip, False, cost_model))
+    return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model)
+
+
 def _fit_ridge(log: BanditLog, intercept: bool) -> CostModel:
     """Return the ridge model by which the start "model" tilts π0 if the cost model is not linear."""
     return CostModel().fit_log(log, action_intercepts=intercept)

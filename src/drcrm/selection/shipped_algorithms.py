@@ -10,17 +10,20 @@ from typing import Any
 
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
-from drcrm.policies.feature_map_names import parse_feature_map
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, parse_feature_map
 from drcrm.selection.algorithms import RIDGES, Algorithm
+from drcrm.selection.user_classes import make_object
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
 KEYS: dict[str, tuple[Any, str]] = {  # keys of an entry: type of the value, and its description in messages
+    "classifier": ((str, Mapping), "module:Class, or a map of it to its parameters"),
     "estimator": (str, "a name"),
     "grid": ((list, tuple), "a list of numbers"),
     "label": (str, "a text"),
     "name": (str, "a text"),
     "options": (Mapping, "a map of names to values"),
     "parameter": (str, "a name"),
+    "weights": (str, "a name"),
 }
 
 
@@ -38,6 +41,10 @@ class Entry:
         Name and size of the feature map, such as {"nystroem": 300}.
     ridges : sequence of float
         λ of the additional fits with a ridge towards π0.
+    classifier : classifier, optional
+        A competitor in place of the algorithm: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
+    weights : str
+        Weights of its rows.
     """
 
     name: str
@@ -45,6 +52,8 @@ class Entry:
     algorithm: Algorithm
     features: object = None
     ridges: Sequence[float] = RIDGES
+    classifier: Any = None
+    weights: str = "none"
 
 
 def shipped_algorithms() -> dict[str, dict]:
@@ -61,6 +70,8 @@ def as_entry(value: Any, name: str = "algorithm") -> Entry:
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
         return _make_entry(check_choice(known, value, name), known[value])
     _check_mapping(value, name)
+    if value.get("classifier") is not None:
+        return _make_classifier_entry(value)
     return _make_entry(value.get("name") or value["estimator"], value)
 
 
@@ -68,8 +79,8 @@ def _check_mapping(mapping: Mapping, name: str) -> None:
     """Raise InputError unless a mapping has the keys and types of an entry."""
     if unknown := mapping.keys() - KEYS:
         raise InputError(f"{name} has {min(unknown, key=str)!r}, expected {', '.join(KEYS)}")
-    if mapping.get("estimator") is None:
-        raise InputError(f"{name} has no estimator")
+    if mapping.get("estimator") is None and mapping.get("classifier") is None:
+        raise InputError(f"{name} has no estimator and no classifier")
     for key, value in mapping.items():
         kind, expected = KEYS[key]
         if not (value is None or isinstance(value, kind)):
@@ -90,3 +101,12 @@ def _make_entry(name: str, mapping: Mapping) -> Entry:
     algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), tuple(mapping.get("grid") or ()), options)
     algorithm.criteria()
     return Entry(name, mapping.get("label") or name, algorithm, features)
+
+
+def _make_classifier_entry(mapping: Mapping) -> Entry:
+    if unused := mapping.keys() - {"classifier", "weights", "name", "label"}:
+        raise InputError(f"a classifier has no {min(unused)}")
+    classifier = make_object(mapping["classifier"], "classifier", "predict_proba")
+    weights = check_choice(CLASSIFIER_WEIGHTS, mapping.get("weights") or "none", "weights")
+    name = mapping.get("name") or type(classifier).__name__
+    return Entry(name, mapping.get("label") or name, Algorithm("CIPS"), classifier=classifier, weights=weights)

@@ -24,7 +24,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
-from drcrm.selection.grid_search import Learned, LearnSettings, learn
+from drcrm.selection.grid_search import Learned, LearnSettings, learn, score_policy
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import Entry
 
@@ -71,6 +71,12 @@ def fit_entry(
 ) -> tuple[Learned, Callable | None]:
     """Fit an entry to a log and score the fits on held-out rows; return the result and the feature map or None."""
     lbfgs, features = lbfgs or LbfgsSettings(), None
+    if entry.classifier is not None:
+        from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
+
+        policy = classifier_policy(train, entry.classifier, entry.weights)
+        parts = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
+        return score_policy(policy.coef, *parts), policy.features
     if entry.features is not None:
         # The module imports scikit-learn, which takes half a second.
         from drcrm.policies.feature_maps import FeatureMap, as_transformer

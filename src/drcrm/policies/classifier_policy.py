@@ -1,0 +1,114 @@
+"""Policies by classifiers of the logged actions, one of K, with rows weighted by their rewards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from drcrm.arrays.mapped_arrays import Features, take_rows
+from drcrm.arrays.validation import check_choice
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
+from drcrm.policies.feature_maps import FeatureMap
+
+MAX_WEIGHT = 100.0  # of one occurrence of a row
+LEAST = 1e-6  # least probability of an action, before the probabilities are normalised
+
+
+def classifier_policy(log: BanditLog, classifier: Any, weights: str = "inverse_propensity") -> SoftmaxPolicy:
+    """Return the policy π(a|x) = P(a|x) of a classifier that is fitted to the logged actions of a log.
+
+    Rows are weighted by their rewards: the classifier learns to take the actions that had small costs. It is a
+    competitor of counterfactual risk minimization, without a risk and without a guarantee.
+
+    Parameters
+    ----------
+    log : BanditLog
+        With one of K actions in each row.
+    classifier : classifier with scikit-learn's interface
+        It is cloned, and needs ``sample_weight`` and ``predict_proba``.
+    weights : "inverse_propensity" or "none"
+        See ``row_weights``.
+
+    Returns
+    -------
+    SoftmaxPolicy
+        It has a feature map, log P(a|x). Actions have at least the probability 10⁻⁶.
+
+    Raises
+    ------
+    InputError
+        For other actions, a classifier that cannot be fitted, or a log in which all costs are equal.
+    """
+    fitted = fit_classifier(log, clone(classifier), weights)
+    n_actions = log.actions.shape[0]
+    features = FeatureMap(LogProbabilities(FrozenEstimator(fitted), n_actions), log.X)
+    coef = features.pad_coefficients(np.zeros((log.X.shape[1], n_actions)))
+    coef[-n_actions:] = np.eye(n_actions) / features.scale
+    return SoftmaxPolicy(coef, features=features)
+
+
+def row_weights(log: BanditLog, weights: str) -> np.ndarray:
+    """Return the weights of logged rows, (n,): count · (c_max − c), or count · min((c_max − c)/p, 100).
+
+    c_max is the largest logged cost. Source: the IPWLearner of the Open Bandit Pipeline (Saito et al., arXiv
+    2008.07146).
+    """
+    reward = log.cost.max() - log.cost
+    if check_choice(CLASSIFIER_WEIGHTS, weights, "weights") == "inverse_propensity":
+        reward = np.minimum(reward / log.propensity, MAX_WEIGHT)
+    return log.count * reward
+
+
+def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
+    """Return a classifier, fitted to the rows with a positive weight; if they have one action, a constant one."""
+    if "n_actions" not in log.actions.log_options:
+        raise InputError(f"a classifier needs one action of K per row, got {log.actions}")
+    if not (hasattr(classifier, "predict_proba") and has_fit_parameter(classifier, "sample_weight")):
+        raise InputError(f"{classifier!r} must have predict_proba, and fit with sample_weight")
+    weight = row_weights(log, weights)
+    rows = np.flatnonzero(weight)
+    if not len(rows):
+        raise InputError(f"costs must differ to weight the rows, but every logged cost is {log.cost[0]:g}")
+    Y = log.Y[rows]
+    classifier = classifier if (Y[0] != Y).any() else DummyClassifier()
+    try:
+        return classifier.fit(as_input(take_rows(log.X, log.context[rows]), classifier), Y, sample_weight=weight[rows])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{classifier!r} cannot be fitted: {error}") from None
+
+
+def as_input(X: Features, classifier: Any) -> Features:
+    """Return contexts in a form that a classifier takes: dense if it takes no sparse ones."""
+    return X.toarray() if sparse.issparse(X) and not get_tags(classifier).input_tags.sparse else X
+
+
+class LogProbabilities(TransformerMixin, BaseEstimator):
+    """Transformer X ↦ log P(a|x), (m, K), of a fitted classifier.
+
+    Parameters
+    ----------
+    classifier : FrozenEstimator
+    n_actions : int
+        K; the classifier may know fewer actions.
+    """
+
+    def __init__(self, classifier: Any, n_actions: int):
+        self.classifier, self.n_actions = classifier, n_actions
+
+    def fit(self, X: Features, y: Any = None) -> LogProbabilities:
+        return self
+
+    def transform(self, X: Features) -> np.ndarray:
+        probability = np.zeros((X.shape[0], self.n_actions))
+        probability[:, self.classifier.classes_] = self.classifier.predict_proba(as_input(X, self.classifier))
+        return np.log(np.maximum(probability, LEAST))
