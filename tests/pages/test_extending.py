@@ -31,11 +31,15 @@ def test_the_risk_and_its_estimator_work(page):
     Y = np.arange(60) % 2
     fitted = page.Semideviation(penalty=0.2).fit(np.ones((60, 1)), Y, propensity=np.full(60, 0.5), cost=-1.0 * Y)
     assert fitted.predict(np.ones((1, 1))) == [1]
+    assert page.policy.step_ > 0
+    assert page.off_policy_value(page.competitor, page.log) < page.costs.mean() - 0.2
 
 
 @pytest.mark.usefixtures("page")
-def test_a_configuration_accepts_the_algorithm():
-    [mapping] = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
-    *_, own = yaml.safe_load(mapping)["algorithm"]
+def test_a_configuration_accepts_the_algorithms():
+    mappings = [yaml.safe_load(text)["algorithm"] for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
+    (*_, own), modelled, (*_, classifier) = mappings
     criteria = as_entry(own).algorithm.criteria()
     assert [criterion.risk.penalty for criterion in criteria] == [0.1, 0.5, 1]
+    assert as_entry(modelled).algorithm.fit_options.make_regressor().min_samples_leaf == 20
+    assert as_entry(classifier).classifier.min_samples_leaf == 20
