@@ -163,7 +163,7 @@ def test_small_logs():
     check_claims(
         PAGE,
         {
-            "it is worse in # of # logs": [(safe["gained"] < -1e-6).sum(), len(safe)],
+            "The policy is worse in # of # logs": [(safe["gained"] < -1e-6).sum(), len(safe)],
             "it keeps # % of all gains, and #, #, # and # %": [
                 kept(large),
                 *(kept(part) for _, part in large.groupby("sharpness")),
