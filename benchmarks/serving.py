@@ -50,9 +50,9 @@ def main() -> None:
     def floor() -> float:
         return np.exp(entries @ coef).sum() * rng.random()
 
-    one, least = microseconds(lambda: policy.decide(CONTEXT), 5000), microseconds(floor, 5000)
+    single, least = microseconds(lambda: policy.decide(CONTEXT), 5000), microseconds(floor, 5000)
     many = microseconds(lambda: policy.decide([CONTEXT] * 1000), 20) / 1000
-    print(f"one decision: {one:.1f} µs (target {TARGET} µs), {one / least:.1f} times the floor of {least:.1f} µs")
+    print(f"one decision: {single:.1f} µs (target {TARGET} µs), {single / least:.1f} times the floor of {least:.1f} µs")
     print(f"a decision of 1000: {many:.1f} µs")
 
 

@@ -73,9 +73,9 @@ class Entropic(CounterfactualEstimator):
 
 def test_an_estimator_minimises_a_users_risk(kind_logs):
     fit = kind_logs["single"].fit
-    own, shipped = fit(Entropic(temperature=2.0)), fit(LogSumExp(temperature=2.0))
-    assert own.objective_ == pytest.approx(shipped.objective_, rel=1e-6)
-    np.testing.assert_allclose(own.coef_, shipped.coef_, rtol=0.01)
+    entropic, shipped = fit(Entropic(temperature=2.0)), fit(LogSumExp(temperature=2.0))
+    assert entropic.objective_ == pytest.approx(shipped.objective_, rel=1e-6)
+    np.testing.assert_allclose(entropic.coef_, shipped.coef_, rtol=0.01)
 
 
 ONE_HOT = {

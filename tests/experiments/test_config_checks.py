@@ -130,3 +130,15 @@ def test_all_faults_have_a_line_each():
     config["run"] = ["dmo"]
     keys = [line.split(": ")[1] for line in faults_of(config)]
     assert keys == ["algorithms.kl", "experiments.demo.datasets", "run"]
+
+
+def test_classifiers_and_cost_models_of_scikit_learn_are_checked():
+    peer, model = "algorithms.peer.classifier", "algorithms.cips.options"
+    forest = {"sklearn.ensemble:RandomForestClassifier": {"n_estimators": 5}}
+    accepted = changed(peer, forest, changed(model, {"cost_model": "sklearn.linear_model:Ridge"}, SINGLE))
+    assert complete(accepted, SCHEMA)["algorithms"]["peer"]["classifier"] == forest
+    message = fault_of(peer, "sklearn.ensemble:Forest", SINGLE)
+    assert message.startswith("config: algorithms.peer: classifier sklearn.ensemble:Forest: module 'sklearn.ensemble'")
+    assert "algorithms.peer" in fault_of(peer, "forest", SINGLE)
+    message = fault_of(model, {"cost_model": {"sklearn.svm:SVR": {"depth": 3}}}, SINGLE)
+    assert "got an unexpected keyword argument 'depth'" in message

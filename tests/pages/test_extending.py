@@ -38,8 +38,8 @@ def test_the_risk_and_its_estimator_work(page):
 @pytest.mark.usefixtures("page")
 def test_a_configuration_accepts_the_algorithms():
     mappings = [yaml.safe_load(text)["algorithm"] for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
-    (*_, own), modelled, (*_, classifier) = mappings
-    criteria = as_entry(own).algorithm.criteria()
+    (*_, with_risk), modelled, (*_, classifier) = mappings
+    criteria = as_entry(with_risk).algorithm.criteria()
     assert [criterion.risk.penalty for criterion in criteria] == [0.1, 0.5, 1]
     assert as_entry(modelled).algorithm.fit_options.make_regressor().min_samples_leaf == 20
     assert as_entry(classifier).classifier.min_samples_leaf == 20

@@ -122,10 +122,7 @@ def learn(
     estimate = find_estimate(criteria[0].estimate)
     is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
     shift = log.cost.min() if is_shifted else 0.0
-    effects, coef, regressor = None, None, options.make_regressor()
-    cost_model = cost_model if regressor is None else regressor
-    if regressor is not None or is_regressor(cost_model):
-        cost_model = RegressorModel(cost_model).fit_log(log)
+    effects, coef, cost_model = None, None, _fit_regressor(options.make_regressor(), cost_model, log)
     if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
         is_auto = options.context_effects == "auto"
         wanted = log.actions.has_context_effects if is_auto else options.context_effects
@@ -139,8 +136,7 @@ def learn(
             estimate.uses_model and bool(wanted),
         )
     if options.start == "model":
-        linear = cost_model.model if hasattr(cost_model.model, "coef_") else _fit_ridge(log, settings.intercept)
-        logging_policy, coef = cost_model.logging_policy, tilt_coefficients(linear, settings.intercept)
+        logging_policy, coef = cost_model.logging_policy, _tilt(cost_model.model, log, settings.intercept)
     shifted = log.replace(cost=log.cost - shift)
     design = LinearPredictor(shifted, effects if estimate.uses_model else None, settings.intercept, trains=True)
     origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
@@ -168,9 +164,17 @@ def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learne
     return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model)
 
 
-def _fit_ridge(log: BanditLog, intercept: bool) -> CostModel:
-    """Return the ridge model by which the start "model" tilts π0 if the cost model is not linear."""
-    return CostModel().fit_log(log, action_intercepts=intercept)
+def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
+    """Return the cost model. The regressor of the algorithm, or one in place of a cost model, is fitted to the log."""
+    if regressor is None and not is_regressor(cost_model):
+        return cost_model
+    return RegressorModel(cost_model if regressor is None else regressor).fit_log(log)
+
+
+def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
+    """Return the coefficients by which the start "model" tilts π0; those of a ridge if the cost model is not linear."""
+    linear = model if hasattr(model, "coef_") else CostModel().fit_log(log, action_intercepts=intercept)
+    return tilt_coefficients(linear, intercept)
 
 
 def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:
