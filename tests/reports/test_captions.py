@@ -14,14 +14,14 @@ from jinja2 import Template
 
 from drcrm.experiments.config import project_config
 from drcrm.experiments.report_plans import caption_words, describe_log, report_plan
-from drcrm.reports.figures.experiment_figures import FIGURES, overview
+from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
 from drcrm.reports.figures.style import Names
-from drcrm.reports.tables.markup import HTML, LATEX, MARKDOWN
+from drcrm.reports.tables.markup import MARKDOWN
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.printed_tables import format_details, format_losses
 from drcrm.reports.tables.result_tables import all_tables, format_sections, loss_table, require_all_runs
-from drcrm.reports.tables.summary import comparison, findings, format_page
+from drcrm.reports.tables.summary import comparison, findings
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"labels": ["scene"], "single": ["yeast"], "mixed": ["scene", "yeast"]}  # Yeast is one action of K here
@@ -58,14 +58,6 @@ def test_captions_name_the_loss_of_their_data_sets(config, file, part, kind):
     assert ("clicks with probability 0.7 for the right action, 0.2 for another" in text) == (kind != "labels")
     assert "The log: π0's scores × 4" in text
     assert "{" not in text
-
-
-def test_captions_of_both_kinds_name_the_data_sets_of_each(config):
-    text = rendered(config, "overview", "overview", KINDS["mixed"])
-    assert "Hamming loss (Scene) or error rate (Yeast)" in text
-    assert "over 6 seeds (Yeast 3) with 95 %" in text
-    assert "a CRF that sees all labels (Scene) or a logistic regression that sees the right actions (Yeast)" in text
-    assert "6 seeds (Yeast 3) with 95 %" in rendered(config, "figures", "ablation", KINDS["mixed"])
 
 
 def test_captions_do_not_mention_an_ordinary_log(config):
@@ -124,17 +116,13 @@ def plan() -> Plan:
     )
 
 
-@pytest.mark.parametrize("language", [MARKDOWN, LATEX, HTML], ids=["markdown", "latex", "html"])
-def test_tables_have_the_seeds_of_each_data_set(metrics, plan, language):
+def test_tables_have_the_seeds_of_each_data_set(metrics, plan):
     require_all_runs(metrics, plan)
-    table, to = loss_table(plan.of_runs(metrics), "expected_loss", plan), replace(language, names=plan.names)
+    table, to = loss_table(plan.of_runs(metrics), "expected_loss", plan), replace(MARKDOWN, names=plan.names)
     assert table.groupby("dataset")["n_seeds"].max().to_dict() == SEEDS
-    text = format_losses(table, "expected_loss", "snips", to)
-    assert f"Expected Hamming loss ({to.text('A|B')}) or error rate (Yeast) on the test set" in text
-    assert "over 6 seeds (Yeast 3). Bold: not significantly worse" in text
-    assert "on Yeast the smallest mean of the learned algorithms; 3 seeds have too little power" in text
-    assert "full supervision" in text
-    assert "on Yeast the smallest mean" in format_details(table, "expected_loss", "snips", to)
+    for text in (form(table, "expected_loss", "snips", to) for form in (format_losses, format_details)):
+        assert "Expected Hamming loss (A\\|B) or error rate (Yeast)" in text
+        assert "on Yeast the smallest mean of the learned algorithms; 3 seeds have too little power" in text
 
 
 def test_titles_of_tables_name_the_loss_that_all_data_sets_share(metrics, plan):
@@ -156,13 +144,10 @@ def test_axes_and_titles_name_their_loss_and_data_set(metrics, plan):
     for name, draw in FIGURES.items():
         texts = str([artist.get_text() for artist in draw(yeast).findobj(lambda artist: hasattr(artist, "get_text"))])
         assert "Yeast: 3 seeds" in texts
-        assert "Hamming" not in texts
-        assert ("Expected error rate" in texts) == (name != "surprise")
+        assert ("Hamming" in texts, "Expected error rate" in texts) == (False, name != "surprise")
     labels = [FIGURES["ablation"](results_on(metrics, plan, name)).axes[0].get_xlabel() for name in plan.datasets]
     units = ["Expected Hamming loss\nwrong labels per context", "Expected error rate\nshare of contexts"]
     assert labels == [f"{unit} (← better)" for unit in units]
-    panels = overview([results_on(metrics, plan, name) for name in plan.datasets]).axes
-    assert [axes.get_title() for axes in panels] == ["A|B", "Yeast"]
 
 
 def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, plan):
@@ -180,8 +165,5 @@ def test_the_first_page_names_the_loss_of_each_data_set(metrics, plan):
     unusual = replace(plan, log="π0's scores × 4")
     scene, yeast = (results_on(metrics, unusual, name) for name in plan.datasets)
     assert "labels are wrong per context of the test set. Expected losses for comparison: π0" in findings(scene)[0]
-    assert "full supervision (a CRF that sees all labels) 0." in findings(scene)[0]
     assert "of the actions on the test set are wrong. Expected losses for comparison: π0" in findings(yeast)[0]
-    assert "full supervision (a logistic regression that sees the right actions) 0." in findings(yeast)[0]
     assert "The log: π0's scores × 4. Everything was repeated with 6 seeds (Yeast 3)." in comparison([scene, yeast])
-    assert "means over 6 seeds (Yeast 3) with 95 %" in format_page("mixed", [scene, yeast], "", "<svg/>")

@@ -167,10 +167,8 @@ def test_algorithms_are_listed_by_group(results):
     """Groups have the order of the configuration. A single group has no heading."""
     grouped = with_groups(results(), poem="Theirs", cips="Theirs", kl_dro="Ours")
     assert y_labels(surprise(grouped)) == ["Theirs", "CIPS", "POEM", "Ours", "KL-DRO"]
-    assert y_labels(paired(grouped)) == y_labels(ablation(grouped)) == ["Theirs", "CIPS", "Ours", "KL-DRO"]
-    assert y_labels(overview([grouped, grouped])) == ["Theirs", "POEM", "Ours", "KL-DRO"]
+    assert y_labels(paired(grouped)) == ["Theirs", "CIPS", "Ours", "KL-DRO"]
     reordered = with_groups(results(), kl_dro="Ours", cips="Theirs", poem="Theirs")
-    assert reordered.learned == ["kl_dro", "cips", "poem"]
     assert y_labels(surprise(reordered))[:2] == ["Ours", "KL-DRO"]
     assert y_labels(surprise(results())) == ["CIPS", "POEM", "KL-DRO"]
     same_name = with_groups(results(), poem="Theirs", cips="Theirs", kl_dro="poem")

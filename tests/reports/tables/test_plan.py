@@ -30,19 +30,15 @@ def test_plans_survive_json(config, part):
 
 
 def test_each_part_has_its_seeds_counts_and_algorithms(config):
-    experiment = config["experiments"][NAME]
     curve = report_plan(config, NAME, "replay_count", ["yeast"])
-    assert (curve.seeds, curve.counts) == (10, experiment["replay_curve"]["counts"])
+    assert (curve.seeds, curve.counts) == (10, config["experiments"][NAME]["replay_curve"]["counts"])
     assert list(curve.algorithms) == ["poem", "akl_crm", "kl_dro", "kl_dro_dr"]
     ablation = report_plan(config, NAME, "ablation", ["yeast"])
     assert (ablation.seeds, ablation.counts) == (10, [4])
     assert "kl_dro_from_logging" in ablation.algorithms
     overview = report_plan(config, NAME, "overview")
-    assert (overview.seeds, overview.counts, overview.title) == (20, [4], NAME)
-    assert (overview.datasets, overview.selections) == (experiment["datasets"], experiment["selection"][:1])
-    tables = report_plan(config, NAME, "tables")
-    assert tables.papers["yeast"][0] == "yeast"
-    assert set(tables.protocol) == {"split_unit", "logging_c", "absent_label_score", "variance_penalty_scale"}
+    assert (overview.seeds, overview.counts, overview.selections) == (20, [4], ["dr_bound"])
+    assert report_plan(config, NAME, "tables").papers["yeast"][0] == "yeast"
 
 
 @pytest.mark.parametrize("part", ["grid", "ablation"])

@@ -59,13 +59,10 @@ def test_losses(table, to):
     text = format_losses(
         loss_table(table, "expected_loss", Plan(["my_set"], ["snips"], 5, [4])), "expected_loss", "snips", to
     )
-    assert "my set" in text
     assert to.bold.format("1.000") + to.error.format(0.035) in text
     assert to.bold.format("1.001") in text
     assert to.bold.format("2.000") not in text
-    assert "2.000" in text
-    [missing] = [line for line in text.splitlines() if "missing" in line]
-    assert "aKL-CRM" in missing
+    assert [("aKL-CRM" in line) for line in text.splitlines() if "missing" in line] == [True]
 
 
 @pytest.mark.parametrize("seeds", [1, 4])
@@ -84,7 +81,6 @@ def test_details(table, to):
     text = format_details(frame, "expected_loss", "snips", to)
     assert to.text("80%") in text
     assert "0.902 … 1.098" in text
-    assert ("80%" in text) == (to.table is not LATEX.table)
 
 
 def test_hyperparameters(table, to):
