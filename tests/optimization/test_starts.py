@@ -99,16 +99,14 @@ def test_every_start(counted, random_policy):
         assert used_tilt == expected[1]
 
 
-class ModelWithoutCoefficients:
+class ModelWithOtherCoefficients:
+    coef_ = np.ones(4)
+
     def predict(self, X, Y):
         return np.zeros(len(Y))
 
     def expectation(self, X, policy):
         return np.zeros(len(X))
-
-
-class ModelWithOtherCoefficients(ModelWithoutCoefficients):
-    coef_ = np.ones(4)
 
 
 TILT = "expected 'auto' or a finite number ≥ 0"
@@ -122,10 +120,6 @@ TILT = "expected 'auto' or a finite number ≥ 0"
         (
             {"start": "logging", "logging_policy": ExponentialPolicy(np.zeros((4, 3)))},
             r"the logging policy's coef has shape \(4, 3\), expected \(4, 2\)",
-        ),
-        (
-            {"start": "model", "cost_model": ModelWithoutCoefficients()},
-            "start 'model' needs the coefficients of a cost model",
         ),
         (
             {"start": "model", "cost_model": ModelWithOtherCoefficients()},
