@@ -148,7 +148,7 @@ def test_a_refused_verdict_shows_the_failed_checks():
 
 def test_diagnose_has_no_policy():
     written = text_of(diagnosed())
-    assert "What the logging policy does" in written
+    assert "Actions of the logging policy" in written
     for absent in ("andidate", "evaluated policy", "Importance weights", "Unsupported", "ertified"):
         assert absent not in written
 
