@@ -43,6 +43,12 @@ def npy_bytes(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
+def test_errors_name_the_file_and_not_its_temporary_folder():
+    with pytest.raises(OSError, match="/proc/output") as error:
+        write_text("/proc/output", "")
+    assert error.value.filename == "/proc/output"
+
+
 def test_a_file_name_may_have_any_bytes(tmp_path):
     write_npz(path := tmp_path / "\udcff.npz", a=np.ones(2))
     assert read_npz(path, ["a"])["a"].sum() == 2

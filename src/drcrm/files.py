@@ -26,6 +26,7 @@ from drcrm.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+PART = ".part-"  # start of the names of temporary folders
 CSR_PARTS = "data", "indices", "indptr", "shape"
 
 
@@ -48,7 +49,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
         with _streamed(path) if is_stream(path) else _replaced(path) as part:
             yield part
     except OSError as error:
-        if error.errno and not error.filename:
+        if error.errno and (not error.filename or PART in str(error.filename)):
             error.filename = str(path)
         raise
 
@@ -62,7 +63,7 @@ def _replaced(path: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     prefix = (
-        f".part-{zlib.crc32(os.fsencode(target.name)):08x}-"  # the full file name could make the folder's name too long
+        f"{PART}{zlib.crc32(os.fsencode(target.name)):08x}-"  # the full file name could make the folder's name too long
     )
     for abandoned in target.parent.glob(f"{prefix}*"):
         shutil.rmtree(abandoned, ignore_errors=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
-from drcrm.files import is_null_device, standard_descriptor, write_json, write_text
+from drcrm.files import is_null_device, is_stream, standard_descriptor, write_json, write_text
 from drcrm.logs.opened_log import OpenedLog
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
@@ -40,7 +40,7 @@ def write_answer(answer: dict, options: argparse.Namespace) -> None:
 
 
 def require_separate_outputs(options: argparse.Namespace) -> None:
-    """Raise InputError if two outputs are the same file, or if an output is a folder or an input.
+    """Raise InputError if an output cannot be written, is a folder or an input, or equals another output.
 
     Links are followed. Only /dev/null may be used for several outputs.
     """
@@ -55,6 +55,8 @@ def require_separate_outputs(options: argparse.Namespace) -> None:
                 raise InputError(f"--{name} {output} is a file of the input folder {path}, expected a file elsewhere")
         if output.is_dir() or not output.name:
             raise InputError(f"--{name} must be a file, got the folder {str(output)!r}")
+        if not (is_stream(output) or _can_be_created(output)):
+            raise InputError(f"--{name} {output} cannot be written: its folder does not permit it")
 
 
 def _are_same(output: Path, path: Path) -> bool:
@@ -65,6 +67,11 @@ def _are_same(output: Path, path: Path) -> bool:
         return True
     exist = output.exists() and path.exists()
     return os.path.samefile(output, path) if exist else os.path.realpath(output) == os.path.realpath(path)
+
+
+def _can_be_created(output: Path) -> bool:
+    """Return whether the last folder of the path that exists permits writing."""
+    return os.access(next(folder for folder in Path(os.path.realpath(output)).parents if folder.exists()), os.W_OK)
 
 
 def _contains(folder: Path, output: Path) -> bool:
