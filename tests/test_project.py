@@ -159,7 +159,7 @@ def test_examples_print_what_the_readme_and_the_library_page_state(capsys):
 
 def test_what_the_library_says_of_costs_above_zero(capsys):
     """Errors of CIPS on its example, as the costs are translated; those of its other estimates stay small."""
-    page = " ".join((ROOT / "docs/user-guide/library.md").read_text().split())
+    page = " ".join((ROOT / "docs/user-guide/options.md").read_text().split())
     stated = re.search(r"CIPS goes from ([\d.]+) to ([\d.]+) with `c \+ 3`, to ([\d.]+) with `c \+ 4`", page).groups()
     known = {}
     exec(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0], known)
@@ -178,7 +178,7 @@ def test_what_the_library_says_of_costs_above_zero(capsys):
 
 def test_what_the_library_says_of_fleeing_the_log():
     """On the digits, logged once by a CRF of 67 of them: labels wrong under CIPS, whose weights all end at 0."""
-    page = " ".join((ROOT / "docs/user-guide/library.md").read_text().split())
+    page = " ".join((ROOT / "docs/user-guide/options.md").read_text().split())
     stated = re.search(r"\(`CIPS` on the digits: ([\d.]+) of 10 labels wrong, in place of ([\d.]+)\)", page).groups()
     (X, labels), (X_test, labels_test) = ((np.column_stack([X, np.ones(len(X))]), y) for X, y in load_digits())
     log = replay(fit_crf(X[:67], labels[:67], 1.0), X, labels, 1, np.random.default_rng(0))
