@@ -18,6 +18,7 @@ def propose(run, tmp_path):
 
     def propose(frame: pd.DataFrame, *options, **csv) -> tuple[str, dict]:
         frame.to_csv(tmp_path / "log.csv", index=False, **csv)
+        (tmp_path / "m.yaml").unlink(missing_ok=True)
         status, _, error = run("init", tmp_path / "log.csv", "--output", tmp_path / "m.yaml", *options)
         assert (status, error) == (0, "")
         text = (tmp_path / "m.yaml").read_text("utf-8")
@@ -89,9 +90,10 @@ def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp
     assert (records.propensity, records.size) == (None, 500)
 
 
-def test_a_cost_replaces_the_reward(propose):
-    frame = draw_table().drop(columns=["clicked", "bought"]).assign(loss=lambda frame: frame["share"] * 2)
-    assert propose(frame)[1]["cost"] == "loss"
+def test_a_cost_is_certain_only_without_a_reward(propose):
+    frame = draw_table().assign(loss=lambda frame: frame["share"] * 2)
+    assert not {"reward", "cost"} & {*propose(frame)[1]}
+    assert propose(frame.drop(columns=["clicked", "bought"]))[1]["cost"] == "loss"
 
 
 @pytest.mark.parametrize(

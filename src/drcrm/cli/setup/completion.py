@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _flags(command: Command) -> dict[str, dict]:
-    """Return the options of a command that begin with dashes, with their settings for argparse."""
+    """Return the settings of a command's options for argparse, without the positional arguments."""
     return {flag: settings for flag, settings in command.options if flag.startswith("-")}
 
 
@@ -44,7 +44,7 @@ def _choices() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _bash() -> str:
-    """Return the script for bash. Where no word fits, bash completes names of files."""
+    """Return the script for bash. If no word fits, bash completes file names."""
     choices = []
     for name, argument, values in _choices():
         previous = argument if argument.startswith("-") else name

@@ -36,7 +36,7 @@ LINE = 100  # characters; longer lists of columns have a column per line
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
-NAMES = {  # words in the names of columns
+NAMES = {  # words that are typical of the names of columns
     "propensity": "propensity propensities prob probability pscore ps p pi0 pi",
     "reward": "reward rewards click clicks clicked conversion converted purchase purchased bought revenue profit gain "
     "rating payoff outcome response",
@@ -71,7 +71,20 @@ ADVICE = {  # comments about a key without a column
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of a log: its name, its values as texts, and its numbers, NaN if missing, if all values are numbers."""
+    """A column of a log.
+
+    Attributes
+    ----------
+    name : str
+    codes : integer array (n,)
+        Place of each row's value among ``values``.
+    values : list of str
+        The distinct values as texts.
+    numbers : array (n,) or None
+        The values as numbers, NaN if missing. None if not all values are numbers.
+    is_time : bool
+        Whether all values are dates, or dates and times.
+    """
 
     name: str
     codes: np.ndarray
@@ -165,7 +178,7 @@ def _select_all(header: list[str]) -> Columns:
 
 
 def _column(column: pd.Series) -> Column:
-    """Return a column. Numbers may have decimal commas."""
+    """Return a column of a frame. Its numbers may have decimal commas."""
     codes, values = categories(column, str(column.name))
     texts = column.astype(str).str.strip()
     is_time = column.dtype.kind == "M" or bool(texts.str.fullmatch(ISO.strip("^$")).all())
@@ -181,7 +194,7 @@ def _column(column: pd.Series) -> Column:
 
 
 def assign_roles(columns: list[Column]) -> dict[str, Column]:
-    """Return the column of each key of the mapping whose name and values fit; a key with several has none."""
+    """Return the column of each key of the mapping whose name and values fit, unless several columns fit."""
     roles: dict[str, Column] = {}
     for key in NAMES:
         free = [column for column in columns if column not in roles.values()]
@@ -189,8 +202,8 @@ def assign_roles(columns: list[Column]) -> dict[str, Column]:
         strong = [column for column in fitting if not STRONG.isdisjoint(column.words)]
         if len(strong or fitting) == 1:
             [roles[key]] = strong or fitting
-    if "reward" in roles and "cost" in roles:
-        del roles["cost"]
+    if any(column.has_word("reward") and column.fits("reward") for column in columns):
+        roles.pop("cost", None)
     return roles
 
 
@@ -215,11 +228,11 @@ def _mapping_sections(columns: list[Column], roles: dict[str, Column], delimiter
 def _candidates(key: str, free: list[Column]) -> list[str]:
     """Return comments about a key without a column: candidates, and what to do if there is none."""
     fitting = [column for column in free if column.fits(key)]
-    named = [column for column in fitting if column.has_word(key)]
-    lines = [f"# {key}: not certain, since {'several columns fit' if named else f'no column has {EXPECTED[key]}'}."]
+    by_name = [column for column in fitting if column.has_word(key)]
+    lines = [f"# {key}: not certain, since {'several columns fit' if by_name else f'no column has {EXPECTED[key]}'}."]
     if fitting:
         lines.append("# Remove the # in front of the right line:")
-    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in (named or fitting)[:10]]
+    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in (by_name or fitting)[:10]]
     return [*lines, *ADVICE[key]]
 
 
@@ -263,6 +276,6 @@ def _why_no_feature(column: Column) -> str:
 
 
 def _quote(name: str) -> str:
-    """Return a name as a YAML scalar: without quotes if that is safe."""
+    """Return a name as a scalar of YAML, without quotes if that is safe."""
     is_plain = PLAIN.fullmatch(name) and name.lower() not in YAML_WORDS
-    return name if is_plain else json.dumps(name, ensure_ascii=False)
+    return name if is_plain else json.dumps(name, ensure_ascii=not name.isprintable())
