@@ -1,1 +1,1 @@
-"""Frames in, strings and figures out: comparisons, tables, markup and figures in one style."""
+"""Reports: tables and figures of experiments from their results, and the report on a user's log."""

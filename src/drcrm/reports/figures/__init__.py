@@ -1,1 +1,1 @@
-"""Figures of experiments."""
+"""Figures of experiments and of the paper's lemmas."""

@@ -25,7 +25,7 @@ LINES = {
 }
 THIN = "1234+x"  # markers without an area
 HEADING = "# "  # marks group names among algorithm names
-MAX_TICKS = 8  # automatic numbers of ticks change with the height, after labels have got their room
+MAX_TICKS = 8  # otherwise the number of ticks depends on the space that labels leave
 
 
 def one_panel(height: float) -> tuple[Figure, Axes]:
@@ -156,7 +156,7 @@ def draw_grid_curve(axes: Axes, frame: pd.DataFrame, look: Look, end: float) -> 
 
 
 def draw_choices(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) -> None:
-    """Draw below a curve which values each criterion chose; the area of a mark is the share of seeds."""
+    """Draw below a curve the values that each criterion chose. The area of a mark is the share of seeds."""
     for row, selection in enumerate(selections):
         part = chosen[chosen["selection"] == selection]
         height = np.full(len(part), 0.08 + 0.1 * row)
@@ -165,7 +165,7 @@ def draw_choices(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) ->
 
 
 def grid_limits(means: pd.Series, levels: Sequence[float], n_rows: int) -> tuple[float, float]:
-    """Return the ends of the vertical axis: above the levels, with room for rows of marks below the means."""
+    """Return the ends of the vertical axis, which contains the levels and has room for marks below the means."""
     known = [level for level in levels if np.isfinite(level)]
     heights = [*means.dropna(), *known] or [1.0]
     low, high = 0.95 * min(heights), 1.05 * max(heights)
@@ -184,7 +184,7 @@ def use_log_losses(axes: Axes) -> None:
 
 
 def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
-    """Return algorithms by group from top to bottom, with a ``HEADING`` before each of several groups."""
+    """Return algorithms by group from top to bottom. If there are several groups, each has a line with ``HEADING``."""
     groups = names.grouped(algorithms)
     has_headings = len(groups) > 1
     return [line for group, members in groups.items() for line in [HEADING + group] * has_headings + members]

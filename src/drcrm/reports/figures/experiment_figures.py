@@ -25,8 +25,8 @@ LOGGED = "Rows were held out, not contexts.\nA bound covers the logged contexts,
 def replay_count(results: DatasetResults) -> Figure:
     """Draw expected loss against the replay count, the paper's Figure 1.
 
-    Lines are the losses of π0 and of the skyline. More than seven curves are divided among panels. A curve has a gap if
-    a seed is missing. The axis ends at most 10 % above all means of π0 and CIPS, and means beyond it are written there.
+    Lines are the losses of π0 and of the skyline. A panel has at most seven curves. A curve has a gap if a seed is
+    missing. The axis ends at most 10 % above the means of π0 and CIPS. Larger means are written at its end.
     """
     frame, names = figure_data.loss_by_count(results), results.plan.names
     n_panels = max(-(-len(results.learned) // MAX_CURVES), 1)
@@ -53,7 +53,8 @@ def replay_count(results: DatasetResults) -> Figure:
 def grid(results: DatasetResults) -> Figure:
     """Draw expected loss along each algorithm's grid, and below it the choices of each selection criterion.
 
-    Lines are CIPS and π0. The axis ends above them, because the ends of some grids lose many times as much.
+    Lines are the losses of CIPS and π0. The axis ends above them, because some grids have much larger losses at their
+    ends.
     """
     frame, chosen = figure_data.loss_along_grids(results), figure_data.choices(results)
     algorithms = list(dict.fromkeys(frame["algorithm"]))
@@ -77,7 +78,7 @@ def grid(results: DatasetResults) -> Figure:
 
 
 def surprise(results: DatasetResults) -> Figure:
-    """Draw the post-decision surprise: the held-out score of each choice minus its risk on the test set.
+    """Draw the post-decision surprise: the held-out score of each choice minus its cost on the test set.
 
     Below 0, the score was too optimistic.
     """
@@ -174,7 +175,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     """Draw how much of the gap between CIPS and full supervision each algorithm closes, one panel per data set.
 
     All losses are greedy: 0 % is CIPS, 100 % is the skyline, which sees all labels. The dashed line is π0. Means far
-    below CIPS are written at the edge. ``across`` is the number of columns.
+    below CIPS are written at the left edge. ``across`` is the number of columns.
     """
     names, across = all_results[0].plan.names, min(across, len(all_results))
     lines = drawing.grouped_lines((name for name in all_results[0].learned if name != BASELINE), names)

@@ -135,7 +135,7 @@ def loss_by_count(results: DatasetResults) -> pd.DataFrame:
 
 
 def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
-    """Return the expected loss of each fit of each grid, values rising.
+    """Return the expected loss of the fits along each grid, from the lowest to the highest value.
 
     A safe algorithm has further candidates after the fits of its grid. They are left out.
     """
@@ -169,7 +169,7 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
 
 
 def surprises(results: DatasetResults) -> pd.DataFrame:
-    """Return the held-out score minus the true risk of each choice, in logged costs."""
+    """Return the held-out score of each choice minus its true cost, in units of the logged costs."""
     unit, offset = results.plan.translations[results.dataset]
     samples = []
     for name, selection in product(results.scored, results.plan.selections):
@@ -197,8 +197,8 @@ def certified(results: DatasetResults) -> pd.DataFrame:
 def closed_gap(results: DatasetResults) -> pd.DataFrame:
     """Return the percentage of the gap between CIPS and full supervision that π0 and each learned policy close.
 
-    Greedy losses are used: those of CIPS are 0 %, those of the skyline 100 %. The expected loss of the skyline can be
-    close to that of CIPS, since its probabilities are not near-deterministic.
+    The gap is in greedy losses: CIPS is at 0 %, the skyline at 100 %. In expected losses the gap can be small, because
+    the skyline is not near-deterministic.
     """
     bottom, top = (results.losses(name, loss=GREEDY).mean() for name in (BASELINE, SKYLINE))
     samples = (

@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A verdict: the CSS class of the page's header, a title, and a sentence with the reason."""
+    """The verdict on a policy: CSS class of the page's header, title, and a sentence with the reason."""
 
     kind: str
     title: str
@@ -118,7 +118,7 @@ class Candidate:
 
     @cached_property
     def main_estimate(self) -> str:
-        """The key of the estimate that the certificate uses, else of the preferred one; empty without estimates."""
+        """The key of the certificate's estimate, by default of the preferred one; empty without estimates."""
         wanted = self.certificate.get("estimate")
         return min(self.estimates, key=lambda key: key != wanted, default="")
 
@@ -155,7 +155,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found.
+    """The answer of a command.
 
     Parameters
     ----------

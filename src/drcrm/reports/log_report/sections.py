@@ -1,4 +1,4 @@
-"""View values of each section of the report on a log. A section is None if the answer has nothing for it."""
+"""Contents of the sections of the report on a log. A section is None if the answer has nothing for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

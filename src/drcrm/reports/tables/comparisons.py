@@ -36,7 +36,7 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 
 
 def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
-    """Return the p-value of a one-tailed paired t-test that ``values`` have the larger mean.
+    """Return the p-value of a one-tailed paired t-test of whether ``values`` have the larger mean.
 
     Seeds with both values are pairs. Values that are equal up to rounding count as equal. The p-value is ½ if all
     differences are zero, and NaN for fewer than two pairs.

@@ -42,7 +42,7 @@ class Plan:
     grids : mapping from an algorithm to the values of its grid
     papers : mapping from a data set to (data set of the paper, differences in words)
     log : str
-        Unusual properties of the log, in words.
+        What differs from an ordinary log, in words; empty for an ordinary log.
     """
 
     datasets: Sequence[str]

@@ -139,7 +139,7 @@ def format_comparison(table: pd.DataFrame, to: Markup) -> str:
 
 
 def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> str:
-    """Return the comparison of one metric. Algorithms without a hyper-parameter have one row."""
+    """Return the comparison of one metric with the paper. Algorithms without a hyper-parameter have one row."""
     cells = table[table["metric"] == metric]
     title = (
         f"{_loss_name(cells, metric, to)}: mean ± standard error, and the difference to the paper and to the public "
@@ -208,7 +208,7 @@ def format_differences(table: pd.DataFrame, to: Markup) -> str:
 
 
 def format_differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
-    """Return the differences to POEM in one loss by one selection criterion: data sets and counts × algorithms."""
+    """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
     chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
     names = list(dict.fromkeys(chosen["algorithm"]))
     rows = []

@@ -1,4 +1,4 @@
-"""Tables of an experiment as tidy frames, computed from its metrics, and collections of them in print."""
+"""Tables of an experiment: tidy frames computed from its metrics, and their texts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def require_all_runs(metrics: pd.DataFrame, plan: Plan) -> None:
 
 
 def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
-    """Return the tables by name: of the runs of the plan, and the differences to POEM of all runs.
+    """Return the tables by name. All are about the plan's runs, but the differences to POEM are about all runs.
 
     Raises
     ------
