@@ -184,14 +184,6 @@ def test_costs_outside_of_the_stated_range_are_refused(tmp_path, run):
     assert (status, "cost_range" in error) == (1, True)
 
 
-def test_a_failed_output_leaves_no_files(shop, tmp_path, run):
-    (tmp_path / "file").write_text("")
-    arguments = ["learn", shop / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "file/policy.npz"]
-    status, _, error = run(*arguments)
-    assert (status, error.count("\n")) == (1, 1)
-    assert os.listdir(tmp_path) == ["file"]
-
-
 def test_a_killed_command_leaves_no_part_of_a_policy(shop, tmp_path):
     arguments = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "policy.npz"]
     command = [sys.executable, "-m", "drcrm", *map(str, arguments), "--verbose"]

@@ -113,19 +113,6 @@ def test_new_categories_are_reported(shop, tmp_path, run):
     assert len(pd.read_csv(tmp_path / "out.csv")) == 50
 
 
-def test_categories_that_are_numbers_match_in_any_format(tmp_path, run):
-    frame = decisions(500).assign(city=lambda frame: frame["city"].map({"Bern": 1, "Zürich": 2, "Genf": 30}))
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    frame.assign(city=frame["city"].astype(float)).to_csv(tmp_path / "float.csv", index=False)
-    mapping = json.dumps(MAPPING | {"algorithm": "cips"})
-    run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
-    actions = []
-    for log in ("log", "float"):
-        run("predict", tmp_path / "p.npz", tmp_path / f"{log}.csv", "--output", tmp_path / "o.csv", "--greedy")
-        actions.append((tmp_path / "o.csv").read_text())
-    assert actions[0] == actions[1]
-
-
 def test_an_action_column_named_propensity_is_refused(tmp_path, run):
     decisions(300).rename(columns={"item": "propensity"}).to_csv(tmp_path / "log.csv", index=False)
     mapping = json.dumps(MAPPING | {"action": "propensity", "algorithm": "cips"})
@@ -155,28 +142,22 @@ def test_events_that_are_not_learned_from_get_actions(tmp_path, run):
     assert len(pd.read_csv(tmp_path / "o.csv")) == 300
 
 
-class TestGreedy:
-    """The certificate covers drawn actions only, so predict warns about uncertain greedy actions."""
-
-    def predict(self, run, policy, shop, tmp_path, *options) -> str:
-        status, _, error = run("predict", policy, shop / "log.csv", "--output", tmp_path / "o.csv", *options)
-        assert status == 0
-        return error
-
-    def test_the_number_of_uncertain_contexts_is_reported(self, shop, tmp_path, run):
-        _, probability = probabilities(shop, pd.read_csv(shop / "log.csv"))
-        uncertain = int((probability.max(axis=1) < 1 - 1e-6).sum())
-        error = self.predict(run, shop / "policy.npz", shop, tmp_path, "--greedy")
-        assert uncertain > 0
-        assert f"{GREEDY_CAUTION}: the policy was not certain of its action in {uncertain} of 3000 contexts" in error
-
-    def test_drawn_and_certain_actions_have_no_warning(self, shop, tmp_path, run):
-        assert GREEDY_CAUTION not in self.predict(run, shop / "policy.npz", shop, tmp_path)
-        stored = read_policy(shop / "policy.npz")
-        coef = np.zeros_like(stored.policy.coef)
-        coef[-1, 0] = 40  # of the constant feature
-        write_policy(tmp_path / "certain.npz", replace(stored, policy=type(stored.policy)(coef)))
-        assert GREEDY_CAUTION not in self.predict(run, tmp_path / "certain.npz", shop, tmp_path, "--greedy")
+def test_the_number_of_uncertain_greedy_actions_is_reported(shop, tmp_path, run):
+    """The certificate covers drawn actions only."""
+    stored = read_policy(shop / "policy.npz")
+    coef = np.zeros_like(stored.policy.coef)
+    coef[-1, 0] = 40  # of the constant feature
+    write_policy(tmp_path / "certain.npz", replace(stored, policy=type(stored.policy)(coef)))
+    _, probability = probabilities(shop, pd.read_csv(shop / "log.csv"))
+    uncertain = int((probability.max(axis=1) < 1 - 1e-6).sum())
+    assert uncertain > 0
+    warning = f"{GREEDY_CAUTION}: the policy was not certain of its action in {uncertain} of 3000 contexts"
+    for policy, options, expected in (
+        (shop / "policy.npz", ["--greedy"], f"{warning}\n"),
+        (shop / "policy.npz", [], ""),
+        (tmp_path / "certain.npz", ["--greedy"], ""),
+    ):
+        assert run("predict", policy, shop / "log.csv", "--output", tmp_path / "o.csv", *options) == (0, "", expected)
 
 
 @pytest.fixture(scope="module")
