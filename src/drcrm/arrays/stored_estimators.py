@@ -69,7 +69,7 @@ def _trees_of(value: Any, width: float, visited: set[int]) -> Iterator[tuple[Any
     if hasattr(value, "steps"):  # a pipeline's steps have numbers of features of their own
         width = np.inf
     elif isinstance(number := getattr(value, "n_features_in_", None), int | np.integer):
-        width = min(width, number)
+        width = min(width, float(number))
     for part in _parts_of(value):
         yield from _trees_of(part, width, visited)
 
