@@ -28,7 +28,7 @@ def test_the_clipping_constant_is_a_ratio_of_numpy_percentiles(n):
 def test_costs_that_wrapped_around_are_rejected(kind):
     costs = np.array([1, 0, 2], dtype=kind)
     assert BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), costs).cost.tolist() == [1, 0, 2]
-    with pytest.raises(InputError, match=r"cost is .* in row 0, expected less in the unsigned type uint.*; give a sig"):
+    with pytest.raises(InputError, match=r"cost is .* in row 0, expected a smaller number.* unsigned type uint"):
         BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), 0 - costs)
 
 

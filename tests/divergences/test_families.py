@@ -149,11 +149,11 @@ def make_incoherent(**methods):
         (make_incoherent(phi=lambda self, t: (t - 1) ** 4), "Cosh: curvature must be .* about 2e-06, got 1"),
         (
             make_incoherent(conjugate=lambda self, s: np.expm1(s)),
-            "Cosh: conjugate and derivatives must belong to phi, but at s = ",
+            "Cosh: conjugate and derivatives do not match phi. At s = ",
         ),
         (
             make_incoherent(derivatives=lambda self, s: (np.exp(s), np.exp(s))),
-            "Cosh: conjugate and derivatives must belong",
+            "Cosh: conjugate and derivatives do not match phi",
         ),
         (
             make_incoherent(derivatives=lambda self, s: (Cosh().derivatives(s)[0], 2 * Cosh().derivatives(s)[1])),
@@ -200,7 +200,7 @@ def test_an_incoherent_divergence_is_an_error_with_the_reason(divergence, reason
         (lambda: PhiBall("kl"), "radius.* None"),
         (lambda: PhiBall("kl", -1), "radius.* -1"),
         (lambda: PhiBall("kl", "auto", 0.5), "confidence.* 0.5"),
-        (lambda: PhiBall("total_variation", "auto"), r"radius 'auto' needs .* which TotalVariation\(\) lacks"),
+        (lambda: PhiBall("total_variation", "auto"), r"radius 'auto' needs .* got TotalVariation\(\)"),
         (lambda: PhiBall("kullback", 1), "divergence must be one of kl, chi2, squared_hellinger, rev.* got 'kullback'"),
         (
             lambda: PhiBall("cressie_read", 1),

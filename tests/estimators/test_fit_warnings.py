@@ -83,7 +83,7 @@ def test_tiny_propensities_need_clipping():
 
 def test_costs_without_a_negative_one_are_warned_of_under_ips(log):
     costs = rows(log, cost=log.cost + 5)
-    with pytest.warns(UserWarning, match="no cost is below 0, the least is 3: under 'ips'") as warnings:
+    with pytest.warns(UserWarning, match="no cost is below 0, the smallest is 3: with 'ips'") as warnings:
         CIPS().fit(log.X, log.Y, **costs)
     assert warnings[0].filename == __file__
     CIPS(estimate="snips").fit(log.X, log.Y, **costs)
@@ -93,7 +93,7 @@ def test_costs_without_a_negative_one_are_warned_of_under_ips(log):
 @dense_and_sparse
 def test_contexts_without_a_constant_are_warned_of(log, form):
     X = log.X[:, :-1]
-    with pytest.warns(UserWarning, match="no constant column, and the policy no intercept: set fit_intercept=True"):
+    with pytest.warns(UserWarning, match="no constant column and the policy has no intercept: set fit_intercept=True"):
         KLDRO().fit(form(X), log.Y, **rows(log))
     one_hot = np.column_stack([X, (np.arange(len(X)) % 3)[:, None] == np.arange(3)])
     for whole in (np.column_stack([X, np.full(len(X), 3.0)]), one_hot, 1e9 * one_hot):

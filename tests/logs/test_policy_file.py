@@ -38,7 +38,7 @@ def test_maps_that_are_old_or_damaged_are_refused(file):
     for changes, message in (
         ({"features.kind": np.array("nystroem")}, "the feature map has the form of an older version of drcrm: learn"),
         ({"features": np.zeros(9, dtype=np.uint8)}, "the feature map is damaged"),
-        ({"features": to_bytes(policy.features, "map")}, "the map of a context has shape"),
+        ({"features": to_bytes(policy.features, "map")}, "the feature map returns an array of shape"),
         ({"features": to_bytes(policy.features.transformer, "map")}, "the feature map is of type"),
     ):
         write_npz(path, **(arrays | changes))

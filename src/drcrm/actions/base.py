@@ -196,7 +196,7 @@ class Actions(ModelledCosts, SupportRule):
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         """Return the checked features of contexts and their actions; InputError for contexts of another kind."""
         if eligible is not None:
-            raise InputError("eligible needs actions that are one of K, as a vector of whole numbers")
+            raise InputError("eligible can be used only if Y is a vector of whole numbers, each one of K actions")
         if isinstance(X, ActionLists):
             raise InputError(f"X is an ActionLists, expected an array of contexts for {self}")
         return check_features(X), self

@@ -42,7 +42,7 @@ def infer_actions(
     elif n_actions is None:
         actions = ListedActions() if kind is ListedActions else LabelVectors(check_actions(Y).shape[1])
     elif kind is ListedActions:
-        raise InputError("n_actions needs actions that are one of K, but X is an ActionLists")
+        raise InputError("n_actions cannot be used with lists of actions, but X is an ActionLists")
     else:
         shape = check_actions(Y).shape
         raise InputError(f"Y has shape {shape}, expected (rows,): with n_actions, each row has one of {n_actions}")

@@ -44,7 +44,7 @@ class ListedActions(OneOfMany):
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         if eligible is not None:
-            raise InputError("eligible needs actions that are one of K; leave ineligible actions out of the lists")
+            raise InputError("eligible cannot be used with lists of actions; leave ineligible actions out of the lists")
         if not isinstance(X, ActionLists):
             raise InputError(f"X is of type {type(X).__name__}, expected ActionLists, because the policy is over lists")
         if self.starts is not None and not np.array_equal(X.starts, self.starts):
@@ -69,7 +69,10 @@ class ListedActions(OneOfMany):
         sizes = self.count_choices()[context]
         if (sizes <= Y).any():
             row = int(np.argmax(sizes <= Y))
-            raise InputError(f"Y is {Y[row]} in row {row}, expected a place in its list of {sizes[row]}, from 0")
+            raise InputError(
+                f"Y is {Y[row]} in row {row}, expected a place from 0 to {sizes[row] - 1}, because the list of its "
+                f"context has {sizes[row]} actions"
+            )
 
     def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
         position = self.starts[context] + Y

@@ -99,10 +99,13 @@ def check_vector(values: Any, rows: int, name: str) -> np.ndarray:
 
 
 def check_costs(cost: Any, rows: int) -> np.ndarray:
-    """Return ``cost`` like ``check_vector``; also reject negative costs that wrapped around in an unsigned type."""
+    """Return ``cost`` like ``check_vector``. Reject huge unsigned numbers, which are wrapped negative costs."""
     checked, dtype = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
     if dtype.kind == "u":
-        wrapped = f"less in the unsigned type {dtype.name}, in which −1 is {np.iinfo(dtype).max}; give a signed type"
+        wrapped = (
+            f"a smaller number, because negative costs wrap around in the unsigned type {dtype.name}: −1 becomes "
+            f"{np.iinfo(dtype).max}; use a signed type"
+        )
         reject_rows(checked > np.iinfo(dtype).max // 2, checked, "cost", wrapped)
     return checked
 

@@ -1,7 +1,7 @@
 """Terms of a policy's estimated cost: one number for each row of a log. Their mean is the estimate.
 
 If the logging policy π0 is known, unsupported actions are charged an extreme cost a. An action is unsupported if π0
-hardly takes it: see :mod:`drcrm.cost_models.support`. The cost a is the largest one, for a baseline the smallest one.
+hardly takes it: see :mod:`drcrm.cost_models.support`. The cost a is the largest cost, or the smallest for a baseline.
 
 Let S be the unsupported actions of a context x, w the importance weight of a row, and M(x) = π(S|x). For the largest
 cost a,
@@ -61,7 +61,7 @@ class PolicyTerms:
 
 @dataclass(frozen=True)
 class TermBuilder:
-    """Computes the terms of policies on a log in which every row occurs.
+    """Computes the terms of policies on a log without rows of count 0.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     is_reward = evaluation.opened.records.is_reward
     unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
     sentence = (
-        f"With {percent(cost.confidence)} confidence each, its {unit} is {side} {sign * cost.bound:.4g} per row, and "
-        f"the difference to the logging policy's {unit} is {side} {sign * difference.bound:+.4g}."
+        f"The policy's {unit} is {side} {sign * cost.bound:.4g} per row. Its difference from the logging policy's "
+        f"{unit} is {side} {sign * difference.bound:+.4g}. Each bound holds with {percent(cost.confidence)} confidence."
     )
     return Verdict("certified", sentence + untested(evaluation.diagnosis), [], verdict.cautions)

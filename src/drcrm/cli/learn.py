@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         _dask_workers(options, report),
         log_folder(options.log if is_stream(options.output) else options.output) as folder,
     ):
-        most = None if options.cluster is None else 0  # workers read the rows from files
+        most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         log = split_log(options.log, mapping, options.seed, report, folder, most)
         _require_several_actions(log.heldout)
         entries = algorithm_entries(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))

@@ -86,7 +86,7 @@ class BanditLog:
         Raises
         ------
         InputError
-            A missing column, or an invalid value, with its row, from 0.
+            A missing column or an invalid value. The message has the row of the value, counted from 0.
         """
         records = import_module("drcrm.logs.readers.table_records").records_of_frame(frame, mapping)
         return import_module("drcrm.logs.encoded_log").log_of(records)
@@ -104,7 +104,7 @@ class BanditLog:
         Raises
         ------
         InputError
-            A missing key, or an invalid array, with its row.
+            A missing key or an invalid array. The message has the row of the invalid value.
         """
         records = import_module("drcrm.logs.readers.npz_files").records_of_feedback(feedback)
         return import_module("drcrm.logs.encoded_log").log_of(records)
@@ -234,8 +234,8 @@ def as_log(log: object) -> BanditLog:
 def clipping_constant(log: BanditLog) -> float:
     """Return M, the 90th over the 10th percentile of the logged propensities, at least e.
 
-    Both percentiles are logged values: the next lower one for the 90th, the next higher one for the 10th, like in the
-    public code of POEM. If the ratio is beyond the range of floats, M is infinite and no weight is clipped.
+    Both percentiles are rounded to logged values, the 90th down and the 10th up, like in the public code of POEM. If
+    the ratio is beyond the range of floats, M is infinite and no weight is clipped.
     """
     order = np.argsort(log.log_propensity)
     last = np.cumsum(log.count[order])
@@ -246,7 +246,7 @@ def clipping_constant(log: BanditLog) -> float:
 
 
 def as_clip(clip: Any, log: BanditLog) -> float | None:
-    """Return M: a number of at least 1, the clipping constant of the log for "auto", or None for no clipping."""
+    """Return M: the clipping constant of the log if ``clip`` is "auto", else ``clip``, a number ≥ 1 or None."""
     if clip is None:
         return None
     if isinstance(clip, str) and clip == "auto":

@@ -1,8 +1,8 @@
 """Executor on the workers of a Dask cluster, each of which holds some of the chunks.
 
 Only functions, their arguments and results travel over the network. The executor writes the chunks to a folder that all
-workers see, and each worker reads its chunks once. Mapped arrays are written as the paths of their files. If a worker
-dies, the remaining workers get new shares of the chunks.
+workers see, and each worker reads its chunks once. For a memory-mapped array, it writes the path of the array's file.
+If a worker dies, the remaining workers get new shares of the chunks.
 """
 
 import ctypes
@@ -98,7 +98,7 @@ class DaskExecutor(ChunkExecutor):
                     self._client.wait_for_workers(1, timeout=PATIENCE)
 
     def _shares_of(self, chunks: Chunks) -> list[tuple[Any, int, int, int]]:
-        """Return each share's actor, first and last chunk, and number of threads."""
+        """Return the actor, start, stop and number of threads of each share, which has the chunks start to stop − 1."""
         if chunks not in self._shares:
             workers = sorted(self._client.nthreads().items())
             groups = -(-len(chunks) // chunks.group)

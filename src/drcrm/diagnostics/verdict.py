@@ -28,7 +28,7 @@ ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
-MIN_SHARE = 1e-3  # least share of the policy's choices for an action that the advice names
+MIN_SHARE = 1e-3  # the advice names an action only if more than this share of the policy's choices is affected
 ROUNDING = 1e-9  # relative to the largest cost
 RANDOMISE = "Randomise some decisions, for example 5%, and log their propensities."
 REPAIRS = [
@@ -202,7 +202,8 @@ class _NegatedModel:
 def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
-    The level is only half of δ/K because this bound depends on the long tail of the weighted costs. Few rows show it.
+    The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
+    reach.
     """
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])

@@ -90,9 +90,9 @@ def _check_conjugate(divergence: SmoothDivergence, name: str, t: np.ndarray, val
     if wrong.any():
         i = np.argmax(wrong)
         raise InputError(
-            f"{name}: conjugate and derivatives must belong to phi, but at s = {s[i]:.6g} conjugate is "
-            f"{conjugate[i]:.6g}, while s t − φ(t) is {attained[i]:.6g} at the t = {density[i]:.6g} of derivatives and "
-            f"reaches {supremum[i]:.6g}"
+            f"{name}: conjugate and derivatives do not match phi. At s = {s[i]:.6g}, conjugate returns "
+            f"{conjugate[i]:.6g}, but the maximum of s t − φ(t) over a grid is {supremum[i]:.6g}. derivatives returns "
+            f"t = {density[i]:.6g}, at which s t − φ(t) is {attained[i]:.6g}"
         )
     if not abs(slope[40] * divergence.curvature - 1) < 1e-6:
         raise InputError(f"{name}: φ*''(0) must be 1/φ''(1) = {1 / divergence.curvature:.6g}, got {slope[40]:.6g}")

@@ -15,16 +15,16 @@ def warn_of_data(estimator: BaseEstimator, log: BanditLog, is_likelihood: bool) 
 
     - There is no intercept: ``fit_intercept`` is False, and no columns of X add up to a constant.
     - A feature, such as a year, has a mean far from 0 compared with its standard deviation.
-    - Under "ips", no cost is below 0.
+    - The estimate is "ips", and no cost is below 0.
     """
     if log.actions.has_intercept and not estimator.fit_intercept and not has_constant(log.X):
-        warn("X has no constant column, and the policy no intercept: set fit_intercept=True, or append a constant")
+        warn("X has no constant column and the policy has no intercept: set fit_intercept=True, or append a constant")
     if columns := describe_offset_features(log.X, getattr(estimator, "feature_names_in_", None)):
         warn(f"{columns}: standardise all columns of X except a constant")
     if estimator.estimate == "ips" and not is_likelihood and log.cost.min() >= 0 < log.cost.max():
         warn(
-            f"no cost is below 0, the least is {log.cost.min():.6g}: under 'ips' a policy that avoids all logged "
-            "actions has the least risk; subtract the largest cost, or use estimate='snips' or 'dr'"
+            f"no cost is below 0, the smallest is {log.cost.min():.6g}: with 'ips' a policy that avoids all logged "
+            "actions has the smallest risk; subtract the largest cost, or use estimate='snips' or 'dr'"
         )
 
 

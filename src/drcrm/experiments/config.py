@@ -61,10 +61,10 @@ def read_config(path: str | Path) -> dict:
 def complete(config: Mapping, schema: Path) -> dict:
     """Return a configuration with all defaults filled in.
 
-    The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds its
-    algorithms with other starts. Algorithms without a colour or a marker get a unique pair. Text is converted if the
-    schema expects a number or a truth value, because ``--config`` passes nested values as text and YAML reads 1e-5 as
-    text.
+    The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds
+    variants of its algorithms, with other starts. Algorithms without a colour or a marker get a unique pair. Text is
+    converted if the schema expects a number or a truth value, because ``--config`` passes nested values as text and
+    YAML reads 1e-5 as text.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _parse_text(config: dict, schema: Path) -> None:
 def _validate(config: dict, schema: Path) -> None:
     """Validate the configuration and fill in the schema's defaults. An InputError says what the schema refuses."""
     try:
-        validate(config, str(schema), set_default=False)  # filling in defaults needs maps where the schema expects maps
+        validate(config, str(schema), set_default=False)  # filling in defaults would fail on a value that must be a map
         validate(config, str(schema))
     except WorkflowError as error:
         fault = error.__context__
@@ -119,7 +119,7 @@ def _validate(config: dict, schema: Path) -> None:
 
 
 def _keep_own_algorithms(name: str, experiment: dict) -> None:
-    """Remove algorithms that the experiment lacks from its replay curve and its ablation, and warn about them.
+    """Keep only the experiment's algorithms in its replay curve and its ablation. Warn about the removed ones.
 
     A curve without remaining algorithms shows all algorithms of the experiment. An ablation without remaining
     algorithms is removed.
@@ -157,6 +157,6 @@ def check_target(name: str, config: Mapping) -> None:
     if Path(f"results/{name}/metrics.csv").exists():
         raise InputError(
             f"results/{name} has results of an experiment that is not in the configuration. Add its file: "
-            "--configfile FILE, with make CONFIG=FILE"
+            "use --configfile FILE, or CONFIG=FILE with make"
         )
     raise InputError(f"there is no experiment {name!r}{suggest(name, targets)}")

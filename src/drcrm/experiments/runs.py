@@ -58,7 +58,7 @@ def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, 
 
 
 def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
-    """Return the algorithms that a figure shows. All figures but the ablation and the replay count show the tables'."""
+    """Return the algorithms of a figure: those of the tables, except in the ablation and the replay-count figure."""
     if figure == "ablation":
         return all_algorithms(config, name)
     experiment = config["experiments"][name]

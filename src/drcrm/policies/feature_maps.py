@@ -1,4 +1,4 @@
-"""Feature maps: policies that are linear in X' = [X, s φ(X)] for a scikit-learn transformer φ.
+"""Feature maps X ↦ X' = [X, s φ(X)] with a scikit-learn transformer φ, for policies that are linear in X'.
 
 The factor s gives both parts the same mean squared norm, so that a ridge or a tilt treats them alike.
 """
@@ -24,7 +24,7 @@ from drcrm.policies.feature_map_names import parse_feature_map
 
 DISTANCE_SAMPLE = 1000  # contexts for the median distance
 DEPTH = 5  # of random trees
-MOST_FITTED = 2**17  # contexts that a map is fitted to, evenly spaced if there are more
+MOST_FITTED = 2**17  # largest number of contexts to fit a map to, evenly spaced if there are more
 
 
 class MedianNystroem(TransformerMixin, BaseEstimator):
@@ -84,7 +84,7 @@ class FeatureMap:
         return f"FeatureMap({self.transformer!r})"
 
     def __call__(self, X: Features) -> Features:
-        """Return X' of contexts; it is dense or sparse as X is."""
+        """Return X' of contexts; it is sparse if X is sparse."""
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
         return map_rows(X, self._extend)
@@ -106,10 +106,13 @@ class FeatureMap:
         return np.concatenate([coef, np.zeros((self.n_mapped, *coef.shape[1:]))])
 
     def check(self) -> None:
-        """Raise InputError unless the map of a context has the stated form, as in a file that is not damaged."""
+        """Raise InputError if the map returns a wrong number of features, because its file is damaged."""
         X = self(np.zeros((1, self.n_features)))
         if X.shape != (1, self.n_features + self.n_mapped):
-            raise InputError(f"the map of a context has shape {X.shape}, expected {self.n_features + self.n_mapped}")
+            raise InputError(
+                f"the feature map returns an array of shape {X.shape} for one context, expected "
+                f"{(1, self.n_features + self.n_mapped)}"
+            )
 
     def _transform(self, X: Features) -> Features:
         transformed = check_features(self.transformer.transform(X), "features' transform")

@@ -1,4 +1,4 @@
-"""Learning from a log: fits along an algorithm's grid, and the choice among them by held-out scores."""
+"""Learning from a log: fits along an algorithm's grid, safer variants of them, and their held-out scores."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import SCORES, UNMODELLED
 from drcrm.selection.training_costs import model_training_costs
 
-STEPS = 0.25, 0.5  # of the way from π0 to a fit
-RIDGE_TOLERANCE = 100  # times that of a fit, for fits with a ridge: as good by measurement, in half the time
-MAX_RIDGE_TOLERANCE = 1e-4  # with more, a gradient over hundreds of actions is already within tolerance at π0
+STEPS = 0.25, 0.5  # fractions of the way from π0 to a fit
+RIDGE_TOLERANCE = 100  # factor on the tolerance of fits with a ridge: they were as good, and took half the time
+MAX_RIDGE_TOLERANCE = 1e-4  # with hundreds of actions, the gradient at π0 already meets a larger tolerance
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LearnSettings:
     ridges : sequence of float
         λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
     fewer_rows : float
-        How many times fewer rows the log has than the whole log, if it is a sample: see ``Risk.for_fewer_rows``.
+        If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
     lbfgs : LbfgsSettings
         Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
         translation-equivariant, because costs far from 0 lose digits.
@@ -99,7 +99,7 @@ def learn(
     Parameters
     ----------
     log, heldout : BanditLog
-        Rows that do not occur, and contexts without rows, are left out.
+        Rows of count 0, and contexts without rows, are left out.
     algorithm : Algorithm
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
@@ -225,13 +225,13 @@ class _Search:
     def _fit_grid(self, ridges: Sequence[float], scorer: Any) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.
 
-        With a scorer, hopeless fits end after 200 iterations: each score without a cost model promises less than a
-        quarter of the best improvement on the logged costs so far. They are at the far ends of a grid and would take
-        most of the time.
+        With a scorer, hopeless fits end after 200 iterations. Such fits are at the far ends of a grid and would take
+        most of the time. A fit is hopeless if every score that needs no cost model promises less than a quarter of the
+        best improvement on the logged costs so far.
         """
-        # Start at the least robust value, close to the mean: its fit is a good one to compare with. With samples, start
-        # at the most robust value, because a fit starts where the last one ended, and the objective is flat at the
-        # nearly certain policy of the least robust value.
+        # Start at the least robust value, whose risk is close to the mean: its fit is a good one to compare with. With
+        # samples, start at the most robust value, because each fit starts where the last one ended. The least robust
+        # value gives a near-deterministic policy, at which the objective is flat.
         order = self._order()[:: -1 if self.design.samples else 1]
         fits: Any = [None] * len(order)
         scores = np.full((len(order), len(UNMODELLED)), np.nan)
@@ -257,7 +257,7 @@ class _Search:
     def _fit_towards(self, known: np.ndarray, fitted: list[Candidate]) -> list[Candidate]:
         """Return fits of the least robust objective with a ridge towards π0, steps from π0 to all fits, and π0.
 
-        ``known`` is Θ of π0. The objective of a step on a large log is NaN, because it would take a pass.
+        ``known`` is Θ of π0. On a large log the objective of a step is NaN, because it would need all rows once more.
         """
         least_robust = self._order()[0]
         objective, value, lbfgs = self.objectives[least_robust], self.grid[least_robust], self.settings.lbfgs
@@ -282,7 +282,7 @@ class _Search:
         return sorted(range(len(grid)), key=lambda index: grid[index], reverse=is_reversed)
 
     def _safe_ridges(self) -> Sequence[float]:
-        """Return λ of the additional fits; none on a large log, which has little of the noise they guard against."""
+        """Return λ of the fits with a ridge towards π0. A large log has none, because it has too little noise."""
         return () if self.design.is_large else self.settings.ridges
 
 
@@ -302,6 +302,6 @@ def calibrated_penalty(log: BanditLog) -> float:
     if deviation <= 0 or mean >= 0:
         raise InputError(
             f"POEM's penalty cannot be calibrated on costs with mean {mean:.6g} and standard error {deviation:.6g}, "
-            "expected a negative mean and costs that vary (or variance_penalty_scale: unit)"
+            "expected a negative mean and costs that vary. Or set variance_penalty_scale to unit"
         )
     return float(-mean / deviation)

@@ -23,10 +23,10 @@ ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
 
 
 def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) -> dict[str, float]:
-    """Estimate the mean cost of a policy from importance weights, in the four ways of ``UNMODELLED``.
+    """Return the four estimates of a policy's mean cost that need no cost model.
 
-    ips is (1/n) Σ w c, which is unbiased (eq. 2 of the paper). snips is Σ w c / Σ w; a constant added to the costs
-    adds to it. clipped_ips and clipped_snips use min(M, w) in place of w.
+    ips is (1/n) Σ w c, which is unbiased (eq. 2 of the paper). snips is Σ w c / Σ w; if a constant is added to all
+    costs, snips grows by it. clipped_ips and clipped_snips use min(M, w) in place of w.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class HeldoutScores:
 
     ips … clipped_snips   those of ``off_policy_scores``
     dr                    the doubly robust mean with min(M, w)
-    dr_bound, snips_bound the worst case of dr and of clipped_snips over the KL ball of radius z²/(2n), where z is the
-                          normal quantile at 0.95; it is large if few rows have most of the weight
+    dr_bound, snips_bound the worst case of dr and of clipped_snips over the KL ball of radius q²/(2n), where q is the
+                          normal quantile at 0.95; both are large if few rows have most of the weight
     ls_bound              the logarithmic smoothing bound on ips at δ = 0.05 and λ = 1/√n, for costs of at most 0; it
                           is valid for every n
     improvement_bound     the worst case, over the same ball, of the mean of z_i(π) − z_i(π0), with z_i of dr without
@@ -78,14 +78,14 @@ class HeldoutScores:
     clip : float or None
         M of the training part; None does not clip.
     effects : array (m, q + 1), (m, K) or (N,), optional
-        Effects of the training part's cost model on the held-out contexts. Without, scores that need them are NaN.
+        Effects of the training part's cost model on the held-out contexts. If None, scores that need them are NaN.
     intercept : bool
         Whether the last row of Θ is an intercept.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0. Without, improvement_bound is NaN.
+        π0. If None, improvement_bound is NaN.
     is_cloned : bool
-        Whether π0 was cloned from the log. improvement_bound then compares with the logged costs, and charges
-        the missing mass that the rows reveal the largest cost: see :mod:`drcrm.certificates.overlap`.
+        Whether π0 was cloned from the log. improvement_bound then compares with the logged costs. If the rows reveal
+        missing mass, it charges this mass the largest cost: see :mod:`drcrm.certificates.overlap`.
 
     Attributes
     ----------
@@ -176,8 +176,9 @@ def select_improvement(bounds: Any, noise: Any) -> int | None:
 
     The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each bound
     holds with probability 1 − δ. If ``noise`` does not depend on the rows of the bounds, all claims are true with
-    probability 1 − δ, for any number of tests: a false claim needs the first false one to pass. Of bounds that differ
-    by rounding, the one with the least noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
+    probability 1 − δ, for any number of tests. The reason: any false claim requires that the first policy of the
+    sequence that is no improvement passes its test. Among bounds that differ only by rounding, the one with the least
+    noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
     """
     bounds = np.asarray(bounds, dtype=float)
     order = np.argsort(noise, kind="stable")

@@ -3,14 +3,13 @@
 With many actions every evaluation is expensive, so only a few fits can use all rows. All fits compete on a small sample
 of the training rows. The best go on to a larger sample, and the winner is fitted to all training rows. A third of the
 training units (contexts or groups), at most 2¹⁴, is in no sample. The fits of each stage are scored on these units. The
-held-out rows are not used here. They test only the winner, the logging policy, and steps between the two.
+held-out rows are not used here. They test only the winner, the logging policy, and policies between these two.
 
-Radii are larger on samples, because means have more noise there. If several radii give the same fit, the smallest one
-goes on.
+The radius of a risk's ball is enlarged on samples, because means of fewer rows are noisier. If several radii give the
+same fit, the smallest radius goes on.
 
-Every fit starts from the beginning. In a measurement with 45 000 contexts and 300 actions, fits that started at the
-solution for fewer rows took more iterations. Their policies were 1 to 10 % worse, because they had overfitted the
-smaller sample.
+No fit is warm-started from the fit to a smaller sample. In a measurement with 45 000 contexts and 300 actions, such
+fits took more iterations. Their policies were 1 to 10 % worse, because they had overfitted the smaller sample.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from drcrm.selection.grid_search import Learned, LearnSettings, learn, score_pol
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import Entry
 
-MANY_SCORES = 2**20  # fits are expensive from this many scores of all contexts on
+MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action
 MANY_ACTIONS = 32  # all fits use all rows if contexts have fewer actions on average
-MANY_COEFFICIENTS = 2**15  # with more, products with 50 pairs of vectors dominate the cost of L-BFGS
+MANY_COEFFICIENTS = 2**15  # with more coefficients, products with 50 pairs of vectors dominate the cost of L-BFGS
 FEW_UNITS = 1000  # with fewer units in the log, samples would be too small
 STAGES = (1 / 8, 3), (1 / 4, 1)  # share of the units in the sample, and number of fits that go on
 LARGEST_SAMPLE = 2**14  # units
@@ -57,7 +56,7 @@ class Trial:
 
 
 def is_expensive(log: BanditLog) -> bool:
-    """Return whether a log has too many scores and actions to make all fits on all of its rows."""
+    """Return whether a log has so many contexts and actions that not all fits can use all of its rows."""
     scores = log.X.shape[0] * int(np.prod(log.actions.shape))
     return scores >= max(MANY_SCORES, MANY_ACTIONS * log.n_contexts)
 
@@ -92,7 +91,7 @@ def fit_entry(
 def halve_entries(
     train: BanditLog, entries: Iterable[Entry], units: np.ndarray | None, tell: Callable[[str], None]
 ) -> list[Entry]:
-    """Return the entries to fit to all training rows, reduced to the grid values and ridges to fit.
+    """Return the entries to fit to all training rows, each with only the grid values and ridges to fit.
 
     With fewer than 1000 units, return all entries unchanged.
 

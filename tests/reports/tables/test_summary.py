@@ -99,7 +99,7 @@ def test_few_seeds_are_mentioned_if_a_difference_is_not_significant(results, imp
     """With an improvement of 0.5, POEM is as good as KL-DRO."""
     sentence = findings(results(improvement=improvement, seeds=4))[2]
     assert f"better than {n_worse} of 2 other" in sentence
-    assert ("4 seeds show only large differences" in sentence) == (n_worse < 2)
+    assert ("With 4 seeds, only large differences" in sentence) == (n_worse < 2)
     assert "seeds show" not in findings(results(improvement=improvement, seeds=8))[2]
 
 

@@ -11,7 +11,7 @@ BETS = 0.03, 0.1, 0.3, 0.9
 
 
 class Agreement(NamedTuple):
-    """How often pairs of rows have equal values. Pairs count up to the one after which the evidence is largest.
+    """How often pairs of rows have equal values. Pairs after the point where the evidence is largest are left out.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Agreement(NamedTuple):
 def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndarray, second: np.ndarray) -> Agreement:
     """Return how often disjoint pairs of rows have equal values.
 
-    If two rows are independent, the later one equals the earlier one with at most the propensity of the later one.
+    If two rows are independent, their values are equal with a probability of at most the propensity of the later row.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndar
 def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
     """Return the largest log capital of a player who bets on agreement, and the number of pairs after which it occurs.
 
-    The player starts with capital 1 and bets on one pair after another. Assume that, given the earlier pairs, each pair
-    agrees with at most its ``chance``. Then the capital ever exceeds 1/α with probability at most α. Sources: Ville's
-    inequality; Waudby-Smith & Ramdas 2024.
+    The player starts with capital 1 and bets on one pair after another. Assume that each pair, given the earlier ones,
+    agrees with a probability of at most its ``chance``. Then the probability that the capital ever exceeds 1/α is at
+    most α. Sources: Ville's inequality; Waudby-Smith & Ramdas 2024.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from scipy import sparse
 from drcrm.errors import InputError, prefix_errors
 
 MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # first bytes of compressed files
-DENSE_FROM = 0.25  # share of non-zero features from which a data set is stored dense
+DENSE_FROM = 0.25  # a data set is stored dense if at least this share of its features is not 0
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
 
 
 def _fits(label: float, spec: DatasetSpec) -> bool:
-    """Return whether a label is a kept id, or another id that is dropped."""
+    """Return whether a label is allowed: an id to keep or, if other ids are dropped, any whole number from 0."""
     return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
 
 
 class _Lines:
-    """The lines of a file for scikit-learn's reader. ``qid`` and numbers such as 1_0, which it accepts, are errors."""
+    """Lines of a file for scikit-learn's reader. Unlike that reader, reject ``qid`` and numbers such as 1_0."""
 
     def __init__(self, path: str | Path):
         self.path = path

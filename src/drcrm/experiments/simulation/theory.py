@@ -1,7 +1,7 @@
 """The paper's lemmas in numbers: tables for losses with a known distribution.
 
-Each table is a function of the populations by tail, the number of repetitions, and a random generator. It yields rows.
-Below, z are the losses of a sample of n draws, and V is their variance with divisor n.
+Each table is a generator function that yields rows. Below, z are the losses of a sample of n draws, and V is their
+variance with divisor n.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -106,8 +106,8 @@ def _bounds(population: Population, n: int) -> dict[tuple[str, str, float], tupl
 def expansion(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
     """Yield the remainder of Lemma 2, √n |α_n| divided by the standard deviation of z, averaged over samples.
 
-    α_n is the value of the ball of radius ε/n, minus the sample mean, minus √(ε V/n). Its column is ``printed``, and
-    ``limit`` is the limit of that column as n → ∞. In ``rescaled``, √(2ε V/(n φ''(1))) replaces √(ε V/n).
+    α_n is the value of the ball of radius ε/n, minus the sample mean, minus √(ε V/n). The column ``printed`` has the
+    remainder, and ``limit`` has its limit as n → ∞. In ``rescaled``, √(2ε V/(n φ''(1))) replaces √(ε V/n).
     """
     for tail, population in populations.items():
         for n in EXPANDED:
@@ -129,10 +129,10 @@ def expansion(populations: Populations, repetitions: int, rng: np.random.Generat
 
 
 def penalty(z: np.ndarray) -> Rows:
-    """Yield the value of the χ² ball next to mean + √(ε V) (Lemma 3). Both are given above the mean, divided by √V.
+    """Yield the value of the χ² ball next to mean + √(ε V) (Lemma 3). The mean is subtracted, and √V is the unit.
 
     - ``ball``: the library's value
-    - ``primal``, ``dual``: bounds on the value, which ``_chi2_bracket`` computes without the library and the variance
+    - ``primal``, ``dual``: lower and upper bound on the value, which ``_chi2_bracket`` computes without the library
     - ``least_weight``: n times the smallest probability in the worst case
     - ``breaking``: V/(mean − min z)². At this radius the smallest loss gets probability 0
     - ``calibrated``: the radius that Lemma 1 prints for δ = 0.05
@@ -186,7 +186,7 @@ def duality(z: np.ndarray) -> Rows:
     - ``boltzmann``: the Boltzmann mean at γ
     - ``divergence``: KL(Q‖P_n)/ε
 
-    The three values are given above the mean, divided by √V.
+    The mean is subtracted from ``primal``, ``dual`` and ``boltzmann``, and √V is their unit.
     """
     mean, deviation = z.mean(), z.std()
     for radius in GRID[:-20:10]:

@@ -38,17 +38,18 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
         ``metrics``: csv with a row for each algorithm and selection criterion. ``grids``: csv with a row for each grid
         value of each algorithm, with its held-out scores and losses.
     parameters
-        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates`` and ``absent_label_score``. The last is
-        how π0's loss counts a label that π0's training contexts lack: as π0 logs it ("logged"), or ½ ("half").
+        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates`` and ``absent_label_score``. The last
+        concerns labels that occur in no training context of π0. Their part of π0's loss is computed from π0's
+        probabilities ("logged"), or it is ½ ("half").
 
     Notes
     -----
     Losses are Hamming losses in labels, or error rates for one action of K. The columns ``estimate`` and ``bound`` of a
     chosen policy have the same unit. The estimate is doubly robust with a cost model and self-normalised without one.
-    The bound comes from a KL ball, with contexts as independent units. As the number of contexts grows, the bounds of
-    all values of a grid hold together with probability 0.95. Actions without support under π0 are charged the largest
-    cost. Bounds can be too low if ``effective_size``, in rows, is below about 10. If rows rather than contexts are held
-    out, the bound is about the logged contexts.
+    The bound comes from a KL ball, with contexts as independent units. The bounds for all values of a grid hold
+    simultaneously, with a probability that tends to at least 0.95 as the number of contexts grows. Actions without
+    support under π0 are charged the largest cost. Bounds can be too low if ``effective_size``, in rows, is below about
+    10. If rows rather than contexts are held out, the bound is on the cost in the logged contexts, not in new ones.
     """
     selections = parameters["selection"]
     X, truth = read_truth(inputs["test"])
@@ -149,7 +150,7 @@ def _certifier(inputs: Mapping[str, Any], n_features: int, truth: Truth, clicks:
 
 
 def _absent(path: str, truth: Truth) -> np.ndarray:
-    """Return the mask of labels that π0's training contexts lack, (q,)."""
+    """Return the mask of labels that occur in no training context of π0, (q,)."""
     absent = read_npz(path, ["absent"])["absent"]
     with prefix_errors(path):
         if np.shape(absent) != truth.actions.shape:
@@ -201,7 +202,7 @@ def _grid(
 
 
 def _features(fits: Mapping[str, Any], certifier: _Certifier):
-    """Fit the feature map of the fits to the training contexts again and return it; None if the fits have none."""
+    """Return the feature map of the fits, fitted again to the training contexts; None if the fits have no map."""
     if "features" not in fits:
         return None
     from drcrm.policies.feature_maps import FeatureMap, as_transformer

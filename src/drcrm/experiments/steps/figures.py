@@ -34,7 +34,7 @@ def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
 
 
 def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-    """Draw how far each algorithm comes from CIPS to full supervision, and write the first page of the report.
+    """Draw how much of the gap between CIPS and full supervision each algorithm closes; write the report's first page.
 
     Reads ``metrics``. Writes the ``figures`` and the page, ``summary``. The page is reStructuredText with the svg and
     the table of the expected loss. ``parameters`` is a :class:`Plan`.

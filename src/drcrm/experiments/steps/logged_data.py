@@ -22,11 +22,11 @@ SKYLINE_GRID = tuple(10.0**k for k in range(-2, 3))  # C of the skyline
 
 
 def split(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Draw the contexts that train π0 and the held-out contexts.
+    """Split the contexts into training and held-out contexts, and draw the contexts that train π0.
 
     Reads ``train``. Writes ``split``: npz with the context numbers ``logging``, ``train`` and ``heldout``. The contexts
-    of ``logging`` train π0. They come from the training part if ``split_unit`` is "context", and from all contexts if
-    it is "row".
+    ``logging`` train π0. They are drawn from the contexts ``train`` if ``split_unit`` is "context", and from all
+    contexts if it is "row".
     """
     X, _ = read_contexts(inputs["train"])
     rng = generator(parameters["dataset"], parameters["seed"], "split")

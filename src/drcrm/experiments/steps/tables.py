@@ -17,8 +17,8 @@ def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
     """Write the tables of an experiment as csv, Markdown, LaTeX and html.
 
     Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
-    the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the seeds of the plan at
-    its first replay count. ``parameters`` is a :class:`Plan`.
+    the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
+    seeds and its first replay count. ``parameters`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(parameters), read_csv(inputs["metrics"], COLUMNS)
     if missing := set(PROTOCOL) - set(plan.protocol):

@@ -1,4 +1,4 @@
-"""Decisions as the text formats describe them, batches of decisions, and their records."""
+"""Decisions of a log in a text format, batches of decisions, and the conversion of a batch to ``Records``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drcrm.logs.encoding.hashed_features import HashedFeatures, Pairs
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.records import Records
 
-PER_ROW = 8  # hashed features that take about the memory of a table's row
+PER_ROW = 8  # this many hashed features take about as much memory as one row of a table
 
 
 class Outcome(NamedTuple):
@@ -61,7 +61,7 @@ class Decision(NamedTuple):
 
 
 def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
-    """Yield decisions in batches that take about the memory of ``rows`` rows of a table; at least one batch."""
+    """Yield batches of decisions, each about as large in memory as ``rows`` rows of a table; at least one batch."""
     batch: list[Decision] = []
     left = rows * PER_ROW
     for decision in decisions:

@@ -184,7 +184,7 @@ def _csv_rows(file: io.BufferedIOBase, header: list[str], columns: list[str], de
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
         "parse_options": reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
-            include_columns=list(dict.fromkeys([*columns, header[-1]])),  # the last one shows a quote without an end
+            include_columns=list(dict.fromkeys([*columns, header[-1]])),  # an unclosed quote ends in the last column
             column_types={name: arrow.string() for name in header},
             strings_can_be_null=True,
             null_values=[""],

@@ -27,7 +27,7 @@ def format_page(title: str, all_results: Sequence[DatasetResults], table: str, s
     ----------
     title : str
     all_results : sequence of DatasetResults
-        The findings on several data sets are a list.
+        Results on each data set. If there are several, the findings become a list with one item for each.
     table : str
         The headline's table in HTML.
     svg : str
@@ -102,14 +102,14 @@ def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
 
 
 def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, label: str) -> str:
-    """Return how many other algorithms are significantly worse, with a warning if few seeds show little."""
+    """Return how many other algorithms are significantly worse; warn if seeds are too few to show small differences."""
     rivals = [name for name in results.learned if name != best]
     n_worse = int((table.loc[rivals, "p_holm"] < LEVEL).sum())
     if not rivals:
         return "There is no other algorithm to compare with."
     seeds = results.plan.names.seeds({results.dataset: results.seeds})
     has_little_power = results.seeds <= ENOUGH_SEEDS and n_worse < len(rivals)
-    warning = f" {seeds} show only large differences." if has_little_power else ""
+    warning = f" With {seeds}, only large differences can be significant." if has_little_power else ""
     return (
         f"{label} is significantly better than {n_worse} of {len(rivals)} other algorithms (paired t-tests over seeds "
         f"at {LEVEL:g}, adjusted by Holm).{warning}"

@@ -39,7 +39,8 @@ class WorstCase:
 class PhiBall(Ball):
     """max {E_Q z : D_φ(Q‖P_n) ≤ ε} = inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ). Source: section 3.2 of the paper.
 
-    The gradient is the worst-case Q. If the ball is large enough to put all mass on the largest z, Q is uniform there.
+    The gradient is the worst-case Q. If the ball is so large that Q puts all mass on the largest z, Q is uniform over
+    the rows with this z.
     `KLBall` and `Chi2Ball` compute the same risk for KL and χ² by faster searches.
 
     Parameters
@@ -71,7 +72,7 @@ class PhiBall(Ball):
             self.radius, self.confidence = None, check_confidence(confidence, "confidence")
         if self.radius == "auto" and self.curvature is None:
             raise InputError(
-                f"radius 'auto' needs a divergence with φ''(1) > 0, which {self.divergence!r} lacks. Set a number."
+                f"radius 'auto' needs a divergence with φ''(1) > 0, got {self.divergence!r}. Give radius as a number."
             )
 
     @rescale_extremes
@@ -80,7 +81,7 @@ class PhiBall(Ball):
         return worst.value, worst.weights, next_guess
 
     def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
-        """Return the worst case with the optimum of the dual. Takes the arguments and raises the errors of a call."""
+        """Return the worst case with the optimum of the dual. Arguments and errors are those of ``__call__``."""
         z, weights = check_costs(z, weights)
         value, worst = self(z, weights)
         occurs = weights > 0
@@ -101,7 +102,7 @@ class PhiBall(Ball):
 
 
 class CVaRRisk(PhiBall):
-    """Mean of the largest share α of the costs, the ball of `CVaR`. Source: Rockafellar & Uryasev 2000.
+    """Mean of the largest costs, a share α of all: the risk of the `CVaR` ball. Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
