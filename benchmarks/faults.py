@@ -207,4 +207,13 @@ FAULTS = {
         "return (cost + right) / (right - wrong)",
         "return cost + right",
     ),
+    "a served propensity is that of the most probable action": (
+        "float(weights[action] / total)",
+        "float(weights.max() / total)",
+    ),
+    "a missing number in a served context is ignored": ("return self.missing_column, 1.0", "return None, 1.0"),
+    "a policy file may contain any type": (
+        "unknown = {*skops_io.get_untrusted_types(data=data)} - {*TRUSTED}",
+        "unknown, TRUSTED[:] = set(), skops_io.get_untrusted_types(data=data)",
+    ),
 }

@@ -26,6 +26,7 @@ _HOMES = {
     "WeightedLikelihood": "estimators.dro",
     "HeldoutScorer": "estimators.scoring",
     "CostModel": "cost_models.ridge_model",
+    "RegressorModel": "cost_models.regressor_model",
     "off_policy_value": "certificates.off_policy_value",
     "off_policy_values": "certificates.off_policy_value",
     "PolicyValue": "certificates.independent_units",

@@ -11,8 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from drcrm import ActionLists, BanditLog, DoublyRobustDRO, load_policy
-from drcrm.cost_models.regressor_model import RegressorModel
+from drcrm import ActionLists, BanditLog, DoublyRobustDRO, RegressorModel, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
 from drcrm.selection.shipped_algorithms import as_entry
@@ -72,7 +71,14 @@ def test_models_of_label_vectors_and_failing_regressors_are_refused():
         DoublyRobustDRO(safe=False).fit(X, labels, **options)
     with pytest.raises(InputError, match=r"cannot be fitted by KNeighborsRegressor\(n_neighbors=-1\)"):
         RegressorModel(KNeighborsRegressor(-1)).fit_log(LOG)
+    with pytest.raises(InputError, match="the cost model is not fitted: call fit_log"):
+        off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=RegressorModel(LinearRegression()))
+    with pytest.raises(InputError, match="or a regressor in a fitted RegressorModel"):
+        off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=LinearRegression())
     model = RegressorModel(LinearRegression()).fit_log(LOG)
+    assert off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dm", cost_model=model) == pytest.approx(
+        COUNT @ model.action_effects(X, LOG.actions).mean(axis=1) / COUNT.sum()
+    )
     with pytest.raises(InputError, match="the cost model has 4 actions, the log has one of 3"):
         model.action_effects(X, BanditLog(X, Y, np.full(90, 0.25), COST).actions)
 

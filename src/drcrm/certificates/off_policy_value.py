@@ -67,7 +67,8 @@ def off_policy_value(
     clip : "auto", float ≥ 1 or None
         M. "auto" computes it from the log, like the estimators; None does not clip.
     cost_model : optional
-        For "dr" and "dm": an object with ``predict`` and ``expectation``. The default is fitted to this log.
+        For "dr" and "dm": an object with ``predict`` and ``expectation``, or a :class:`drcrm.RegressorModel` that is
+        fitted to other rows. The default is fitted to this log.
     support : float in [0, 1]
         τ, in units of the uniform policy's probability. If π0 takes an action more rarely, the cost model is not used
         for this action: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.

@@ -53,6 +53,8 @@ class RegressorModel:
     def action_effects(self, X: Features, actions: Actions) -> np.ndarray:
         """Return the modelled cost of each action, (m, K), or of each candidate, (N,)."""
         _check_actions(actions)
+        if not hasattr(self, "regressors_"):
+            raise InputError("the cost model is not fitted: call fit_log")
         if len(self.regressors_) != int(np.prod(actions.shape)):
             raise InputError(f"the cost model has {len(self.regressors_)} actions, the log has {actions}")
         n, name = X.shape[0], "the prediction of the cost model"

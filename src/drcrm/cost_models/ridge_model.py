@@ -174,7 +174,10 @@ def action_effects(model: Any, X: Any, actions: Actions) -> np.ndarray:
     if hasattr(model, "action_effects"):
         return model.action_effects(X, actions)
     if not (hasattr(model, "predict") and hasattr(model, "expectation")):
-        raise InputError(f"cost_model is of type {type(model).__name__}, expected one with predict and expectation")
+        raise InputError(
+            f"cost_model is of type {type(model).__name__}, expected one with predict and expectation, or a regressor "
+            "in a fitted RegressorModel"
+        )
     m, contexts = actions.n_contexts(X), actions.unbind(X)
 
     def predict(chosen: np.ndarray) -> np.ndarray:

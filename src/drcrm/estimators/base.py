@@ -179,7 +179,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         cost_model : optional
             A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. A regressor of
             scikit-learn, such as ``RandomForestRegressor()``, is fitted to the training rows, except for label vectors:
-            see :class:`drcrm.cost_models.regressor_model.RegressorModel`. "dr" and "dm" accept any object with
+            see :class:`drcrm.RegressorModel`. "dr" and "dm" accept any object with
             ``predict`` and ``expectation``. Its cost must be additive over labels.
 
         Raises
