@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from drcrm.reports.log_report.page import page as log_page
 
-WIDTHS = (1280, 390)
+WIDTHS = (1400, 390)
 HEIGHT = 900
 MIN_TEXT = 11  # pixels
 MIN_INK = 0.002  # of a chart's pixels
