@@ -91,7 +91,7 @@ def narrowed() -> object:
     ],
 )
 def test_trees_with_impossible_nodes_are_refused(make):
-    with pytest.raises(InputError, match="a tree has a node beyond its nodes or features"):
+    with pytest.raises(InputError, match="a tree refers to a node or a feature that does not exist"):
         to_bytes(make(), "it")
 
 

@@ -111,7 +111,7 @@ def test_weights_may_have_squares_beyond_the_range_of_floats():
         ({"groups": [1, 2]}, r"groups has shape \(2,\), expected \(60,\)"),
         ({"groups": [None] * 60}, "groups is None in row 0, expected an id for each row"),
         ({"baseline": "random"}, "baseline is 'random', expected a policy, or 'logging'"),
-        ({"baseline": "logging", "risk": KLBall(0.1)}, "baseline needs the mean"),
+        ({"baseline": "logging", "risk": KLBall(0.1)}, "baseline can be used only with the mean"),
         ({"baseline": np.ones(3)}, r"baseline has shape \(3,\)"),
     ],
 )

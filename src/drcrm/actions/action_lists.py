@@ -1,4 +1,4 @@
-"""Action lists: each context has its own list of candidate actions with features, as in action-dependent features.
+"""Action lists: each context has its own list of candidate actions, which have features.
 
 Source: Vowpal Wabbit's action-dependent features (ADF).
 """
@@ -23,8 +23,8 @@ class ActionLists:
     features : array or CSR (N, D)
         ψ of all candidates, list after list.
     starts : integer array (m + 1,)
-        The first candidate of each list, and last N. List k has the rows starts[k] to starts[k + 1] − 1 of
-        ``features``, at least one.
+        The first candidate of each list, then N as the last entry. List k has the rows starts[k] to starts[k + 1] − 1
+        of ``features``, at least one.
 
     Raises
     ------

@@ -31,7 +31,7 @@ from drcrm.arrays.mapped_arrays import Features, slice_rows, take_rows
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
 
-LARGE_SCORE = 700.0  # e^u does not overflow up to here, and 1 + e^u = e^u in float64 far below
+LARGE_SCORE = 700.0  # up to this u, e^u does not overflow; for much smaller u already, 1 + e^u = e^u in float64
 
 
 class RowMap(Protocol):
@@ -52,7 +52,7 @@ class ModelledCosts(ABC):
     effect_shape : tuple
         Shape of the effects of one context.
     has_context_effects : bool
-        Whether a cost model fits context effects by default. They reduced the error for label vectors.
+        Whether a cost model has context effects by default. In measurements they helped for label vectors.
     """
 
     effect_shape: tuple[int, ...]
@@ -172,7 +172,7 @@ class Actions(ModelledCosts, SupportRule):
     shape : tuple
         Shape of a row of scores: (q,), (K,) or ().
     order : "C" or "F"
-        The memory order of scores that makes passes fastest.
+        The memory order of scores with which evaluations are fastest.
     has_intercept : bool
         Whether an intercept changes the policy.
     """
@@ -244,7 +244,7 @@ class Actions(ModelledCosts, SupportRule):
 
     @abstractmethod
     def one_row_map(self, Y: np.ndarray) -> RowMap:
-        """Return the same map if row i belongs to context i; it needs less memory."""
+        """Return a map that needs less memory, for logs in which row i belongs to context i."""
 
     @abstractmethod
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
@@ -273,11 +273,11 @@ class Actions(ModelledCosts, SupportRule):
 
     @abstractmethod
     def log_prob(self, mean: np.ndarray, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
-        """Return log π(y_i|x_i), (n,), from μ; −∞ if the probability is 0."""
+        """Return log π(y_i|x_i), (n,), from μ; −∞ for a probability of 0."""
 
     @abstractmethod
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
-        """Return the most probable action of each context; the first one if several are."""
+        """Return the most probable action of each context; if several are equally probable, the first of them."""
 
     @abstractmethod
     def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -285,15 +285,14 @@ class Actions(ModelledCosts, SupportRule):
 
     @abstractmethod
     def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[Any, float]:
-        """Draw the action of one context from its scores, all actions being available; return its probability, too.
+        """Draw an action of one context, in which all actions are available; return it and its probability.
 
-        The same generator gives the same action as ``sample``, up to rounding. A single context takes a fifth of the
-        time here.
+        The same generator gives the same action as ``sample``, up to rounding, in a fifth of the time.
         """
 
 
 def require_columns(shape: tuple[int, ...]) -> int:
     """Return the number of columns of a cost model's coefficients; InputError if it has one number per feature."""
     if len(shape) != 1:
-        raise InputError("the cost model has one number per feature, which only lists of actions use; expected columns")
+        raise InputError("the cost model has one coefficient per feature, which only lists of actions use")
     return shape[0]

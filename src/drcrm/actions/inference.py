@@ -13,8 +13,8 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_integer_vector, check_actions, check_features, check_positive_integer
 from drcrm.errors import InputError
 
-MANY_ACTIONS = 1000  # larger action numbers may be identifiers
-SPARSE_NUMBERING = 10  # and are refused if the largest one is this many times the number of distinct actions
+MANY_ACTIONS = 1000  # action numbers from here on may be identifiers
+SPARSE_NUMBERING = 10  # identifiers are assumed if the largest number is this many times the number of distinct actions
 MOST_ACTIONS = 10_000_000
 
 
@@ -45,7 +45,7 @@ def infer_actions(
         raise InputError("n_actions cannot be used with lists of actions, but X is an ActionLists")
     else:
         shape = check_actions(Y).shape
-        raise InputError(f"Y has shape {shape}, expected (rows,): with n_actions, each row has one of {n_actions}")
+        raise InputError(f"Y has shape {shape}, expected (rows,), because with n_actions each row has a single action")
     X, actions = actions.bind(X, eligible)
     return X, actions, actions.check(Y, owner="the log")
 
@@ -67,7 +67,7 @@ def _count_actions(Y: Any, n_actions: int | None, eligible: object) -> int:
     largest = int(Y.max(initial=0))
     if largest >= MANY_ACTIONS and largest >= SPARSE_NUMBERING * (distinct := len(np.unique(Y))):
         raise InputError(
-            f"Y reaches {largest}, with {distinct} different actions: number them from 0, or pass n_actions= if there "
-            "are that many"
+            f"the largest action of Y is {largest}, but Y has only {distinct} different actions: number the actions "
+            "from 0, or pass how many there are as n_actions="
         )
     return largest + 1

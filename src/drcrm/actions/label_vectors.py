@@ -1,7 +1,7 @@
 """Label vectors y ∈ {0,1}^q: the policy is a product of independent logistic regressions, one per label.
 
 π(y|x) = Π_l σ(u_l)^{y_l} σ(−u_l)^{1−y_l}, A(u) = Σ_l log(1 + e^{u_l}) and μ = σ(u). A modelled cost is additive over
-labels: the effects, (m, q + 1), are the cost that each label adds and, last, the cost of the zero vector.
+labels: the effects, (m, q + 1), are the cost that each label adds and, in the last column, the cost of the zero vector.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,10 +18,10 @@ from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
 from drcrm.errors import InputError
 
-TABLE_ROWS = 12  # rows per context; with more, tables were faster in measurements with 6 and 14 labels
-MANY_ROWS = 10  # so many label vectors are rarely all one-hot by chance
-EFFECT_QUANTILE = 0.99  # of the absolute label effects; the cost of unsupported label values
-PROBES = 8  # random label vectors that test additivity of a model, and the least number of tests per context
+TABLE_ROWS = 12  # with at least this many rows per context, tables were faster in measurements with 6 and 14 labels
+MANY_ROWS = 10  # this many label vectors are rarely all one-hot by chance
+EFFECT_QUANTILE = 0.99  # this quantile of the absolute label effects is the cost of unsupported label values
+PROBES = 8  # random label vectors that test whether a model is additive, and least number of tests per context
 
 
 class LabelVectors(Actions):
@@ -52,15 +52,16 @@ class LabelVectors(Actions):
         return Y
 
     def check_not_one_hot(self, Y: np.ndarray) -> None:
-        """Raise InputError if at least 10 vectors, q > 2, all have exactly one 1 and are not all the same.
+        """Raise InputError if all vectors have exactly one 1.
 
-        Fewer vectors may be one-hot by chance. Identical vectors come from a policy that always takes the same action.
+        Fewer than 10 vectors are accepted, because they may be one-hot by chance. So are identical vectors, which come
+        from a policy that always takes the same action, and vectors of at most two labels.
         """
         n, q = Y.shape
         if q > 2 and n >= MANY_ROWS and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
             raise InputError(
                 f"every row of Y has exactly one 1: that is a single choice among {q} actions. Pass a vector of whole "
-                f"numbers, np.argmax(Y, axis=1), with n_actions={q} (expected {q} labels that are 0 or 1 independently)"
+                f"numbers, np.argmax(Y, axis=1), with n_actions={q} (label vectors need rows with no 1 or several)"
             )
 
     def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
@@ -150,9 +151,10 @@ class LabelVectors(Actions):
         return effects
 
     def _probes(self, m: int) -> Iterator[np.ndarray]:
-        """Yield label vectors (m, q): all ones, every pair of labels and random ones.
+        """Yield arrays (m, q) with a label vector for each context.
 
-        Each context meets different vectors in turn, and each vector meets some context.
+        The vectors are all ones, every pair of labels, and random vectors. Each context gets different vectors in turn,
+        and each vector is used in at least one context.
         """
         q = self.shape[0]
         pairs = np.array([[label in pair for label in range(q)] for pair in combinations(range(q), 2)])

@@ -15,7 +15,7 @@ from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
 
-LEAST, MOST = 1e-60, 1e300  # a sum of e^u between these has lost no significant term
+LEAST, MOST = 1e-60, 1e300  # if the sum of e^u is in this range, no significant term was lost
 
 
 class OneOfMany(Actions):

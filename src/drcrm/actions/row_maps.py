@@ -110,7 +110,7 @@ class DenseRows:
 
 
 class SparseRows:
-    """Row map of label vectors by a sparse matrix of their ones, (n, m · q): fast for few rows per context.
+    """Row map of label vectors, stored as a sparse matrix (n, m · q): fast for few rows per context.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class SingleChoice(OneOfMany):
 
     def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = super().check(Y, rows)
-        expected = f"one of {self.shape[0]} actions, numbered from 0, or a larger n_actions"
+        expected = f"one of {self.shape[0]} actions, numbered from 0 (or pass a larger n_actions)"
         reject_rows(self.shape[0] <= Y, Y, "Y", expected)
         return Y
 

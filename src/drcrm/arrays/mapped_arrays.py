@@ -1,7 +1,7 @@
 """Arrays in memory-mapped ``.npy`` files: written batch by batch, then read as ordinary numpy arrays or CSR.
 
-A mapped array takes no anonymous memory, because its pages belong to the page cache. Code that only slices and
-multiplies arrays works the same whether or not they are mapped.
+A mapped array occupies no memory of the process, because its pages belong to the system's page cache. Code that only
+slices and multiplies arrays works the same whether or not they are mapped.
 """
 
 import io
@@ -22,13 +22,13 @@ from scipy import sparse
 
 Features: TypeAlias = Any  # np.ndarray | sparse.csr_array; scipy has no types
 
-PREFIX = ".drcrm-"  # names of temporary folders begin with it
-BLOCK_BYTES = 2**23  # rows of this size are transformed at once
+PREFIX = ".drcrm-"  # names of temporary folders begin with this prefix
+BLOCK_BYTES = 2**23  # size of the blocks of rows that are transformed one after the other
 _SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
 
 
 class ArrayWriter:
-    """Write an array batch by batch to a ``.npy`` file; a CSR array to three.
+    """Write an array batch by batch to a ``.npy`` file, or a CSR array to three files.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def scratch_folder(folder: Path | None) -> Iterator[None]:
 
 
 def scratch_path(X: Features) -> Path | None:
-    """Return the path for an array that is derived from X; None if it belongs in memory."""
+    """Return the path of a file for an array that is derived from X; None if the array should stay in memory."""
     folder = _SCRATCH.get()
     if folder is None or _backing(X.data if sparse.issparse(X) else X) is None:
         return None
@@ -176,7 +176,7 @@ def as_memory_order(array: np.ndarray, order: Literal["C", "F"]) -> np.ndarray:
 
 
 def slice_rows(X: Features, rows: slice) -> Features:
-    """Return consecutive rows as a view, of CSR too."""
+    """Return consecutive rows as a view, also for CSR."""
     if not sparse.issparse(X):
         return X[rows]
     start, stop, _ = rows.indices(X.shape[0])

@@ -1,6 +1,6 @@
-"""scikit-learn objects as arrays of bytes, by skops: without pickle, and only of trusted types.
+"""Conversion of scikit-learn objects to arrays of bytes by skops, without pickle and only for trusted types.
 
-The nodes of trees are checked, because scikit-learn's compiled code follows them without a check.
+When an object is loaded, the nodes of its trees are checked, because scikit-learn's compiled code does not check them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from drcrm.errors import InputError, import_extra
 
 TREE, HISTOGRAM_TREE = "sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-TRUSTED = [  # beyond the types that skops trusts: public estimators of scikit-learn, and arrays
+TRUSTED = [  # in addition to the types that skops trusts by itself: public estimators of scikit-learn, and arrays
     *(TREE, HISTOGRAM_TREE, "scipy.sparse._csr.csr_array"),
     *("drcrm.policies.feature_maps.FeatureMap", "drcrm.policies.feature_maps.MedianNystroem"),
     *("drcrm.cost_models.regressor_model.RegressorModel", "drcrm.policies.classifier_policy.LogProbabilities"),
@@ -54,19 +54,19 @@ def from_bytes(content: np.ndarray, kind: type, name: str) -> Any:
         raise InputError(f"{name} is of type {type(value).__name__}, expected {kind.__name__}")
     for tree, width in _trees_of(value, np.inf, set()):
         if not _has_valid_nodes(tree, width):
-            raise InputError(f"{name} is damaged: a tree has a node beyond its nodes or features")
+            raise InputError(f"{name} is damaged: a tree refers to a node or a feature that does not exist")
     return value
 
 
 def _trees_of(value: Any, width: float, visited: set[int]) -> Iterator[tuple[Any, float]]:
-    """Yield the trees within an object, and the number of features that their estimator checks."""
+    """Yield each tree within an object, and the number of features that the tree's estimator requires."""
     if id(value) in visited:
         return
     visited.add(id(value))
     if f"{type(value).__module__}.{type(value).__qualname__}" in (TREE, HISTOGRAM_TREE):
         yield value, width
         return
-    if hasattr(value, "steps"):  # a pipeline's steps have numbers of features of their own
+    if hasattr(value, "steps"):  # each step of a pipeline can have another number of features
         width = np.inf
     elif isinstance(number := getattr(value, "n_features_in_", None), int | np.integer):
         width = min(width, float(number))
@@ -90,7 +90,7 @@ def _has_valid_nodes(tree: Any, width: float) -> bool:
         nodes = tree.nodes
         left, right, feature = (nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx"))
         is_leaf = nodes["is_leaf"] != 0
-        if nodes["is_categorical"].any():  # they refer to tables of bits, which are not checked
+        if nodes["is_categorical"].any():  # such nodes refer to tables of bits, which are not checked
             return False
     else:
         left, right, feature = tree.children_left, tree.children_right, tree.feature

@@ -10,8 +10,8 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError
 
-BLOCK = 2**20  # numbers that one step checks
-LARGEST_INTEGER = 1e15  # floats represent all whole numbers up to 2^53
+BLOCK = 2**20  # number of entries that are checked at once
+LARGEST_INTEGER = 1e15  # exact in floats, which represent all whole numbers up to 2^53
 
 # Feature matrices
 

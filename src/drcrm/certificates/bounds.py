@@ -18,7 +18,7 @@ from drcrm.risks import PhiBall
 from drcrm.risks.base import check_costs
 
 LARGEST_BET = 0.5  # largest share of the capital that a bet can lose
-HALVINGS = 45  # of the interval that contains the bound
+HALVINGS = 45  # how often the interval that contains the bound is halved
 MOST_BETS = 10**7
 RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
 FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")
@@ -52,8 +52,8 @@ def upper_bound(
     smoothing : float > 0, optional
         λ of "log_smoothing", fixed before z is seen. The default is 1/√n, and √(2 ln(1/δ)/(nV)) is best.
     groups : array (n,), optional
-        Group of each z, for z that depend on each other within a group. The bound is then on the expected group mean:
-        each group counts once, with the mean of its z, and n is the number of groups.
+        Group of each z, if the z of one group depend on each other. The bound is then on the expected group mean: each
+        group counts once, with the mean of its z, and n is the number of groups.
 
     Returns
     -------
@@ -80,10 +80,10 @@ def upper_bound(
         (1 − e^{−λx})/λ with x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn), for z ≤ 0. It applies Markov's
         inequality to Π (1 − λz). It holds for every n without a range. Source: Sakhi, Aouali, Alquier & Chopin 2024.
     "betting"
-        The largest m that is not rejected. A gambler bets that z < m, at odds that are fair if E z = m; m is rejected
-        if the capital reaches 1/δ. In units of the range, a bet is √(2 ln(1/δ)/(nσ²)), and at most ½/(1 − m). σ² is
-        the variance of the previous z. A fixed seed shuffles the rows. Holds for every n. Source: Waudby-Smith &
-        Ramdas 2024.
+        The largest m that is not rejected. For each m, a gambler with capital 1 bets that z < m, at odds that are fair
+        if E z = m. m is rejected if the capital reaches 1/δ. In units of the range, a bet is √(2 ln(1/δ)/(nσ²)), and
+        at most ½/(1 − m). σ² is the variance of the previous z. A fixed seed shuffles the rows. Holds for every n.
+        Source: Waudby-Smith & Ramdas 2024.
     """
     z, weights = check_costs(z, weights)
     if groups is not None:
@@ -156,7 +156,7 @@ def _calibrated_ball(method: Any, confidence: float) -> PhiBall:
         raise InputError(f"method is {method!r}, expected one of {', '.join([*METHODS, *smooth])}, or a divergence")
     divergence = as_divergence(method)
     if divergence.curvature is None:
-        raise InputError(f"method is {method!r}: {divergence!r} has no φ''(1) > 0, so it has no asymptotic radius")
+        raise InputError(f"method is {method!r}, expected a divergence with φ''(1) > 0, unlike {divergence!r}")
     return PhiBall(divergence, "auto", confidence)
 
 
@@ -216,7 +216,7 @@ def _check_range(bound: Bound, z: np.ndarray) -> tuple[float, float]:
     low, high = to_float(bound.low), to_float(bound.high)
     if not -np.inf < low < high < np.inf:
         raise InputError(
-            f"{bound.name} needs a known range low < high of the costs, got low = {bound.low!r}, high = {bound.high!r}"
+            f"{bound.name} needs the range of the costs, low < high, got low = {bound.low!r}, high = {bound.high!r}"
         )
     reject_rows((z < low) | (z > high), z, "z", f"{low:.6g} to {high:.6g}, the range given to {bound.name}")
     return low, high

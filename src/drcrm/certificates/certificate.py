@@ -10,7 +10,8 @@ class Certificate:
     Attributes
     ----------
     value, bound : float
-        In the units of the cost; with a baseline, of the policy's cost minus the baseline's.
+        The estimate and the bound, in the units of the cost. With a baseline, they are for the policy's cost minus the
+        baseline's.
     confidence : float
         1 − δ, jointly for all ``choices``.
     method, estimate : str
@@ -28,10 +29,10 @@ class Certificate:
     asymptotic : bool
         Whether the bound holds only as n → ∞.
     baseline : bool
-        Whether the certificate is on a difference.
+        Whether the certificate is for the cost difference from a baseline.
     missing : bool
         Whether the rows show that the log lacks actions of the policy. The missing mass is then charged the largest of
-        ``costs``, and for a baseline the least.
+        ``costs``. Missing mass of a baseline is charged the smallest.
     unsupported : float or None
         Probability that the policy takes actions that the logging policy hardly takes. They are charged the same way.
         None if the logging policy is unknown.
@@ -60,9 +61,9 @@ class Certificate:
 
     def __repr__(self) -> str:
         share = (1 - self.confidence) / self.choices
-        level = f", each of {self.choices} choices with 1 − {share:.4g}" if self.choices > 1 else ""
+        level = f", 1 − {share:.4g} for each of {self.choices} choices" if self.choices > 1 else ""
         level += ", as n → ∞" if self.asymptotic else ""
-        quantity = "cost of the difference" if self.baseline else "cost"
+        quantity = "cost difference" if self.baseline else "cost"
         low, high = self.costs
         charge = f"the worst of the costs {low:.6g} to {high:.6g}" if self.baseline else f"a cost of {high:.6g}"
         overlap = f", missing actions charged {charge}" if self.missing else ""

@@ -37,18 +37,18 @@ def number_groups(groups: Any, rows: int) -> np.ndarray:
         from pandas import factorize, isna  # slow to import, and few logs have groups
 
         reject_rows(isna(groups), groups, "groups", "an id for each row")
-    if groups.dtype.kind == "O":  # ids of several types have no order
+    if groups.dtype.kind == "O":  # np.unique cannot sort ids of several types
         groups = factorize(groups)[0]
     return np.unique(groups, return_inverse=True)[1]
 
 
 def check_groups(groups: Any, log: BanditLog) -> np.ndarray | None:
-    """Return the group numbers of the rows with a positive count; None without groups."""
+    """Return the group numbers of the rows with a positive count; None if ``groups`` is None."""
     return None if groups is None else number_groups(groups, len(log.Y))[log.count > 0]
 
 
 def group_means(groups: Any, weights: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the weighted mean of each vector in each group, and a weight of 1 for each group.
+    """Return, for each vector, its weighted means by group; and last an array of ones, the weights of the groups.
 
     Groups whose rows all have weight 0 are left out.
     """
@@ -73,9 +73,9 @@ def unit_values(z: np.ndarray, count: np.ndarray, units: np.ndarray) -> np.ndarr
 
 
 def mean_and_deviation(z: np.ndarray, weights: np.ndarray, n: float) -> tuple[float, float]:
-    """Return the mean and the standard deviation (divisor n − 1) of values that occur ``weights`` times, Σ = n.
+    """Return the mean and the standard deviation (divisor n − 1) of values that occur ``weights`` times, with sum n.
 
-    Values are scaled before they are squared, so any unit works.
+    Values are scaled before they are squared, so very large or small values neither overflow nor vanish.
     """
     mean = weights @ z / n
     centred = z - mean

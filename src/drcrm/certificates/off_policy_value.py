@@ -49,7 +49,7 @@ def off_policy_value(
     groups: Any = None,
     baseline: Any = None,
 ) -> PolicyValue:
-    """Return an estimate of a policy's risk from a log. This is the training objective, at any policy.
+    """Return an estimate of a policy's risk from a log: the training objective, for any policy.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def off_policy_value(
         For "dr" and "dm": an object with ``predict`` and ``expectation``, or a :class:`drcrm.RegressorModel` that is
         fitted to other rows. The default is fitted to this log.
     support : float in [0, 1]
-        τ, in units of the uniform policy's probability. If π0 takes an action more rarely, the cost model is not used
-        for this action: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
+        τ, in units of the uniform policy's probability. If π0 takes an action with a smaller probability, the cost
+        model is not used for this action: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         The logging policy π0, for ``support``. The default is estimated from this log.
     confidence : float in (0, 1)
@@ -80,8 +80,8 @@ def off_policy_value(
         Ids of independent groups of rows. By default, contexts are the independent units if some have several rows, and
         otherwise rows are.
     baseline : any policy, or "logging", optional
-        Estimate how much more the policy costs than this one, by paired differences of the rows. "logging" uses the
-        logged costs. Only for the mean.
+        Estimate how much more ``policy`` costs than this policy, by paired differences of the rows. "logging" uses the
+        logged costs. It requires the mean as risk.
 
     Returns
     -------
@@ -97,8 +97,8 @@ def off_policy_value(
     Warns
     -----
     UserWarning
-        A monotone risk is NaN or outside the range of the logged costs, or the mean weight is below 0.1 and five
-        standard errors below 1.
+        A monotone risk is NaN or outside the range of the logged costs, or the mean weight is below 0.1 and more than
+        five standard errors below 1.
     """
     log, uses_model = as_log(log), find_estimate(estimate).uses_model
     if not isinstance(risk, Risk | None):
@@ -161,7 +161,7 @@ def off_policy_values(
     Warns
     -----
     UserWarning
-        See :func:`off_policy_value`. Each warning comes once.
+        As for :func:`off_policy_value`, but no warning is repeated.
     """
     import pandas as pd  # imported here: it takes a third of a second
 
@@ -187,7 +187,7 @@ def named_value(policy: Any, log: BanditLog, name: str, clip: float | str | None
 
 
 def uses_model(name: str) -> bool:
-    """Return whether one of the ``ESTIMATE_NAMES`` needs a cost model, and all probabilities of the policy."""
+    """Return whether an estimate of ``ESTIMATE_NAMES`` needs a cost model and the probabilities of all actions."""
     return find_estimate(name.removeprefix(CLIPPED)).uses_model
 
 
@@ -197,7 +197,7 @@ def _fit_cost_model(policy: AnyPolicy, log: BanditLog) -> CostModel:
 
 @dataclass(frozen=True)
 class _Settings:
-    """How policies are evaluated; ``effects`` are the cost model's, for estimates that use it."""
+    """How policies are evaluated. ``effects`` are the effects of the cost model, for estimates that use one."""
 
     estimate: str
     risk: Risk
@@ -210,7 +210,7 @@ def _check_baseline(baseline: Any, log: BanditLog, risk: Risk | None) -> Any:
     if baseline is None:
         return None
     if not isinstance(risk, MeanRisk | None):
-        raise InputError("baseline needs the mean: other risks have no paired differences")
+        raise InputError("baseline can be used only with the mean, because other risks have no paired differences")
     if isinstance(baseline, str):
         if baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or 'logging'")

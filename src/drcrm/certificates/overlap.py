@@ -28,11 +28,11 @@ from drcrm.policies.linear_predictor import forward_policy, importance_weights, 
 from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
 
-FEW = 10  # smallest gaps that are raised, but at most one in SHARE
+FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
 SHARE = 30
-SURE = 2  # standard errors
-ROUNDING = 1e-9  # of the unit of the costs
-LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight, and its distance from 1 in standard errors
+SURE = 2  # number of standard errors by which the mean gap must exceed 0
+ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
+LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard errors below 1, is too low
 
 
 def worst_case_gaps(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, largest: float) -> np.ndarray:
@@ -41,7 +41,7 @@ def worst_case_gaps(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, largest
 
 
 def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
-    """Return whether the mean gap exceeds 0 by two standard errors, after its ten smallest values are raised.
+    """Return whether the mean gap exceeds 0 by two standard errors, after the ten smallest gaps are raised.
 
     The smallest gaps belong to the largest weights. A mean weight that reaches 1 only through ten rows does not show
     overlap: a new sample could well have none of these rows, and the standard error does not reveal it. The ten
@@ -75,7 +75,7 @@ def summarize_weights(weight: np.ndarray, log: BanditLog) -> dict[str, float]:
 
 @np.errstate(over="ignore", invalid="ignore")
 def low_weight_warning(weight: np.ndarray, log: BanditLog) -> str:
-    """Return a warning if the mean weight is below 0.1 and five standard errors below 1, otherwise an empty string.
+    """Return a warning if the mean weight is below 0.1 and more than five standard errors below 1, else "".
 
     The expectation of π/p is 1 if the logging policy can take every action of the policy.
     """
@@ -104,8 +104,8 @@ class PolicySupport:
     mean_weight : float
         The mean of w = π/p; its expectation is 1 if the policy has support everywhere.
     mean_weight_by_action : array (q,), (K,) or ()
-        For each label, the mean of π(y_l|x)/π0(y_l|x). For each action, Σ w 1[a] over the policy's mean probability
-        of a.
+        For each label, the mean of π(y_l|x)/π0(y_l|x). For each action a, the mean of w 1[y = a], divided by the
+        policy's mean probability of a.
     """
 
     mass: float

@@ -31,7 +31,7 @@ UNITS = ("row", "context")
 LOGGING = "logging"
 MOST_CHOICES = 10**6
 FEW = {"ips": 25, "snips": 10, "dr": 10}  # effective sample sizes below which bounds failed too often in simulations
-LEAST_WEIGHT = 1e-30  # of the largest weight; smaller weights are raised to it, because ratios need weights above 0
+LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 
 @np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
@@ -62,7 +62,7 @@ def policy_certificate(
         Probabilities of the logged actions are enough for "ips" and "snips" without ``logging_policy``. The certificate
         is on actions drawn from the policy, not on its most probable actions.
     log : BanditLog
-        Held-out rows: neither the policy nor the cost model was made from them.
+        Held-out rows: neither the policy nor the cost model may have been fitted to them.
     estimate : "ips", "snips" or "dr"
         Terms z are w c for "ips" and m(x) + w (c − ĉ) for "dr". "snips" bounds the ratio by the root of
         v ↦ ball(w (c − v)), so it needs a divergence. "dm" has no certificate: no bound covers the model's error.
@@ -74,22 +74,23 @@ def policy_certificate(
     choices : int
         K, the number of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1, optional
-        M, for "ips" with costs of at most 0. There clipping only makes the bound larger.
+        M, only for "ips" with costs of at most 0. For such costs, clipping only makes the bound larger.
     cost_model
-        For "dr": a cost model fitted to other rows. The ``cost_model_`` of a fit with ``logging_policy`` knows the
-        logging policy. For label vectors, an unsupported label is charged the cost of the most expensive labels.
+        For "dr": a cost model fitted to other rows. If a fit had a ``logging_policy``, its ``cost_model_`` contains
+        this policy. For label vectors, an unsupported label is charged the cost of the most expensive labels.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        The logging policy π0 if it is known. It replaces the cost model's own. Do not pass estimated propensities.
+        The logging policy π0, if it is known. It replaces the logging policy of the cost model. Do not pass a policy
+        that was estimated from the log.
     baseline : any policy, or "logging", optional
         Certify how much more the policy costs than this fixed policy, by paired differences z_i − z_i⁰. A bound below 0
         shows that the policy is better. For "logging" the z⁰ are the logged costs. For "snips" the terms of
         a policy are v̂ + w (c − v̂), and every asymptotic method is allowed.
     cost_range : (least, largest), optional
-        Known range of the costs of all actions. The default is the range of the logged costs and 0. A good logging
-        policy logs few expensive actions. So pass the range for losses, and for costs whose largest value is not 0.
+        Known range of the costs of all actions. The default is the range of the logged costs and 0. Expensive actions
+        can be missing from the log, so pass the range unless the largest possible cost is 0.
     groups : array (n,), optional
-        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. For asymptotic
-        methods.
+        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. It requires an
+        asymptotic method.
     check_tails : bool
         Correct an asymptotic bound for the skewness of the estimate. Refuse a certificate if all logged costs are equal
         or the skewness exceeds 0.3, because rare, large costs then make bounds too low. False returns the bound of the
@@ -108,9 +109,9 @@ def policy_certificate(
     Warns
     -----
     UserWarning
-        The effective sample size is below 10 (25 for "ips" with costs above 0), where asymptotic bounds can be too low.
-        Or the mean weight is below 0.1 and five standard errors below 1. There is no warning for "ips" with costs of at
-        most 0, whose bound is too high in these cases.
+        The effective sample size is below 10 (25 for "ips" with costs above 0), so that asymptotic bounds can be too
+        low. Or the mean weight is below 0.1 and more than five standard errors below 1. There is no warning for "ips"
+        with costs of at most 0, whose bound is too high in these cases.
 
     Notes
     -----
@@ -148,7 +149,7 @@ def policy_certificate(
 
 @dataclass(frozen=True)
 class _Case:
-    """The log and the settings of a certificate; every row of the log occurs."""
+    """The log and the settings of a certificate. The log has no rows of count 0."""
 
     log: BanditLog
     estimate: str
@@ -164,11 +165,11 @@ class _Case:
         if self.groups is not None and not self.bound.asymptotic:
             raise InputError(f"groups need an asymptotic method, got {self.bound.name}")
         if self.estimate == "dr" and cost_model is None:
-            raise InputError("the certificate of 'dr' needs cost_model=, fitted to other rows than those of the log")
+            raise InputError("the certificate of 'dr' needs cost_model=, a cost model that was fitted to other rows")
         if self.estimate == "snips" and self.baseline is None and self.bound.ball is None:
             raise InputError(f"the certificate of 'snips' needs a divergence as method, got {self.bound.name}")
         if self.estimate == "snips" and not self.bound.asymptotic:
-            raise InputError(f"a difference by 'snips' needs an asymptotic method, got {self.bound.name}")
+            raise InputError(f"baseline with 'snips' needs an asymptotic method, got {self.bound.name}")
 
 
 def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
@@ -181,7 +182,7 @@ def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
 
 
 def _select_occurring(policy: Any, baseline: Any, groups: Any, log: BanditLog) -> tuple[Any, Any, Any, BanditLog]:
-    """Return policy, baseline, groups and log, checked and restricted to the rows that occur."""
+    """Return policy, baseline, groups and log, checked and without rows of count 0."""
     policy = policy_for_log(policy, log)
     if isinstance(baseline, str):
         check_choice((LOGGING,), baseline, "baseline")
@@ -231,7 +232,7 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
 
 
 def _in_units(case: _Case, *values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return values of rows, (n,) each, as values of independent units, and how often each unit occurs."""
+    """Return vectors with a value for each independent unit, from vectors of rows, and how often each unit occurs."""
     log, count = case.log, case.log.count.astype(float)
     if case.groups is not None:
         units = [unit_values(value, count, case.groups) for value in values]
@@ -264,7 +265,9 @@ def _lacking_gaps(
     case: _Case, sides: list[PolicyTerms], gaps: list[np.ndarray], count: np.ndarray, is_supported: bool
 ) -> list[np.ndarray]:
     """Return the gaps of the policies whose actions the log lacks; InputError if the method cannot charge them."""
-    if is_supported:  # a known logging policy has charged them; still, no row may have some vector of supported labels
+    # If the logging policy is known, unsupported actions are charged already. But the log may still lack a vector of
+    # labels that are all supported.
+    if is_supported:
         lacks = [case.bound.asymptotic and bool(low_weight_warning(side.counted, case.log)) for side in sides]
     else:
         lacks = [has_missing_mass(gap, count, max(map(abs, case.costs))) for gap in gaps]
@@ -292,20 +295,20 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     skewness = max(upper_skewness(side.counted - reference, residual, log.count, units) for residual in residuals)
     if np.ptp(log.cost) == 0:
         raise InputError(
-            f"every logged cost is {log.cost[0]:.6g}, and a certificate needs costs that vary; otherwise use a method "
-            "such as betting, with a known range"
+            f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with a "
+            "known range, such as betting"
         )
     if not skewness <= LARGEST_SKEWNESS:
         raise InputError(
             f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
-            f"{case.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use betting with a "
-            "known range"
+            f"{case.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a method with a "
+            "known range, such as betting"
         )
     return skewness
 
 
 def _warn(case: _Case, sides: list[PolicyTerms]) -> None:
-    """Warn of few effective rows and of a low mean weight."""
+    """Warn of a small effective sample size and of a low mean weight."""
     log = case.log
     for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
         if case.estimate == "ips" and is_safe:  # the bound is too high if weights are missing
@@ -313,7 +316,7 @@ def _warn(case: _Case, sides: list[PolicyTerms]) -> None:
         rows, least = summarize_weights(side.weight, log)["effective_size"], FEW[case.estimate]
         few = (
             f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by {case.estimate!r} can "
-            "be too low, and hold less often than it says"
+            "be too low, and hold with less than the stated confidence"
         )
         is_few = case.bound.asymptotic and rows < least
         warn_all(few if is_few else "", low_weight_warning(side.weight, log))

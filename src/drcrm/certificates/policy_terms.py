@@ -130,7 +130,7 @@ def _check_weights(weight: np.ndarray, log: BanditLog, estimate: str, clip: Any,
         if not 1 <= to_float(clip) < np.inf:
             raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
         if estimate != "ips" or (log.cost > 0).any():
-            raise InputError("clip needs estimate 'ips' and costs of at most 0: otherwise clipped weights hide costs")
+            raise InputError("clip needs estimate 'ips' and costs of at most 0, because clipping hides positive costs")
         weight = np.minimum(weight, clip)
     if not weight.any():
         raise InputError(f"every row of the log has weight 0: the log says nothing about this {name}")

@@ -1,10 +1,10 @@
 """Long upper tails of an estimate: the skewness of its mean, and a bound that is corrected for it.
 
-An estimate is the mean z̄ of terms z = m + a e: m does not depend on the logged cost, a is the importance weight (minus
-the baseline's, for a difference), and e the residual of the cost. Rare, large costs make z̄ skewed. Most samples have
-too few of them, so the mean, its standard error and the sample skewness are too small, and asymptotic bounds fail.
-Separate moments of weights and residuals use every cost, whatever the weight of its row. With ⟨·⟩ for a mean over rows,
-x₊ = max(x, 0) and x₋ = max(−x, 0),
+An estimate is the mean z̄ of terms z = m + a e. Here m does not depend on the logged cost, a is the importance weight,
+and e the residual of the cost. For a difference, the baseline's weight is subtracted from a. Rare, large costs make z̄
+skewed. Most samples have too few of them, so the mean, its standard error and the sample skewness are too small, and
+asymptotic bounds fail. Separate moments of weights and residuals use every cost, whatever the weight of its row. With
+⟨·⟩ for a mean over rows, x₊ = max(x, 0) and x₋ = max(−x, 0),
 
     γ = (⟨a₊³⟩⟨e₊³⟩ + ⟨a₋³⟩⟨e₋³⟩) / ((⟨a²⟩⟨e²⟩)^{3/2} √N)
 
@@ -24,7 +24,7 @@ from scipy.special import ndtri, stdtrit
 
 from drcrm.certificates.independent_units import mean_and_deviation
 
-LARGEST_SKEWNESS = 0.3  # above which corrected bounds at 0.95 were measured to fail in more than 7 % of logs
+LARGEST_SKEWNESS = 0.3  # with a larger skewness, corrected bounds at level 0.95 failed in more than 7 % of logs
 
 
 def upper_skewness(weight: np.ndarray, residual: np.ndarray, count: np.ndarray, units: int) -> float:
@@ -50,7 +50,7 @@ def upper_skewness(weight: np.ndarray, residual: np.ndarray, count: np.ndarray, 
 
 
 def tail_residual(residual: np.ndarray, cost: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the residuals of a cost model, (n,), or the centred costs if the model is worse than their mean.
+    """Return the residuals of a cost model, (n,), or the centred costs if the model is worse than the mean cost.
 
     The residuals of a bad model are spread by its errors, which hides the tail of the costs.
     """

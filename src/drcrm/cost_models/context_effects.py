@@ -1,8 +1,8 @@
-"""Context effects: random effects of the contexts, which their rows reveal beyond the features.
+"""Context effects: random effects of the contexts on the cost, estimated from the rows of each context.
 
 c_i = ĉ(x_k, y_i) + a_i·δ_k + noise,   δ_k ~ N(0, Σ),   noise ~ N(0, σ²) each time a row was logged
 
-The loadings a_i are what modelled costs are linear in: (y_i, 1), or one-hot of the action. A row with multiplicity
+Modelled costs are linear in the loadings a_i, which are (y_i, 1) or the one-hot action. A row with multiplicity
 ``count`` represents equal rows: their mean has noise variance σ²/count, and their equality is evidence for a small σ².
 With residuals r = c − ĉ, loadings A_k and counts C_k of context k,
 
@@ -32,10 +32,10 @@ from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
 
 MAX_ROUNDS = 50
-MIN_GAIN = 1e-3  # of the log marginal likelihood per context; a round with less is the last
-MIN_NOISE = 1e-2  # times the mean squared residual; equal rows would let σ² fall to 0, without a measured benefit
-MAX_COUNT = 10_000  # multiplicity of a row; its mean is then almost free of noise, and V_k is still invertible
-MAX_LOADINGS = 5000  # Σ then has 0.2 GB
+MIN_GAIN = 1e-3  # EM ends after a round in which the log marginal likelihood per context gains less
+MIN_NOISE = 1e-2  # σ² is at least this times the mean squared residual, because equal rows would let it fall to 0
+MAX_COUNT = 10_000  # larger multiplicities are reduced to this: the mean is almost free of noise, and V_k is invertible
+MAX_LOADINGS = 5000  # with this many loadings, Σ has 0.2 GB
 
 Variances = tuple[np.ndarray, float]
 
@@ -102,7 +102,7 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
         If there are more than 5000 actions, or residuals are beyond the range of numbers.
     """
     if (size := int(np.prod(log.actions.effect_shape))) > MAX_LOADINGS:
-        raise InputError(f"context effects allow at most {MAX_LOADINGS} actions or labels, the log has {size}")
+        raise InputError(f"the log has {size} actions or labels, expected at most {MAX_LOADINGS} for context effects")
     design = LinearPredictor(log, effects)
     if variances is None and design.samples:
         of_sample = context_effects(design.sample.log, design.sample.effects)
@@ -137,7 +137,7 @@ def _initial_covariance(loadings: sparse.csr_array, count: np.ndarray) -> np.nda
 
 
 def _root_mean_square(values: np.ndarray, count: np.ndarray) -> float:
-    """Return √ of the mean of values² with multiplicities, in any unit."""
+    """Return the root mean square of values with multiplicities; very large or small values do not overflow."""
     largest = np.abs(values).max()
     if largest == 0 or not np.isfinite(largest):
         return float(largest)

@@ -1,8 +1,8 @@
 """Normal equations of a ridge regression of costs on context and action, solved by preconditioned conjugate gradients.
 
-The regression's features are z = a ⊗ x, where a is the labels and a last 1, or the one-hot action; for lists, z is ψ of
-the logged candidate. A product with Σ z zᵀ is one pass over the log, so the matrix is never formed. Source: Hestenes &
-Stiefel 1952; Van Loan & Pitsianis 1993.
+The regression's features are z = a ⊗ x, where a is the label vector with an appended 1, or the one-hot action. For
+lists, z is ψ of the logged candidate. A product with Σ z zᵀ is one pass over the log, so the matrix is never formed.
+Source: Hestenes & Stiefel 1952; Van Loan & Pitsianis 1993.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
-MAX_MULTIPLICATIONS = 5e10  # for a preconditioner: a few seconds
+MAX_MULTIPLICATIONS = 5e10  # largest number of multiplications for a preconditioner, which take a few seconds
 MAX_PASSES = 4  # largest cost of a product with the eigenvectors, in passes over the log
 EIGENVECTOR_COST = 10  # the eigenvectors of a (d, d) matrix take this times d³ multiplications
-SMALLEST_EIGENVALUE = 1e-8  # over the largest; smaller ones are rounding, which division would magnify
-MAX_STEPS = 2000  # of conjugate gradients
+SMALLEST_EIGENVALUE = 1e-8  # relative to the largest; smaller eigenvalues are rounding, which division would magnify
+MAX_STEPS = 2000  # largest number of steps of conjugate gradients
 
 Preconditioner = Callable[[np.ndarray, float], np.ndarray]
 
@@ -70,7 +70,7 @@ class NormalEquations:
 
         Each search starts at the combination of the previous solutions that solves the equations on their span. It ends
         when rᵀ P⁻¹ r is at most tolerance² times Bᵀ target, with the residual r and the preconditioner P. If P equals
-        the matrix of the equations, both are squared norms in its metric, of the error and of B.
+        the matrix of the equations, these two numbers are the squared norms of the error and of B in its metric.
         """
         coefs, products = np.zeros((2, len(penalties), *self.target.shape))
         for i, penalty in enumerate(penalties):
@@ -118,9 +118,9 @@ def build_preconditioner(log: BanditLog) -> Preconditioner:
     """Return (R, λ) ↦ P⁻¹ R with P = M ⊗ W + λ, where M are second moments of the actions and W = Σ w x xᵀ.
 
     P approximates the matrix of the equations without −z̄ z̄ᵀ. The two are equal if actions do not depend on contexts.
-    For one action per row they are always equal, because each action has its own W. The eigenvectors serve all
-    penalties. If there are too many features for eigenvectors, P is √λ, a number between the smallest eigenvalue, λ,
-    and the largest one, about 1.
+    For one action per row they are always equal, because each action has its own W. The same eigenvectors are used for
+    all penalties. If there are too many features for eigenvectors, P is √λ. This number is between the smallest
+    eigenvalue, λ, and the largest, about 1.
     """
     moments, weights = log.actions.block_moments(log.Y, log.count / log.size, log.row_map)
     (groups, columns, _), d = moments.shape, log.X.shape[1]

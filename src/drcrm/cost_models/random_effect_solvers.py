@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
-BATCH_SIZE = 1_000_000  # numbers in an array of a batch's loadings
-SPARSE_RATIO = 4  # SparsePairs are faster up to this number of products of ones per loading, by measurement
+BATCH_SIZE = 1_000_000  # largest number of entries in an array of a batch
+SPARSE_RATIO = 4  # in measurements, SparsePairs were faster up to this number of products of ones per loading
 
 
 def make_batches(

@@ -22,8 +22,8 @@ class RegressorModel:
     Parameters
     ----------
     regressor : regressor with scikit-learn's interface
-        It is cloned. A regressor that reproduces its training rows, such as a forest of deep trees, makes the residuals
-        of these rows too small: limit its size, for example by ``min_samples_leaf``.
+        It is cloned. If a regressor reproduces its training rows, like a forest of deep trees, the residuals of these
+        rows are too small: limit its size, for example by ``min_samples_leaf``.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class RegressorModel:
 
 
 def is_regressor(model: Any) -> bool:
-    """Return whether an object is a regressor of scikit-learn, and no cost model: it does not know actions."""
+    """Return whether an object is a regressor of scikit-learn, which does not know actions, and not a cost model."""
     if model is None or any(hasattr(model, name) for name in ("action_effects", "expectation")):
         return False
     from sklearn.base import BaseEstimator

@@ -41,7 +41,7 @@ class CostModel:
     ----------
     penalty : float > 0 or "auto"
         λ. "auto" takes the smallest of 10⁻¹, 10⁻¹·⁵ … 10⁻⁴ whose squared error on four fixed folds of contexts is at
-        most 1 + R²/10 times the least. A small penalty is preferred, because noise in the modelled costs averages out
+        most (1 + R²/10) times the least. A small penalty is preferred, because noise in the modelled costs averages out
         over contexts and bias does not. Source: Newey, Hsieh & Robins 2004.
 
     Attributes
@@ -71,7 +71,7 @@ class CostModel:
     ) -> CostModel:
         """Fit to logged actions and costs, with the arguments of the estimators' ``fit``.
 
-        Labels and actions get intercepts unless X has a constant column, or columns that add up to one.
+        Labels and actions get intercepts unless X has a constant column, or columns that add up to a constant.
         """
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
@@ -199,7 +199,7 @@ def _add_constant(
 ) -> None:
     """Add a constant to all costs, through a constant feature of the log or else through the intercept.
 
-    ``scales``, (d,), divide the features of the log before B multiplies them; by default nothing does.
+    If ``scales``, (d,), are given, the features of the log are divided by them before B multiplies them.
     """
     features = np.flatnonzero(find_constant_features(log.X, log.feature_range))
     if features.size:
@@ -215,4 +215,6 @@ def _require_coefficients(model: CostModel) -> None:
         raise InputError("the cost model has no coef_ yet: fit it, or set coef_")
     shape, allowed = np.shape(model.intercept_), ((), np.shape(model.coef_)[1:])
     if shape not in allowed or not np.isfinite(model.intercept_).all():
-        raise InputError(f"the cost model's intercept_ is {model.intercept_!r}, expected finite, of shape {allowed[1]}")
+        raise InputError(
+            f"the cost model's intercept_ is {model.intercept_!r}, expected finite numbers of shape {allowed[1]}"
+        )

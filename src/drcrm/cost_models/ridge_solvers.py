@@ -24,12 +24,12 @@ from drcrm.policies.linear_predictor import LinearPredictor
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
-NEARLY_LEAST = 0.1  # times R²: relative excess of a squared error over the least that is still accepted
-DOUBT = 2  # times the tolerance: errors with a smaller relative distance to the limit are computed again
-FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors near the least; the second is for cases that the first cannot decide
+NEARLY_LEAST = 0.1  # this times R² is the relative excess over the least squared error that is still accepted
+DOUBT = 2  # if an error is within this many tolerances of the limit, it is computed again at the next tolerance
+FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors; the second is for cases that the first cannot decide
 TOLERANCE = 1e-12  # relative error of the solution
-LARGE_TOLERANCE = 1e-6  # the same on a large log, where noise is larger than that
-NOTABLE_ERROR = 1e3  # times the tolerance: relative error of the normal equations that is worth a warning
+LARGE_TOLERANCE = 1e-6  # the same on a large log, where statistical noise is larger anyway
+NOTABLE_ERROR = 1e3  # a relative error of the normal equations above this times the tolerance causes a warning
 
 
 class RidgeSolver(ABC):
@@ -38,7 +38,7 @@ class RidgeSolver(ABC):
     Attributes
     ----------
     tolerances : tuple of float
-        Relative errors of ``errors_by_fold``; the next is used only if the one before leaves the choice in doubt.
+        Relative errors for ``errors_by_fold``. Each is used only if the previous one leaves the choice in doubt.
     """
 
     tolerances: tuple[float, ...]
@@ -60,10 +60,10 @@ class RidgeSolver(ABC):
         return errors, baseline
 
     def select_penalty(self) -> float:
-        """Return the smallest penalty whose squared error is at most 1 + R²/10 times the least.
+        """Return the smallest penalty whose squared error is at most (1 + R²/10) times the least.
 
-        Errors are approximate. If their tolerance leaves open which penalty that is, the candidates are compared again
-        at the next tolerance.
+        Errors are approximate. If this penalty is in doubt at one tolerance, the candidates are compared again at the
+        next.
         """
         penalties = np.array(PENALTIES)
         for tolerance in self.tolerances:
@@ -82,7 +82,7 @@ class RidgeSolver(ABC):
 
 
 class MomentSolver(RidgeSolver):
-    """Exact solver by the second moments of each fold."""
+    """Exact solver that uses the second moments of each fold."""
 
     tolerances = (0.0,)
 
@@ -107,7 +107,7 @@ def _intercept(moments: Moments, coef: np.ndarray) -> float:
 
 
 class GradientSolver(RidgeSolver):
-    """Solver by conjugate gradients. Errors on folds and the preconditioner of a large log are those of a sample.
+    """Solver by conjugate gradients. For a large log, a sample gives the errors on folds and the preconditioner.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def assign_folds(log: BanditLog) -> np.ndarray:
 def require_finite(values: Any) -> Any:
     """Return values; raise InputError unless all are finite."""
     if not np.isfinite(values).all():
-        raise InputError("the cost model is not finite: features or costs this large need another unit")
+        raise InputError("the cost model is not finite: rescale the features or the costs, which are too large")
     return values
 
 

@@ -1,7 +1,7 @@
 """Second moments of a large log: one pass computes them, and any ridge regression of the costs follows from them.
 
 The moments are Σ (x, 1, c)(x, 1, c)ᵀ for each distinct action and fold. The regression's features are z = a ⊗ x. For
-label vectors, a is the labels and a last 1; for one of K actions, a is one-hot. So
+label vectors, a is the vector with an appended 1; for one of K actions, a is one-hot. So
 Σ z zᵀ = Σ_a (a aᵀ) ⊗ Σ_{i: a_i = a} x xᵀ, which is block diagonal for one of K actions.
 """
 
@@ -19,9 +19,9 @@ from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
-MAX_ACTIONS = 256  # distinct actions that can have moments
-MAX_NUMBERS = 2e7  # in all moments
-MAX_BLOCK_COLUMNS = 1024  # of a block of Σ z zᵀ
+MAX_ACTIONS = 256  # largest number of distinct actions
+MAX_NUMBERS = 2e7  # largest number of entries of all moments
+MAX_BLOCK_COLUMNS = 1024  # largest number of columns of a block of Σ z zᵀ
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Moments:
     Attributes
     ----------
     loadings : array (a, r)
-        One row for each action: one-hot, or 1 for each of its labels and a last 1.
+        One row for each action: one-hot, or its label vector with an appended 1.
     sums : array (a, d + 2, d + 2)
         Σ (x, 1, c)(x, 1, c)ᵀ.
     """
@@ -98,7 +98,7 @@ class Moments:
 
 
 def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> list[Moments] | None:
-    """Return the moments of each fold's rows, or None if the log is one chunk or the moments would be too large.
+    """Return the moments of each fold's rows, or None if the log has a single block or the moments would be too large.
 
     Parameters
     ----------

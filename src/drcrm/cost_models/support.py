@@ -1,4 +1,4 @@
-"""Support: a cost model is trusted only where the logging policy explores enough for the log to contradict it.
+"""Support: a cost model is trusted only for actions that the logging policy takes often enough to test the model.
 
 The threshold τ is in units of the uniform policy's probability, so the uniform policy has support everywhere.
 
@@ -28,7 +28,7 @@ SUPPORT = 0.05  # τ
 
 @dataclass(frozen=True)
 class SupportedModel:
-    """A cost model that is trusted where the logging policy has support; usable wherever a cost model is.
+    """A cost model that is trusted only where the logging policy has support. It can replace any cost model.
 
     Parameters
     ----------
