@@ -23,19 +23,24 @@ def test_p_value_and_interval_are_those_of_scipy(n):
     assert summary.standard_error == pytest.approx(stats.sem(first))
 
 
-def test_degenerate_samples():
-    assert interval([1.0]).mean == 1.0
-    assert np.isnan(interval([1.0]).standard_error)
+@pytest.mark.parametrize(
+    ("values", "best", "expected"),
+    [
+        ([1.0], [0.0], np.nan),
+        ([1.0, 2.0], [1.0, 2.0], 0.5),
+        ([2.0, 3.0], [1.0, 2.0], 0.0),
+        ([1.0, 2.0], [2.0, 3.0], 1.0),
+        ([0.1 + 0.2] * 5, [0.3] * 5, 0.5),  # equal up to rounding
+        ([0.3 + 1e-9] * 5, [0.3] * 5, 0.0),
+    ],
+)
+def test_p_values_of_differences_without_spread(values, best, expected):
+    assert larger_p_value(values, best) == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+def test_a_single_or_missing_seed_has_no_error():
+    assert interval([1.0]) == pytest.approx((1.0, np.nan, np.nan, np.nan), nan_ok=True)
     assert np.isnan(interval([1.0, np.nan]).mean)
-    assert np.isnan(larger_p_value([1.0], [0.0]))
-    assert larger_p_value([1.0, 2.0], [1.0, 2.0]) == 0.5
-    assert larger_p_value([2.0, 3.0], [1.0, 2.0]) == 0.0
-    assert larger_p_value([1.0, 2.0], [2.0, 3.0]) == 1.0
-
-
-def test_differences_by_rounding_are_not_significant():
-    assert larger_p_value([0.1 + 0.2] * 5, [0.3] * 5) == 0.5
-    assert larger_p_value([0.3 + 1e-9] * 5, [0.3] * 5) < 1e-6
 
 
 def test_p_values_are_adjusted_by_holm():
