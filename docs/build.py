@@ -387,6 +387,7 @@ def experiment_documents() -> dict[Path, str]:
 def reference_documents() -> dict[Path, str]:
     """Return the generated pages of the reference by path."""
     pages = {
+        "api": reference_pages.format_api(),
         "commands": reference_pages.format_commands(),
         "mapping-keys": reference_pages.format_mapping_keys(ROOT / "src/drcrm/logs/mapping.schema.json"),
         "config-keys": reference_pages.format_config_keys(ROOT / "workflow/schemas/config.schema.yaml"),

@@ -13,6 +13,70 @@ import yaml
 from drcrm.__main__ import main_parser
 
 CONFIG_TABLES = {"A data set": "dataset", "An algorithm": "algorithm", "An experiment": "experiment"}
+API = {  # heading: module and its names
+    "Estimators": (
+        "drcrm",
+        *(
+            "DoublyRobustDRO",
+            "KLDRO",
+            "Chi2DRO",
+            "PhiDRO",
+            "CVaRDRO",
+            "LogSmoothing",
+            "LogSumExp",
+            "WeightedLikelihood",
+        ),
+        *("CIPS", "POEM", "KLCRM", "AdaptiveKLCRM", "HeldoutScorer"),
+    ),
+    "Logs and policies": (
+        "drcrm",
+        *(
+            "BanditLog",
+            "read_log",
+            "ActionLists",
+            "ExponentialPolicy",
+            "SoftmaxPolicy",
+            "load_policy",
+            "classifier_policy",
+        ),
+    ),
+    "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "PolicyValue", "policy_support"),
+    "Cost models": ("drcrm", "CostModel", "RegressorModel"),
+    "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk"),
+    "Certificates": ("drcrm.certificates", "policy_certificate", "upper_bound", "Certificate"),
+    "Risks": (
+        "drcrm.risks",
+        *(
+            "Risk",
+            "check_risk",
+            "MeanRisk",
+            "VariancePenalizedRisk",
+            "BoltzmannRisk",
+            "AdaptiveBoltzmannRisk",
+            "KLBall",
+        ),
+        *("Chi2Ball", "PhiBall", "WorstCase", "CVaRRisk", "LogSmoothingRisk", "LogSumExpRisk"),
+    ),
+    "Divergences": (
+        "drcrm.divergences",
+        *("Divergence", "SmoothDivergence", "KL", "Chi2", "ReverseKL", "SquaredHellinger", "CressieRead"),
+        *("TotalVariation", "CVaR", "as_divergence"),
+    ),
+    "Clusters": ("drcrm.cluster", "on_cluster"),
+}
+
+
+def format_api() -> str:
+    """Return the page that lists the public names with links to their documentation."""
+    sections = []
+    for heading, (module, *names) in API.items():
+        title = f"## {heading}: `{module}`\n\n```{{eval-rst}}\n.. currentmodule:: {module}\n\n"
+        directive = ".. autosummary::\n   :toctree: api\n   :nosignatures:\n\n"
+        sections.append(title + directive + "".join(f"   {name}\n" for name in names) + "```\n")
+    introduction = (
+        "# API\n\n[Library](../user-guide/library.md) introduces the estimators, which share their methods.\n"
+    )
+    return "\n".join([introduction, *sections])
 
 
 def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -17,7 +17,7 @@ from drcrm.errors import InputError
 from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = re.compile(r"docs/(experiments|contributing|gallery|reference/api|index|reference/(commands|\w+-keys))\b")
+GENERATED = re.compile(r"docs/(experiments|contributing|gallery|index|reference/(api|commands|\w+-keys))\b")
 FOLDERS = "config", "docs", "studies", "benchmarks"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))])
 LOSSES = {"logging": 3.0, "cips": 2.0, "poem": 1.0, "kl_dro": 1.5, "skyline": 0.5}

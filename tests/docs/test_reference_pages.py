@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
-from pages.reference_pages import command_parsers, format_commands, format_config_keys, format_mapping_keys
+from pages.reference_pages import API, command_parsers, format_commands, format_config_keys, format_mapping_keys
 from pages.repository_pages import relink
 
 from drcrm.cli.arguments import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
+MODULES = "drcrm", "drcrm.certificates", "drcrm.risks", "drcrm.divergences"
 MAPPING, CONFIG = ROOT / "src/drcrm/logs/mapping.schema.json", ROOT / "workflow/schemas/config.schema.yaml"
 
 
@@ -27,6 +29,12 @@ def test_a_command_is_listed_with_all_options(name):
     options = {action.option_strings[0] for action in command_parsers()[name]._actions if action.option_strings}
     assert {option for option in options if f"| `{option}" in section} == options - {"-h"}
     assert all(meaning.strip() for _, meaning in rows_of(section))
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = {module: [name for home, *names in API.values() if home == module for name in names] for module in MODULES}
+    for module, names in listed.items():
+        assert set(import_module(module).__all__) - {"DIVERGENCES"} == set(names)
 
 
 def test_every_mapping_key_is_explained():
