@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from drcrm.reports.figures import drawing
 from drcrm.reports.figures.figure_data import GREEDY, LOSS
@@ -187,7 +188,8 @@ def draw_losses(family: Family) -> Figure:
     panels[0, 0].set_xscale("log", base=2)
     panels[0, 0].set_xticks(sharpness, [f"{value:g}" for value in sharpness])
     panels[0, 0].minorticks_off()
-    handles = [*_algorithm_handles(family), *drawing.level_handles(LINES)]
+    looks = map(names.look, _drawn(family))
+    handles = [*drawing.handles_of(looks, has_line=True), *drawing.level_handles(LINES)]
     title = f"{names.title(LOSS, family.datasets)} by how near-deterministic π0 is"
     return drawing.add_title(figure, title, handles, columns=3)
 
@@ -198,19 +200,18 @@ def _drawn(family: Family) -> list[str]:
     return [name for name in family.drawn if name in known]
 
 
-def _algorithm_handles(family: Family) -> list:
-    return drawing.handles_of(map(family.names.look, _drawn(family)), has_line=True)
-
-
 def _draw_panel(axes: Axes, family: Family, part: pd.DataFrame) -> None:
-    """Draw the curves of one data set and one pair of click rates."""
+    """Draw the curves of one data set and one pair of click rates, on a logarithmic axis with round numbers."""
     drawn = _drawn(family)
     for place, name in enumerate(drawn):
         _draw_curve(axes, part[part["algorithm"] == name], family.names.look(name), place / len(drawn) - 0.5)
     for key in LINES:
         level, look = part[(part["algorithm"] == key[0]) & (part["loss"] == key[1])], drawing.LINES[key]
         axes.plot(level["sharpness"], level["mean"], look.line, color=look.colour, linewidth=1.2)
-    drawing.use_log_losses(axes)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _draw_curve(axes: Axes, frame: pd.DataFrame, look: Look, shift: float) -> None:

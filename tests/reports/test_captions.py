@@ -127,8 +127,8 @@ def test_tables_have_the_seeds_of_each_data_set(metrics, plan):
 
 def test_titles_of_tables_name_the_loss_that_all_data_sets_share(metrics, plan):
     for datasets, loss in ((["scene"], "Hamming loss"), (["yeast"], "error rate"), (["scene", "yeast"], "loss")):
-        shown = replace(plan, datasets=datasets)
-        parts = format_sections(all_tables(metrics, shown), shown, replace(MARKDOWN, names=plan.names))
+        part = replace(plan, datasets=datasets)
+        parts = format_sections(all_tables(metrics, part), part, replace(MARKDOWN, names=plan.names))
         titles = [title for texts in parts.values() for title in texts]
         assert titles[:2] == [f"Expected {loss} by SNIPS", f"Expected {loss} in detail"]
         assert all(title.replace("-", "").replace(" ", "").isalpha() for title in titles)

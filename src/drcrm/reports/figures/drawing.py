@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
-from matplotlib.ticker import LogLocator, NullLocator
 
 from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
 from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names
@@ -87,7 +86,7 @@ def draw_mean(axes: Axes, row: Any, height: float, look: Look, ends: tuple[float
     elif row.mean > ends[1]:
         axes.text(ends[1], height, f"{number} ▸", ha="right", **style)
     else:
-        half = half_width(row.mean, row.high)
+        half = 0 if np.isnan(row.high) else row.high - row.mean
         marks: dict[str, Any] = {"color": look.colour, "markeredgewidth": 1.5 if look.marker in THIN else 1}
         axes.errorbar(row.mean, height, xerr=half, marker=look.marker, linestyle="", elinewidth=1, **marks)
         for end, arrow, is_cut in (
@@ -102,11 +101,6 @@ def write_in_margin(axes: Axes, text: str, height: float) -> None:
     """Write a text to the right of the axes."""
     place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": SMALL}
     axes.text(1.03, height, text, **place)
-
-
-def half_width(mean: float, high: float) -> float:
-    """Return half the width of an interval, 0 without one."""
-    return 0 if np.isnan(high) else high - mean
 
 
 def draw_curves(axes: Axes, frame: pd.DataFrame, names: Names) -> None:
@@ -173,14 +167,6 @@ def grid_limits(means: pd.Series, levels: Sequence[float], n_rows: int) -> tuple
         high = min(high, max(1.5 * min(known), 1.05 * max(known)))
     share = 0.1 * n_rows + 0.08  # of the panel's height, for the marks
     return low - share / (1 - share) * (high - low), high
-
-
-def use_log_losses(axes: Axes) -> None:
-    """Make the vertical axis logarithmic, with round numbers."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:

@@ -112,7 +112,8 @@ def certificates(results: DatasetResults) -> Figure:
     for row in iterate(frame):
         height, look = lines.index(row.algorithm), names.look(row.algorithm)
         drawing.draw_mean(axes, row, height - 0.16, replace(look, marker=BOUND.marker), (-np.inf, end))
-        drawing.draw_mean(axes, figure_data.Mean(row.loss, row.loss_high), height + 0.16, replace(look, marker="o"))
+        of_loss = row._replace(mean=row.loss, high=row.loss_high)
+        drawing.draw_mean(axes, of_loss, height + 0.16, replace(look, marker="o"))
         if is_counted:
             drawing.write_in_margin(axes, f"{row.n_valid} of {row.n_bounds}", height)
     if is_counted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,13 +104,6 @@ class DatasetResults:
     def title_with_selection(self) -> str:
         """The title of a figure that shows the choices of the headline criterion."""
         return f"{self.title}\nhyper-parameters chosen by {SCORES[self.plan.selections[0]]}"
-
-
-class Mean(NamedTuple):
-    """A mean and the upper end of its interval."""
-
-    mean: float
-    high: float
 
 
 def iterate(frame: pd.DataFrame) -> Iterator[Any]:
