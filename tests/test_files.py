@@ -76,13 +76,6 @@ class TestOutputs:
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "target").read_text() == "new"
 
-    def test_circular_links_are_an_error(self, tmp_path):
-        (tmp_path / "a").symlink_to("b")
-        (tmp_path / "b").symlink_to("a")
-        with pytest.raises(OSError, match=r"symbolic links: .*/a'"):
-            write_text(tmp_path / "a", "")
-        assert sorted(os.listdir(tmp_path)) == ["a", "b"]
-
     @pytest.mark.parametrize("through", ["fifo", "link"])
     def test_a_pipe_receives_an_archive(self, tmp_path, through):
         os.mkfifo(tmp_path / "fifo")
@@ -105,13 +98,6 @@ class TestOutputs:
         assert is_stream(os.devnull)
         write_text(os.devnull, "x")
         assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
-
-    def test_a_block_device_is_rejected(self, tmp_path, monkeypatch):
-        (tmp_path / "disk").write_text("data")
-        monkeypatch.setattr(stat, "S_ISBLK", lambda mode: True)
-        with pytest.raises(InputError, match="disk is a block device, expected a file, a pipe"):
-            write_text(tmp_path / "disk", "")
-        assert (tmp_path / "disk").read_text() == "data"
 
     def test_a_pipe_receives_nothing_after_an_error(self, tmp_path):
         os.mkfifo(tmp_path / "fifo")
@@ -172,12 +158,3 @@ class TestDamagedArchives:
         content = npy_bytes(np.arange(3.0)).replace(b"(3,), }" + b" " * 17, b"(3" + b"0" * 17 + b",), }")
         message = error_of(read_npz, write_archive(tmp_path / "a.npz", coef=content), ["coef"])
         assert message.startswith("not a readable npz file (")
-
-    @pytest.mark.parametrize(("at", "value"), [(4, 0xFF), (8, 0x63), (6, 0x01)])
-    def test_unknown_archive_formats_are_rejected(self, tmp_path, at, value):
-        """An unknown version or compression method, or an encrypted archive."""
-        path = write_archive(tmp_path / "a.npz", coef=npy_bytes(np.ones(1)))
-        content = bytearray(path.read_bytes())
-        content[content.index(b"PK\x01\x02") + at + 2] = value
-        path.write_bytes(content)
-        assert error_of(read_npz, path, ["coef"]).startswith("not a readable npz file (")

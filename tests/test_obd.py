@@ -95,26 +95,3 @@ def test_the_difference_to_bts_is_paired_if_bts_logged_the_evaluation_rows(table
     paired, bts = row_of(table, "cips", "random"), row_of(table, "bts", "random")
     assert paired["more"] == pytest.approx(paired["dr"] - bts["ips"])
     assert paired["more_low"] < paired["more"] < paired["more_high"]
-
-
-def test_rarely_shown_items_are_never_the_best(obd, files):
-    """An item with one row and one click has the rate 1."""
-    training, _ = obd.learn(files, "random", "men", ALGORITHMS)
-    frame = pd.read_csv(files / "random_men.csv.bz2")
-    is_pair = (frame["position"] == 1) & (frame["item_id"] == 2)
-    rows = np.sort([*np.flatnonzero(~is_pair), np.flatnonzero(is_pair & (frame["click"] == 1))[0]])
-    log = training.log.replace(Y=training.log.Y[rows], cost=training.log.cost[rows])
-    assert obd.best_items(log, training.records.row_slices[rows]) == {"1": 0, "2": 1, "3": 2}
-
-
-def test_effective_clicks_count_clicks_of_equal_weight(obd, files):
-    training, _ = obd.learn(files, "random", "men", ALGORITHMS)
-    clicked = training.log.cost < 0
-    assert obd.effective_clicks(np.where(clicked, 0.0, 0.5), training.log) == 0
-    assert obd.effective_clicks(np.full(ROWS, 0.5), training.log) == pytest.approx(clicked.sum())
-
-
-def test_the_summary_has_a_line_per_row(obd, table):
-    lines = obd.summary(table).splitlines()
-    assert len(lines) == 1 + len(table)
-    assert " better" in next(line for line in lines if "best item" in line)

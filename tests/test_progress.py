@@ -104,12 +104,6 @@ def test_without_tqdm_there_are_only_verbose_lines(open_terminal, monkeypatch):
     assert re.fullmatch(r"reading: \d+\.\d s\n", terminal.getvalue())
 
 
-def test_standard_error_may_be_closed(monkeypatch):
-    monkeypatch.setattr("sys.stderr", None)
-    with show_progress(verbose=True) as report:
-        report("reading")
-
-
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.parquet", "log.vw"])
 def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
     monkeypatch.setattr(table_files, "REPORTED", 1)

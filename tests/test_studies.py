@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import subprocess
 import sys
 from importlib import import_module
@@ -15,13 +14,8 @@ import pytest
 import yaml
 from workflows import jobs, snakemake, write_config
 
-from drcrm import BanditLog, CostModel
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.errors import InputError
-from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.risks import KLBall
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,12 +44,6 @@ def test_the_command_joins_the_tables_of_all_runs(tmp_path):
     done = subprocess.run(map(str, command), env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-5:] == ["2.000", "2.000", "2.000", "0.000", "0.000"]
     assert (tmp_path / "all.csv").read_text() == "\n".join([header, *rows, ""])
-
-
-def test_tables_with_different_columns_are_refused():
-    join_tables = runpy.run_path(str(ROOT / "studies/__main__.py"))["join_tables"]
-    with pytest.raises(InputError, match="all tables must have the same columns, got a; b"):
-        join_tables(["a\n1\n", "b\n1\n"])
 
 
 def test_the_configured_studies_have_tables_of_their_runs():
@@ -98,17 +86,6 @@ def test_coverage_settings_have_the_means_that_they_state(study):
         assert setting.low <= z.min() <= z.max() <= 0
 
 
-def test_coverage_is_the_share_of_bounds_above_the_truth(study):
-    coverage = study("coverage")
-    setting = coverage.settings()["0 once in 20, else −1"]
-    bounds = coverage.bounds(setting, 50, 20)
-    rows = coverage.measure("a", setting, 50, 20).set_index("method")
-    for method, values in bounds.items():
-        assert rows.loc[method, "coverage"] == np.mean(values >= -0.95)
-        assert rows.loc[method, "width"] == pytest.approx(values.mean() + 0.95)
-    assert rows.loc["student", "width_to_student"] == 1
-
-
 def test_published_certificates_reach_their_level(study):
     """Finite-sample bounds everywhere, the others for large n and light tails."""
     coverage, rows = study("coverage"), published("coverage")
@@ -118,32 +95,6 @@ def test_published_certificates_reach_their_level(study):
     assert (rows["coverage"] >= rows["confidence"])[is_finite].all()
     light = rows[~is_finite & (rows["tails"] == "light") & (rows["n"] == 4000)]
     assert (abs(light["coverage"] - light["confidence"]) < 4 * light["standard_error"]).all()
-
-
-def test_mean_coverage_ignores_refused_certificates(study):
-    rows = pd.DataFrame({"key": list("aaab"), "width": [0.0, -1, np.nan, 2]})
-    means = study("coverage").mean_coverage(rows, ["key"], ["coverage", "refused"]).set_index("key")
-    assert means.loc["a"].tolist() == pytest.approx([1 / 2, 1 / 3, np.sqrt(1 / 8)])
-
-
-def test_small_logs_reports_kept_gains_and_significant_losses(study):
-    """One setting keeps 2 and 3 of a gain of 10; the other loses 1 and 1.1."""
-    rows = [
-        {
-            **{"dataset": "a", "seed": seed, "sharpness": eta, "contexts": size, "algorithm": "kl_dro_dr_safe"},
-            **{"selection": "improvement_bound", "expected_loss": 20 + change, "logging": 20.0, "least": 10.0},
-        }
-        for eta, size, changes in ((1, 300, (-2, -3)), (4, 3000, (1, 1.1)))
-        for seed, change in enumerate(changes)
-    ]
-    small_logs = study("small_logs")
-    table = small_logs.table(pd.DataFrame(rows)).set_index("sharpness")
-    assert table["difference"].tolist() == pytest.approx([-2.5, 1.05])
-    assert table["kept"].tolist() == pytest.approx([0.25, -0.105])
-    assert (table["p"] < small_logs.LEVEL).tolist() == [False, True]
-    summary = small_logs.summary(pd.DataFrame(rows))
-    assert "significantly worse than π0, of 2 settings" in summary
-    assert summary.splitlines()[-1].split()[-2:] == ["0.25", "-0.11"]
 
 
 def test_a_small_log_has_each_context_once(study, tmp_path):
@@ -170,49 +121,6 @@ def test_a_small_log_has_each_context_once(study, tmp_path):
     assert methods == set(study("support").VALUES)
 
 
-@pytest.fixture
-def choices():
-    """Return a log of one action of three, and its logging policy."""
-    rng = np.random.default_rng(4)
-    X = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
-    policy = SoftmaxPolicy(2 * rng.normal(size=(3, 3)))
-    A = policy.sample(X, random_state=1)
-    cost = -(rng.random(60) < 0.5).astype(float)
-    return BanditLog(X, A, np.exp(policy.log_prob(X, A)), cost, n_actions=3), policy
-
-
-def test_a_pessimistic_model_adds_standard_errors_of_the_regression(study, choices):
-    log, _ = choices
-    model = CostModel(0.01).fit_log(log)
-    pessimistic = study("support").Pessimistic.of(model, log, 2.0).action_effects(log.X, log.actions)
-    residual = log.cost - model.effects(log.X)[np.arange(60), log.Y]
-    for action in range(3):
-        rows = log.X[action == log.Y]
-        inverse = np.linalg.inv(rows.T @ rows + 60 * 0.01 * np.diag(abs(log.X).max(axis=0) ** 2))
-        error = np.sqrt(np.einsum("ij,jk,ik->i", log.X, inverse, log.X) * np.mean(residual**2))
-        assert pessimistic[:, action] == pytest.approx(model.effects(log.X)[:, action] + 2 * error, rel=1e-9)
-
-
-def test_support_restriction_switch_and_normalised_objective(study, choices):
-    log, policy = choices
-    support = study("support")
-    restricted = support.restrict_to_supported(log, policy)
-    probability = policy.marginals(log.X)
-    assert restricted.size == (probability[np.arange(60), log.Y] >= 0.05 / 3).sum()
-    assert np.array_equal(
-        restricted.actions.eligible, (probability >= 0.05 / 3)[np.unique(log.context)][: restricted.n_contexts]
-    )
-    value, slope = support.Switch(3.0)(np.log([0.2, 0.9]), np.log([0.1, 0.1]))
-    assert value == pytest.approx([2, 0])
-    assert slope == pytest.approx([2, 0])
-    design = LinearPredictor(log, CostModel(0.01).fit_log(log).effects(log.X), trains=True)
-    objective = support.Normalised(Objective(design, KLBall(0.01), None, "dr"), 5.0)
-    coef, step = np.random.default_rng(0).normal(size=(2, 9))
-    _, gradient = objective(coef)
-    ends = [objective(coef + sign * 1e-6 * step)[0] for sign in (1, -1)]
-    assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(gradient @ step, rel=1e-5)
-
-
 def test_diagnostics_name_the_planted_faults(study):
     verdicts = study("verdicts")
     world = verdicts.World(is_null=False)
@@ -224,16 +132,6 @@ def test_diagnostics_name_the_planted_faults(study):
     [good, bad] = verdicts.reach_verdicts(world, "missing", truth, 0)
     assert (good["verdict"], good["named"], good["unfounded"]) == ("the log cannot say", True, False)
     assert np.isnan(bad["named"])
-
-
-def test_audit_power_counts_the_worst_level(study):
-    power = study("audit_power")
-    rows = {row["fault"]: row for row in power.audit(power.World(True), "soft", 400, 0)}
-    assert not any(rows["none"][level] for level in power.LEVELS)
-    assert rows["uniform"]["fails"]
-    assert all(sum(row[level] for level in power.LEVELS) <= 1 for row in rows.values())
-    few = {row["fault"]: row for row in power.audit(power.World(True), "soft", 49, 0)}
-    assert few["uniform"]["untested"]
 
 
 def test_costs_with_heavy_tails_have_the_means_of_their_laws(study):

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 from shop import MAPPING, decisions
-from workflows import PROJECT, TOY, check, command, contents, copied, jobs, remove, snakemake, write_config, write_data
+from workflows import PROJECT, TOY, check, command, contents, copied, jobs, snakemake, write_config, write_data
 
 from drcrm.reports.figures.style import FIGURE_TITLES
 
@@ -27,7 +27,6 @@ ADDED = {"my_robust_from_logging": GRIDS["my_robust"]}  # by the ablation
 # (replay count, seed): algorithms of the run of the tables, and of the run that only the replay-count figure needs
 RUNS = {(2, 0): [*GRIDS, *ADDED], (1, 0): CURVE}
 FITTED = GRIDS | ADDED
-POLICIES = ["logging", *GRIDS, "skyline"]
 DRO = {"estimator": "KLDRO", "parameter": "radius"}
 CONFIG = {
     "run": ["tiny"],
@@ -139,16 +138,6 @@ def test_a_run_writes_all_files_of_an_experiment(finished):
     assert kept == FILES
 
 
-def test_pages_of_the_report_have_one_table_with_a_caption(finished):
-    pages = [*(finished / "results/tiny/pages").glob("*.html")]
-    assert len(pages) == 11
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        assert text.count("<table>") == 1
-        assert re.search(r"<p>[^<]{60,}</p>\n<table>", text)
-        assert not re.search(r">[^<]*(?<!\w)-\d[^<]*</td>", text)  # but minus signs
-
-
 def test_provenance_has_the_options_with_their_defaults(finished):
     record = json.loads((finished / "results/tiny/provenance.json").read_text())
     experiment = CONFIG["experiments"]["tiny"]
@@ -243,18 +232,6 @@ def test_results_do_not_depend_on_cores_and_location(finished, config, tmp_path)
     assert copy == original
     assert {"results/tiny/metrics.csv", "results/tiny/runs/toy/seed0/replay2/my_robust.npz"} <= set(copy)
     assert {**known, "commit": None, "clean": None} == unknown
-
-
-@pytest.mark.slow
-def test_another_scale_gives_different_data(finished, config, tmp_path):
-    scaled = changed_config(config, tmp_path, "datasets.toy.scale", "standard")
-    snakemake(tmp_path, scaled, "resources/toy/train.npz")
-    with np.load(tmp_path / "resources/toy/train.npz") as arrays:
-        assert arrays["X"].mean(axis=0) == pytest.approx(0, abs=1e-12)
-        assert arrays["X"].std(axis=0) == pytest.approx(1)
-    planned = jobs(snakemake(copied(finished, tmp_path / "again"), scaled, "tiny", "--dry-run"))
-    assert planned["fetch"] == 1
-    assert planned["fit"] > 0
 
 
 @pytest.mark.slow
@@ -392,27 +369,6 @@ def test_a_user_adds_a_multiclass_file_by_a_config_entry(tmp_path):
     tiny["click_rates"] = [1, 0]
     planned = jobs(snakemake(tmp_path, write_config(tmp_path, content), "-n", tables[0]))
     assert planned == {"replay": 1, "cost_model": 1, "fit": 1, "classify": 2, "evaluate": 1, "collect": 1}
-
-
-@pytest.mark.slow
-def test_deleted_files_come_back_with_the_same_bytes(finished, config, tmp_path_factory):
-    work = copied(finished, tmp_path_factory.mktemp("deleted"))
-    before = contents(work)
-    names = ["split.npz", "logging.npz", "skyline.npz", "replay2/log.npz", "replay2/cost_model.npz"]
-    names += ["replay2/poem.npz", "replay2/my_robust.npz", "replay2/metrics.csv", "replay2/grids.csv"]
-    lost = [f"results/tiny/runs/toy/seed0/{name}" for name in names]
-    lost += ["resources/toy/raw/train.svm", "resources/toy/train.npz"]
-    remove(work, lost)
-    assert "Nothing to be done" in snakemake(work, config, "tiny")  # nothing needs the files
-    snakemake(work, config, "resources/toy/train.npz")
-    # A lost result runs only its own rule.
-    tables = "results/tiny/tables/expected_loss.csv"
-    remove(work, [tables, "results/tiny/figures/replay_count_toy.svg"])
-    assert jobs(snakemake(work, config, "tiny")) == {"tables": 1, "figure": 1, "tiny": 1}
-    remove(work, ["results/tiny/metrics.csv", "results/tiny/grids.csv"])
-    of_seed = {"split": 1, "log_crf": 1, "skyline": 1, "replay": 2, "cost_model": 2, "fit": 5, "evaluate": 2}
-    assert jobs(snakemake(work, config, tables, "results/tiny/grids.csv")) == {**of_seed, "collect": 2, "tables": 1}
-    assert contents(work) == before
 
 
 @pytest.mark.slow

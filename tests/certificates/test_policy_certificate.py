@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import brentq
 
-import drcrm
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates, off_policy_value
 from drcrm.certificates import upper_bound
-from drcrm.certificates.bounds import as_bound
-from drcrm.certificates.policy_certificate import _bound_ratio
 from drcrm.divergences import CressieRead
 from drcrm.errors import InputError
 from drcrm.risks import PhiBall
 
 policy_certificate = partial(certificates.policy_certificate, check_tails=False)  # the methods' own bounds
 by_row_and_context = pytest.mark.parametrize("by", ["row", "context"])
-low_overlap = pytest.mark.filterwarnings("ignore:the mean weight is", "ignore:the effective sample size is")
 
 
 @pytest.fixture(scope="module")
@@ -147,18 +142,6 @@ def test_invalid_settings_are_refused(heldout, settings, reason):
         policy_certificate(policy, log, **settings)
 
 
-def test_invalid_logs_are_refused(heldout):
-    policy, log, _ = heldout
-    with pytest.raises(InputError, match="log is of type tuple, expected a BanditLog"):
-        policy_certificate(policy, (log.X, log.Y, log.propensity, log.cost))
-    with pytest.raises(InputError, match="clip needs estimate 'ips' and costs of at most 0"):
-        policy_certificate(policy, log.with_cost(log.cost + 2), clip=2.0)
-    uniform = ExponentialPolicy(np.zeros((1, 1)))
-    huge = BanditLog(np.ones((9, 1)), np.eye(9, 1), np.full(9, 0.5), np.full(9, -1e308))
-    with pytest.raises(InputError, match="the policy's weights, or their costs, are beyond the range"):
-        policy_certificate(uniform, huge)
-
-
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
 def test_a_log_without_any_weight_is_refused(heldout, estimate):
     _, log, _ = heldout
@@ -181,29 +164,6 @@ def test_infinite_weights_and_a_single_unit_are_refused(by, estimate):
         policy_certificate(policy, log, estimate, by=by)
     with pytest.raises(InputError, match="a bound by kl needs at least 2 costs, got 1"):
         policy_certificate(policy, log.recount([0, 1]), estimate, by=by)
-
-
-@low_overlap
-@pytest.mark.parametrize("method", ["kl", "chi2"])
-@by_row_and_context
-@pytest.mark.parametrize("shift", [0.0, 1e6])
-def test_bound_of_the_ratio_is_found_if_one_row_has_nearly_all_the_weight(method, by, shift):
-    """The worst case leaves this row out: the bound is that of the other rows, however small their weights are."""
-    n = 1000
-    cost = np.r_[-2.0, np.tile([-1.0, 0.0], n)[: n - 1]]
-    log = BanditLog(np.ones((n, 1)), np.eye(n, 1), np.full(n, 0.5), cost + shift, np.arange(n))
-    case = SimpleNamespace(log=log, bound=as_bound(0.95, method), groups=None, by=by)
-    bounds = []
-    for sharpness in (20, 28, 39, 46, 60, 200, 800):
-        policy = ExponentialPolicy([[sharpness]])
-        weight = np.exp(policy.log_prob(log.X, log.Y) - log.log_propensity)
-        bounds.append(_bound_ratio(case, weight, log.cost)[1] - shift)
-        certificate = policy_certificate(policy, log, "snips", method=method, by=by)
-        assert certificate.bound >= shift - 1e-6  # charges missing actions too
-    assert bounds == pytest.approx([bounds[0]] * len(bounds), abs=1e-6)
-    assert bounds[0] > -0.5
-    if method == "kl":
-        assert bounds[0] == pytest.approx(-0.4872295564, abs=1e-6)
 
 
 def test_few_effective_rows_are_warned_of(heldout):
@@ -242,22 +202,6 @@ def test_certificate_of_a_difference_is_the_bound_on_paired_differences(
     assert repr(certificate).startswith(f"cost difference at most {certificate.bound:.6g} with probability 0.9")
     if by == "row":
         assert certificate.value == pytest.approx((z - reference).mean(), abs=1e-10)
-
-
-def test_settings_apply_to_differences(heldout):
-    policy, log, model = heldout
-    for estimate in ("ips", "snips", "dr"):
-        same = policy_certificate(policy, log, estimate, cost_model=model, baseline=policy)
-        assert (same.value, same.bound) == pytest.approx((0, 0), abs=1e-12)
-    z, _, cost, _ = repeated_rows(heldout, "dr")
-    certify = partial(policy_certificate, policy, log, "dr", cost_model=model)
-    corrected = certify(confidence=0.9, choices=4, baseline="logging")
-    assert corrected.bound == pytest.approx(upper_bound(z - cost, 0.975), abs=1e-10)
-    finite = {"method": "empirical_bernstein", "low": -90, "high": 90}
-    assert certify(baseline="logging", **finite).bound == pytest.approx(upper_bound(z - cost, **finite), abs=1e-9)
-    rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context, "count": log.count}
-    fit = drcrm.CIPS().fit(log.X, log.Y, **rows)
-    assert certify(baseline=fit) == certify(baseline=fit.policy_)
 
 
 def test_counts_repeated_rows_and_sparse_features_have_the_same_certificates():

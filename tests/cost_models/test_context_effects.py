@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from drcrm import ActionLists, BanditLog
 from drcrm.cost_models import context_effects as module
 from drcrm.cost_models import random_effect_solvers
 from drcrm.cost_models.context_effects import ContextEffects, check_variances, context_effects
-from drcrm.cost_models.random_effect_solvers import DensePairs, SparsePairs
 from drcrm.errors import InputError
 
 both_kinds = pytest.mark.parametrize("kind", ["labels", "choices"])
@@ -99,25 +97,6 @@ def test_results_are_those_of_the_definition(kind, m, rows, has_counts):
 
 
 @both_kinds
-@pytest.mark.parametrize("noise", [0.5, 0.0])
-@pytest.mark.parametrize("rows", [2, 12])
-def test_the_likelihood_never_falls(kind, rows, noise, monkeypatch):
-    log, effects, _ = make_log(kind, rows=rows, noise=noise, has_counts=True)
-    monkeypatch.setattr(module, "MIN_GAIN", -np.inf)
-    values = []
-    for rounds in (0, 1, 2, 5, 20, 100):
-        monkeypatch.setattr(module, "MAX_ROUNDS", rounds)
-        fitted = context_effects(log, effects)
-        values.append(log_likelihood(log, effects, fitted.covariance, fitted.noise))
-        assert fitted.rounds == rounds
-        assert np.linalg.eigvalsh(fitted.covariance).min() > -1e-9 * np.abs(fitted.covariance).max()
-    assert all(after > before - 1e-6 for before, after in pairwise(values))
-    if noise == 0:
-        residuals = np.concatenate([residual for *_, residual in rows_by_context(log, effects)])
-        assert fitted.noise == pytest.approx(0.01 * np.mean(residuals**2), rel=1e-9)
-
-
-@both_kinds
 @pytest.mark.parametrize("scale", [1e-250, 1e-120, 1e-9, 3.7, 1e9, 1e250])
 def test_effects_are_in_the_unit_of_the_costs(kind, scale):
     """The squares of the extreme scales are beyond the range of numbers."""
@@ -161,23 +140,6 @@ def test_action_lists_have_only_noise():
     fitted, costs = context_effects(log, np.zeros(10)), np.repeat(log.cost, log.count)
     assert (fitted.delta.tolist(), fitted.covariance.shape) == ([0.0] * 10, (0, 0))
     assert fitted.noise == pytest.approx(np.mean(costs**2))
-
-
-@both_kinds
-@pytest.mark.parametrize("pairs", [DensePairs, SparsePairs])
-def test_the_map_of_pairs_and_its_adjoint(pairs, kind):
-    rng, p, b = np.random.default_rng(0), 3, 7
-    log, effects, _ = make_log(kind, 1, 1)
-    Y = rng.integers(0, 2, (p * b, 3)) if kind == "labels" else rng.integers(0, 3, p * b)
-    loadings = log.actions.loadings(log.actions.check(Y))
-    assert loadings.toarray() == pytest.approx(dense_loadings(Y, effects.shape[1]), abs=0)
-    A, r = loadings.toarray().reshape(p, b, -1), loadings.shape[1]
-    root, W = rng.normal(size=(r, r)), rng.normal(size=(p, p, b))
-    covariance, W, linear = root @ root.T, W + W.transpose(1, 0, 2), pairs(loadings, p, b)
-    expected = np.stack([A[:, k] @ covariance @ A[:, k].T for k in range(b)], axis=2)
-    assert linear.forward(covariance) == pytest.approx(expected, rel=1e-12)
-    expected = sum(A[:, k].T @ W[:, :, k] @ A[:, k] for k in range(b))
-    assert linear.backward(W) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("changes", [{"BATCH_SIZE": 10}, {"BATCH_SIZE": 10, "SPARSE_RATIO": 0}], ids=str)

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from softmax_logs import Choices, cost_model
 
-from drcrm import CIPS, BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel, find_unsupported
 from drcrm.errors import InputError
@@ -128,28 +128,6 @@ def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
         assert np.array_equal(model.effects_at_extreme(log.X, log.actions, choice_log.cost.max() - 9, 1), effects)
 
 
-def test_labels_at_the_smallest_cost_mirror_labels_at_the_largest(label_model):
-    log, model, policy, supported = label_model
-    mirrored = SupportedModel.of(CostModel(0.01).fit_log(log.with_cost(-log.cost)), log, policy, 0.5)
-    high, low = (supported.effects_at_extreme(log.X, log.actions, *extreme) for extreme in ((0.0, 1), (-3.0, -1)))
-    assert np.array_equal(high, supported.action_effects(log.X, log.actions))
-    assert low == pytest.approx(-mirrored.effects_at_extreme(log.X, log.actions, 3.0, 1), abs=1e-9)
-    mean, expected_cost = policy.marginals(log.X), log.actions.expected_cost
-    costs = np.array([expected_cost(mean, effects) for effects in (low, model.effects(log.X), high)])
-    assert (np.diff(costs, axis=0) >= -1e-12).all()
-    assert (costs[0] < costs[2] - 1e-3).any()
-
-
-@pytest.mark.parametrize("K", [2, 1000])
-def test_a_uniform_logging_policy_has_support_everywhere(K):
-    rng, X = np.random.default_rng(0), np.ones((50, 1))
-    log = BanditLog(X, rng.integers(0, K, 50), np.full(50, 1 / K), rng.uniform(-1, 0, 50), n_actions=K)
-    model = CostModel(0.1).fit_log(log)
-    supported = SupportedModel.of(model, log, SoftmaxPolicy(np.zeros((1, K))), 1.0)
-    expected = np.clip(model.effects(X), log.cost.min(), log.cost.max())
-    assert np.array_equal(supported.action_effects(X, log.actions), expected)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_support_prevents_a_bad_policy_on_a_near_deterministic_log(seed):
     """Without support the learned policy is worse than π0; scores always use support and reveal it."""
@@ -177,22 +155,6 @@ def test_an_unknown_logging_policy_is_cloned():
     assert known.cost_model_.logging_policy is policy
 
 
-@pytest.mark.parametrize("estimate", ["dr", "dm"])
-def test_values_with_support_are_those_of_the_supported_model(logged, random_policy, estimate):
-    log, policy, logging = logged(5), random_policy(6), random_policy(7, scale=3.0)
-    model = CostModel(0.1).fit_log(log)
-    supported = SupportedModel.of(model, log, logging, 0.3)
-
-    def value(**options) -> float:
-        return off_policy_value(policy, log, estimate, **options)
-
-    expected = value(cost_model=model, support=0.3, logging_policy=logging)
-    assert expected == value(cost_model=supported) == value(cost_model=supported.with_support(0.1), support=0.3)
-    assert expected > value(cost_model=model)
-    fitted = {"cost_model": CostModel().fit_log(log), "logging_policy": clone_behaviour(log)}
-    assert value(support=0.3) == value(support=0.3, **fitted)
-
-
 @pytest.mark.parametrize("support", [-0.1, 1.5, np.nan, "0.05", None])
 def test_a_support_outside_0_to_1_is_refused(logged, support):
     log = logged()
@@ -200,9 +162,3 @@ def test_a_support_outside_0_to_1_is_refused(logged, support):
         DoublyRobustDRO(support=support).fit(log.X, log.Y, log.propensity, log.cost, log.context)
     with pytest.raises(InputError, match=r"support is .*, expected a number from 0 to 1"):
         off_policy_value(ExponentialPolicy(np.zeros((4, 2))), log, support=support)
-
-
-def test_a_logging_policy_with_other_features_is_refused(logged):
-    log, policy = logged(), ExponentialPolicy(np.zeros((3, 2)))
-    with pytest.raises(InputError, match=r"the logging policy's coef has shape \(3, 2\), expected \(4, 2\)"):
-        CIPS(estimate="dr").fit(log.X, log.Y, log.propensity, log.cost, log.context, logging_policy=policy)

@@ -8,7 +8,6 @@ from drcrm import BanditLog
 from drcrm.data import chunked_log
 from drcrm.data.chunked_log import ChunkedLog
 from drcrm.data.executors import use_threads
-from drcrm.data.scaling import describe_offset_features
 from drcrm.optimization import objective
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor
@@ -40,7 +39,7 @@ def test_blocks_and_threads_give_the_values_of_one_block(kind, monkeypatch):
     assert_close(evaluate_all(log, effects), in_blocks)
 
 
-@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+@pytest.mark.parametrize("kind", ["labels", "lists"])
 @pytest.mark.parametrize(
     "risk",
     [MeanRisk(), KLBall(0.01), KLBall(0.5), KLBall("auto"), KLBall(0), KLBall(3), KLBall(90), Chi2Ball(0.1)],
@@ -70,13 +69,6 @@ def test_blocks_take_costs_of_any_size(cost, monkeypatch):
     result = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
     assert result[0] == pytest.approx(expected, rel=1e-9)
     assert result[1] == pytest.approx(gradient, rel=1e-8, abs=0)
-
-
-def test_scores_beyond_the_range_of_floats_are_the_same_in_blocks(monkeypatch):
-    log, coef = block_log("paired"), np.full((4, 3), 1e200)
-    whole = LinearPredictor(log, trains=True).forward(coef)[0]
-    use_small_blocks(monkeypatch)
-    assert np.array_equal(LinearPredictor(log, trains=True).forward(coef)[0], whole, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,10 +107,3 @@ def test_contexts_without_rows_do_not_change_a_fit(is_large, monkeypatch):
         for rows in (slice(None), count > 0)
     )
     assert result.fits.coef == pytest.approx(expected.fits.coef, rel=1e-10)
-
-
-def test_offset_features_are_found_in_blocks(monkeypatch):
-    rng = np.random.default_rng(5)
-    X = np.column_stack([rng.normal(size=100), 2000 + rng.normal(size=100)])
-    monkeypatch.setattr("drcrm.data.scaling.BLOCK", 7)
-    assert describe_offset_features(X, ["a", "year"]).startswith("column 'year' has a mean")

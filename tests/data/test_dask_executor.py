@@ -17,7 +17,7 @@ from block_logs import (
 )
 
 from drcrm.arrays.mapped_arrays import scratch_folder
-from drcrm.data import chunked_log, dask_executor, executors
+from drcrm.data import chunked_log, dask_executor
 from drcrm.data.dask_executor import use_cluster
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import minimize_objectives
@@ -48,7 +48,7 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("kind", ["shuffled", "paired", "sparse", "many", "lists"])
+@pytest.mark.parametrize("kind", ["shuffled", "sparse", "lists"])
 def test_values_and_gradients_do_not_depend_on_storage_or_workers(kind, client, tmp_path):
     log = block_log(kind, 300)
     effects = random_effects(log)
@@ -76,15 +76,6 @@ def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypat
     assert np.array_equal(result.chosen, expected.chosen)
     assert result.scores == pytest.approx(expected.scores, rel=1e-6, abs=1e-6, nan_ok=True)
     assert result.coef == pytest.approx(expected.coef, rel=1e-6, abs=1e-6)
-
-
-def test_workers_do_all_passes_over_the_training_rows(client, tmp_path, monkeypatch):
-    """The cost model, its effects, samples and the fit do not map over their chunks in this process."""
-    use_small_samples(monkeypatch, 100, 8)
-    train, heldout = block_log("single", 420), block_log("single", 150, seed=1)
-    with use_cluster(client, tmp_path):
-        monkeypatch.setattr(executors, "deque", None)  # ChunkExecutor.run fails here
-        assert learn(train, ALGORITHM, heldout).fits.chosen.size
 
 
 def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from click_logs import BEST, LOG, THETA, K, change_log, draw_contexts, draw_log, find_check, judge, levels
 
 from drcrm import BanditLog, SoftmaxPolicy
-from drcrm.diagnostics.diagnosis import LogDetails, check_rows, diagnose
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.propensity_audit import (
     BETS,
     audit_propensities,
@@ -126,16 +126,3 @@ def test_cross_fitting_keeps_groups_in_one_fold():
     logged = np.arange(200), Y
     assert grouped[logged].max() < 0.7 < np.median(ungrouped[logged])
     np.testing.assert_allclose(grouped.sum(axis=1), 1)
-
-
-def test_copies_are_in_one_fold():
-    """A model that has seen the copy of a row predicts its action better than correct propensities do."""
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(300, 10)), rng.integers(0, K, 300)
-    once = BanditLog(X, Y, np.full(300, 1 / K), rng.random(300), n_actions=K)
-    log = change_log(once, rng.permutation(np.repeat(np.arange(300), 4)))
-    assert diagnose(log).failed == ()
-    _, copies = check_rows(log)
-    split, together = (cross_fit_propensities(log, units) for units in (None, copies))
-    evidence = [log_evidence(log, modelled, log.log_propensity, copies) for modelled in (split, together)]
-    assert evidence[0] > evidence[1]

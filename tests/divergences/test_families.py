@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from formulas import FORMULAS, SMOOTH
 
-from drcrm.certificates import upper_bound
 from drcrm.divergences import (
     KL,
     Chi2,
@@ -97,36 +96,6 @@ def test_a_user_defined_divergence_has_balls():
     assert Cosh().phi(30 * worst.weights).mean() == pytest.approx(0.2, rel=1e-10)
     dual = worst.gamma * 0.2 + worst.c + worst.gamma * Cosh().conjugate((z - worst.c) / worst.gamma).mean()
     assert dual == pytest.approx(worst.value, abs=1e-12)
-
-
-class Neyman(SmoothDivergence):
-    """φ(t) = 5 (t − 1)²/t. φ*' is undefined beyond 5, and the parameter is a text."""
-
-    curvature = 10.0
-
-    def __init__(self, name: str = "Neyman's"):
-        self.name = name
-
-    def phi(self, t):
-        return 5 * (t - 1) ** 2 / t
-
-    def slope(self, t):
-        return 5 - 5 / t**2
-
-    def conjugate(self, s):
-        return 10 - 10 * np.sqrt(1 - s / 5)
-
-    def derivatives(self, s):
-        return (1 - s / 5) ** -0.5, 0.1 * (1 - s / 5) ** -1.5
-
-
-@pytest.mark.parametrize("n", [3, 200])
-def test_the_search_avoids_arguments_without_derivatives(n):
-    z = np.tile([0.0, -1], n)[:n]
-    worst = PhiBall(Neyman(), 0.1).worst_case(z)
-    assert Neyman().phi(n * worst.weights).mean() == pytest.approx(0.1, rel=1e-9)
-    assert repr(Neyman()) == 'Neyman("Neyman\'s")'
-    assert np.isfinite(upper_bound(z, method=Neyman()))
 
 
 def make_incoherent(**methods):

@@ -1,7 +1,6 @@
 """One of K actions, and lists, under every weight, estimate and risk: 50 digits, formulas and finite differences."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,22 +104,6 @@ def test_gradients_equal_finite_differences(formula, estimate):
             assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=2e-6)
 
 
-@every_risk
-@every_estimate
-@kinds
-def test_counts_and_repeated_contexts_equal_separate_rows(formula, estimate, kind):
-    choices = Choices.drawn(12)
-    theta, B = in_shape(kind, random_coef(13), random_coef(14))
-    rows = choices.repeated()
-    contexts = {"X": rows.X[rows.context], "eligible": rows.eligible[rows.context], "context": np.arange(len(rows.A))}
-    log, separate = getattr(choices, kind)(), getattr(replace(rows, **contexts), kind)()
-    for weight, _ in WEIGHTS:
-        value, gradient = make_objective(log, formula, weight, estimate, B)(theta)
-        same_value, same_gradient = make_objective(separate, formula, weight, estimate, B)(theta)
-        assert same_value == pytest.approx(value, rel=1e-9, abs=1e-9)
-        assert same_gradient == pytest.approx(gradient, rel=1e-9, abs=1e-9 * max(1, abs(gradient).max()))
-
-
 # Starts and cost models
 
 
@@ -135,29 +118,6 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
     expected = choices.probabilities(regression.coef_.T / scales[:, None])
     result = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form), trains=True))
     assert choices.probabilities(result.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
-
-
-@kinds
-@every_form
-@restricted
-def test_the_cost_model_is_a_ridge_regression(kind, form, restricted):
-    """On z = x ⊗ e_a in units of its features, with an unpenalised intercept, by the normal equations."""
-    choices, penalty = Choices.drawn(26, rows=120, restricted=restricted), 0.02
-    log, available = getattr(choices, kind)(form), choices.eligible
-    features = np.einsum("kj,ab->kajb", choices.X, np.eye(3)).reshape(12, 3, 12)
-    used = np.unique(choices.context[choices.count > 0])
-    if kind == "single":
-        scales = np.repeat(np.abs(choices.X[used]).max(axis=0), 3)
-    else:
-        scales = np.abs(features[used][available[used]]).max(axis=0)
-    scales = np.where(scales > 0, scales, 1)
-    z, share = choices.of_rows(features) / scales, choices.count / choices.count.sum()
-    centred = z - share @ z
-    gram = centred.T @ (centred * share[:, None]) + penalty * np.eye(12)
-    coef = np.linalg.solve(gram, centred.T @ (share * choices.cost))
-    expected = (features / scales) @ coef + share @ (choices.cost - z @ coef)
-    result = action_effects(CostModel(penalty).fit_log(log), log.X, log.actions)
-    assert (result[available] if kind == "single" else result) == pytest.approx(expected[available], rel=1e-7, abs=1e-7)
 
 
 @kinds

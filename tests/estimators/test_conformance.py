@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-from dataclasses import replace
 from inspect import signature
 from types import SimpleNamespace
 
@@ -21,9 +20,6 @@ from drcrm import (
     BanditLog,
     CostModel,
     ExponentialPolicy,
-    Implicit,
-    Shrunk,
-    Smoothed,
     off_policy_value,
 )
 from drcrm.data.bandit_log import clipping_constant
@@ -125,28 +121,6 @@ def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_l
     assert estimator.objective_ < value(coef) - 1e-4
 
 
-@pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
-@pytest.mark.parametrize("weight", ["clipped", Implicit(0.3), Smoothed(0.5), Shrunk(4.0)], ids=lambda w: str(w)[:8])
-def test_every_estimate_and_weight_is_learned_over_lists(estimate, weight, kind_logs):
-    data = kind_logs["lists"]
-    model, ball = CostModel(0.01).fit_log(data.log), drcrm.risks.KLBall(0.05)
-    estimator = data.fit(KLDRO(0.05, weight=weight, estimate=estimate, clip=4.0), cost_model=model)
-    value = lambda policy: off_policy_value(policy, data.log, estimate, ball, weight, 4.0, model)  # noqa: E731
-    assert estimator.objective_ == pytest.approx(value(estimator.policy_), rel=1e-9)
-    assert estimator.objective_ < value(data.policy(np.zeros((4, 4)))) - 0.1
-
-
-@pytest.mark.parametrize("name", ["KLDRO", "DoublyRobustDRO", "WeightedLikelihood"])
-def test_lists_of_actions_are_learned_like_single_choices(name, kind_logs):
-    """With ψ_a = x ⊗ e_a both have the same policy, cost model, start and tilt."""
-    data = kind_logs["single"]
-    lists = replace(data, kind="lists", X=data.choices.lists(), Y=data.choices.position)
-    single, listed = data.fit(make(name)), lists.fit(make(name))
-    assert listed.objective_ == pytest.approx(single.objective_, rel=1e-6)
-    assert lists.marginals(listed.coef_) == pytest.approx(data.marginals(single.coef_).ravel(), abs=1e-4)
-    assert listed.tilt_ == (None if single.tilt_ is None else pytest.approx(single.tilt_, rel=1e-6))
-
-
 @dense_and_sparse
 @pytest.mark.parametrize("kind", ["labels", "eligible"])
 @pytest.mark.parametrize("name", ["CIPS", "WeightedLikelihood", "KLDRO", "DoublyRobustDRO"])
@@ -211,12 +185,3 @@ def test_units_of_costs_and_features_do_not_matter(data):
     scaled = make("DoublyRobustDRO").fit(X, data.Y, **choices.rows, **data.actions)
     expected = estimator.predict_proba(data.X, **data.eligible)
     assert scaled.predict_proba(X, **data.eligible) == pytest.approx(expected, abs=2e-3)
-
-
-def test_a_weight_is_a_parameter_like_others(kind_logs):
-    data, estimator = kind_logs["labels"], KLDRO(0.02, weight=Shrunk(2.0), estimate="snips", start="imitation")
-    copy = clone(estimator)
-    assert copy.get_params()["weight"].shrinkage == 2.0
-    assert {**copy.get_params(), "weight": 0} == {**estimator.get_params(), "weight": 0}
-    assert np.array_equal(data.fit(copy).coef_, data.fit(estimator).coef_)
-    assert estimator.set_params(weight="clipped", radius=0.1).get_params()["weight"] == "clipped"

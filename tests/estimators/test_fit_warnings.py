@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import drcrm
-from drcrm import CIPS, KLDRO, ActionLists, Chi2DRO, CVaRDRO, DoublyRobustDRO, LogSumExp, WeightedLikelihood
+from drcrm import CIPS, KLDRO, ActionLists, Chi2DRO, CVaRDRO, LogSumExp, WeightedLikelihood
 from drcrm.errors import InputError
 
 FEW_CLICKS = {"cost": -1.0 * (np.arange(1000) < 5)}
@@ -52,10 +52,6 @@ def test_a_fit_that_does_not_move_gives_the_reason_once(estimator, arguments, re
     assert re.search(pattern, str(warning.message)), warning.message
     assert estimator.n_iter_ == 0
     assert not estimator.coef_.any()
-
-
-def test_a_smaller_radius_as_advised_lets_the_fit_move():
-    assert KLDRO(0.005).fit(**CLICKS, **FEW_CLICKS).n_iter_ > 0
 
 
 def test_a_fit_that_does_not_converge_is_warned_of(log):
@@ -120,11 +116,3 @@ def test_a_single_action_teaches_nothing_and_is_always_taken(name):
             estimator = getattr(drcrm, name)(**options).fit(contexts, np.zeros(12, dtype=int), **costs, **actions)
         assert estimator.predict_proba(contexts).ravel() == pytest.approx(1, rel=1e-14)
         assert estimator.predict(contexts).tolist() == [0] * 12
-
-
-def test_equal_costs_teach_nothing(data):
-    costs = data.rows | {"cost": np.full(len(data.Y), -2.0)}
-    for estimator in (KLDRO(estimate="snips"), DoublyRobustDRO(safe=False)):
-        with pytest.warns(ConvergenceWarning, match="ends where it began: all costs are equal"):
-            estimator.fit(data.X, data.Y, **costs, **data.actions)
-        assert np.isfinite(estimator.coef_).all()

@@ -55,11 +55,6 @@ def test_imports_are_followed_on_through_packages(tmp_path):
     assert files_of_step(tmp_path, files) == {*CORE, "a.py", "b.py", "core/d.py"}
 
 
-def test_imports_in_circles_end(tmp_path):
-    files = {"steps/s.py": "from pack import a", "a.py": "from pack import b", "b.py": "from pack import a"}
-    assert files_of_step(tmp_path, files) == {"a.py", "b.py"}
-
-
 def test_scripts_run_the_files_next_to_them_too(tmp_path):
     files_of_step(tmp_path, {"steps/s.py": ""})
     for name, text in {"study": "import finished\nfrom pack.core import c", "finished": "from pack import a"}.items():

@@ -40,13 +40,6 @@ def test_dict_yaml_and_json_have_the_same_mapping(tmp_path):
         assert as_mapping(tmp_path / path) == as_mapping(str(tmp_path / path)) == as_mapping(WHOLE)
 
 
-def test_null_propensities_are_estimated_on_request():
-    mapping = as_mapping({"propensity": None, "propensity_model": "softmax"})
-    assert (mapping.propensity, mapping.propensity_model) == (None, "softmax")
-    assert mapping.as_dict()["propensity"] is None
-    assert as_mapping(mapping.as_dict()) == mapping
-
-
 def test_the_default_split():
     assert as_mapping({}).split_rule == ("random", 0.25)
     assert as_mapping({"group": "user"}).split_rule == ("group", 0.25)
@@ -115,17 +108,6 @@ def test_files_of_other_content_are_rejected(tmp_path, name, content, message):
     with pytest.raises(InputError, match=re.escape(f"{tmp_path / name}: {message}")) as error:
         as_mapping(tmp_path / name)
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_is_rejected(tmp_path):
-    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
-        as_mapping(tmp_path / "none.yaml")
-
-
-@pytest.mark.parametrize("content", [3, ["a"], {1, 2}])
-def test_other_types_are_rejected(content):
-    with pytest.raises(InputError, match=r"mapping is of type .*, expected a mapping of keys"):
-        as_mapping(content)
 
 
 @pytest.mark.parametrize(

@@ -135,24 +135,6 @@ def test_answers_of_text_do_not_depend_on_where_it_is(name, tmp_path, run, monke
     assert sorted(os.listdir(tmp_path)) == sorted(["p.npz", name, f"later.{name}"])
 
 
-@pytest.mark.parametrize(
-    "change", [{"item": "books"}, {"p": 1.5}, {"click": 7}, {"age": "old"}], ids=lambda change: "".join(change)
-)
-def test_errors_in_a_mapped_log_are_the_same_and_leave_no_files(change, shop, tmp_path, run, monkeypatch):
-    frame = decisions(600, seed=2).astype(object)
-    for column, value in change.items():
-        frame.loc[500, column] = value
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    config = json.dumps(MAPPING | {"cost_range": [-1, 0]})
-    certify = ["certify", shop / "policy.npz", tmp_path / "log.csv", "--config", config]
-    expected = run(*certify)
-    assert (expected[0], expected[1]) == (1, "")
-    assert f"{tmp_path / 'log.csv'}: " in expected[2]
-    with mapped_files(monkeypatch, 300):
-        assert run(*certify) == expected
-    assert os.listdir(tmp_path) == ["log.csv"]
-
-
 def test_without_permission_the_folder_is_a_temporary_one(shop, tmp_path, run, monkeypatch):
     create = opened_log.TemporaryDirectory
 
@@ -201,7 +183,7 @@ def test_propensities_can_be_estimated_from_a_sample_of_rows(tmp_path, run, monk
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("csv", []), ("csv", ["--greedy"]), ("parquet", ["--explore", "0.2"]), *((name, []) for name in TEXTS)],
+    [("csv", []), ("parquet", ["--explore", "0.2"]), ("lists.vw", [])],
 )
 def test_actions_do_not_depend_on_the_size_of_batches(name, options, shop, tmp_path, run, monkeypatch):
     policy, log, output = shop / "policy.npz", shop / "log.csv", tmp_path / "out.csv"
@@ -219,12 +201,3 @@ def test_actions_do_not_depend_on_the_size_of_batches(name, options, shop, tmp_p
         frames.append(read(output))
     pd.testing.assert_frame_equal(*frames, rtol=1e-6)
     assert len(frames[0]) > 150
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_predict_rejects_a_file_without_rows(form, shop, tmp_path, run):
-    decisions(0).to_csv(tmp_path / "none.csv", index=False)
-    output = tmp_path / f"out.{form}"
-    status, _, error = run("predict", shop / "policy.npz", tmp_path / "none.csv", "--output", output)
-    assert (status, error) == (1, f"drcrm predict: {tmp_path / 'none.csv'}: has no rows, expected at least one\n")
-    assert not output.exists()

@@ -9,12 +9,9 @@ import pytest
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales
-from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import learn
 from drcrm.weights import effective_sample_size
 
 FEATURES, LABELS = 4, 2
@@ -97,41 +94,3 @@ def test_every_start(counted, random_policy):
         coef, used_tilt = start_coef(start, design, known, model.coef_.tolist(), asked_tilt)
         assert coef == pytest.approx(expected[0], rel=1e-12)
         assert used_tilt == expected[1]
-
-
-class ModelWithOtherCoefficients:
-    coef_ = np.ones(4)
-
-    def predict(self, X, Y):
-        return np.zeros(len(Y))
-
-    def expectation(self, X, policy):
-        return np.zeros(len(X))
-
-
-TILT = "expected 'auto' or a finite number ≥ 0"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": "there"}, "start is 'there', expected one of 'zero', 'logging', 'model', 'imitation'"),
-        ({"start": "logging"}, "start 'logging' needs the logging policy's coefficients; 'imitation' learns some"),
-        (
-            {"start": "logging", "logging_policy": ExponentialPolicy(np.zeros((4, 3)))},
-            r"the logging policy's coef has shape \(4, 3\), expected \(4, 2\)",
-        ),
-        (
-            {"start": "model", "cost_model": ModelWithOtherCoefficients()},
-            r"the cost model's coef_ has shape \(4,\), expected \(4, 3\)",
-        ),
-        *(({"start": "model", "tilt": tilt}, TILT) for tilt in ("steep", -1, float("nan"), None)),
-        ({"estimate": "sips"}, "estimate is 'sips', expected one of 'ips', 'snips', 'dr', 'dm'"),
-    ],
-)
-def test_invalid_options_are_refused(logged, options, message):
-    options = dict(options)
-    known = {name: options.pop(name, None) for name in ("logging_policy", "cost_model")}
-    with pytest.raises(InputError, match=message) as error:
-        learn(logged(), Algorithm("CIPS", options=options), **known)
-    assert "\n" not in str(error.value)

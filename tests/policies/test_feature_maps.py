@@ -1,19 +1,14 @@
 """Feature maps: X' = [X, s φ(X)] wherever a policy or a cost model is used."""
 
-import pickle
 import re
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn import config_context
-from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
+from sklearn.preprocessing import FunctionTransformer
 
-import drcrm
-from drcrm import KLDRO, ActionLists, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, policy_support
+from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, policy_support
 from drcrm import off_policy_value as value_of
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.certificates import policy_certificate
@@ -76,30 +71,6 @@ def test_a_cost_model_over_the_contexts_is_padded():
     assert result.objective_ == pytest.approx(expected.objective_, rel=1e-9)
 
 
-def test_a_map_applies_to_the_features_of_lists():
-    X, A, rows, best = ring_log()
-    lists = ActionLists(np.einsum("kj,ab->kajb", X, np.eye(3)).reshape(-1, 9), 3 * np.arange(601))
-    squares = PolynomialFeatures(2, interaction_only=True, include_bias=False)
-    mapped, linear = (DoublyRobustDRO(features=features).fit(lists, A, **rows) for features in (squares, None))
-    assert mapped.predict_proba(lists).shape == (1800,)
-    assert (mapped.predict(lists) == best).mean() > (linear.predict(lists) == best).mean()
-
-
-def test_an_estimator_with_a_map_can_be_cloned_pickled_and_searched():
-    X, A, rows, _ = ring_log(300)
-    kernel = Nystroem(gamma=0.5, n_components=20, random_state=0)
-    estimator = DoublyRobustDRO(features=kernel, safe=False)
-    fitted = estimator.fit(X, A, **rows)
-    assert not hasattr(kernel, "components_"), "the map is cloned"
-    assert np.array_equal(clone(fitted).fit(X, A, **rows).coef_, fitted.coef_)
-    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
-    with config_context(enable_metadata_routing=True):
-        scoring = drcrm.HeldoutScorer("dr_bound")
-        search = GridSearchCV(estimator, {"features": [None, kernel]}, scoring=scoring, cv=KFold(2))
-        search.fit(X, A, **rows)
-    assert search.best_params_["features"] is not None
-
-
 def test_sparse_contexts_stay_sparse():
     X, A, rows, _ = ring_log()
     sparse_X = sparse.csr_array(X)
@@ -144,13 +115,3 @@ def test_a_map_survives_storage(features, form):
         ours, expected = (m(X).toarray() if sparse.issparse(X) else m(X) for m in (restored, feature_map))
         np.testing.assert_array_equal(ours, expected)
     assert (restored.n_features, restored.n_mapped) == (4, feature_map.n_mapped)
-
-
-def test_the_support_of_a_mapped_policy_is_that_of_the_unmapped_contexts():
-    X, A, rows, _ = ring_log()
-    log = BanditLog(X, A, rows["propensity"], rows["cost"], count=np.arange(len(A)) % 3)
-    fitted = DoublyRobustDRO(features={"nystroem": 30}, safe=False).fit(X, A, **rows)
-    uniform = SoftmaxPolicy(np.zeros((X.shape[1], 3)))
-    value = value_of(fitted, log, "dr", cost_model=fitted.cost_model_, logging_policy=uniform)
-    assert value.support == policy_support(fitted, log, uniform).mass == 0
-    assert value_of(fitted, log, "dr", cost_model=fitted.cost_model_) == value

@@ -97,18 +97,6 @@ def test_estimates_equal_those_of_the_open_bandit_pipeline(case):
         assert value == pytest.approx(expected, abs=1e-9), estimate
 
 
-def test_estimates_of_a_deterministic_policy_equal_those_of_vowpal_wabbit():
-    """VW's ``ips`` is Σ r 1(a = π)/p / n, and its ``snips`` divides by Σ 1(a = π)/p."""
-    rng = np.random.default_rng(0)
-    action, p, reward, chosen = rng.integers(0, 3, 50), rng.uniform(0.1, 1, 50), rng.random(50), rng.integers(0, 3, 50)
-    weight = (action == chosen) / p
-    log = BanditLog(np.ones((50, 1)), action, p, -reward, n_actions=3)
-    for policy in ((action == chosen).astype(float), np.eye(3)[chosen]):
-        assert -off_policy_value(policy, log, "ips", clip=None) == pytest.approx((weight * reward).mean(), abs=1e-12)
-        expected = (weight * reward).sum() / weight.sum()
-        assert -off_policy_value(policy, log, "snips", clip=None) == pytest.approx(expected, abs=1e-12)
-
-
 LOG, _, _ = log_and_policy("single")
 LISTS, _, _ = log_and_policy("lists")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -111,14 +110,6 @@ def test_costs_whose_squares_underflow(ball, unit):
     value, gradient = ball(unit * z)
     assert value == pytest.approx(unit * ball(z)[0], rel=1e-9)
     assert gradient == pytest.approx(ball(z)[1], rel=1e-9)
-
-
-@pytest.mark.parametrize("name", WITH_PARAMETER)
-def test_a_hyper_parameter_may_be_a_fraction(name):
-    value, gradient = make_criterion(name, Fraction(1, 4)).risk(draw_costs(22))
-    assert value == make_criterion(name, 0.25).risk(draw_costs(22))[0]
-    assert gradient.dtype == float
-    assert type(make_criterion(name, Fraction(1, 4)).sharpness) is type(make_criterion(name, 0.25).sharpness)
 
 
 @pytest.mark.parametrize("name", WITH_PARAMETER)

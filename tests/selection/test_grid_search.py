@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm import BanditLog, CostModel, ExponentialPolicy
+from drcrm import BanditLog, ExponentialPolicy
 from drcrm.certificates import upper_bound
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
-from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.linear_predictor import forward_policy
 from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.candidates import IMPROVEMENT
-from drcrm.selection.grid_search import STEPS, LearnSettings, learn
+from drcrm.selection.grid_search import STEPS, learn
 from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores, select_improvement
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
@@ -53,16 +52,6 @@ def test_fits_are_scored_on_heldout_rows_with_the_training_clip(logged, parts):
         assert row[: len(UNMODELLED)] == pytest.approx(list(expected.values()), rel=1e-10)
     for name, index, column in zip(SCORES, fits.chosen, fits.scores.T, strict=True):
         assert index == -1 if name in MODELLED else column[index] == column.min()
-
-
-def test_modelled_scores_use_the_cost_model_of_the_training_rows(logged, parts):
-    train, heldout = parts(logged(6))
-    model, uniform = CostModel().fit_log(train), ExponentialPolicy(np.zeros((4, 2)))
-    fits = learn(train, Algorithm("KLCRM", "temperature", [0.5]), heldout, uniform, cost_model=model).fits
-    effects = model.effects(heldout.X)
-    expected = HeldoutScores(heldout, clipping_constant(train), effects, logging_policy=uniform)(fits.coef[0])
-    assert fits.scores[0] == pytest.approx(list(expected.values()), rel=1e-12)
-    assert np.isfinite(fits.scores).all()
 
 
 def test_a_tiny_heldout_propensity_leaves_the_clipped_scores(logged):
@@ -144,22 +133,6 @@ def test_a_ridge_towards_the_start_can_be_the_hyper_parameter(logged, parts, pol
     assert distances[-1] < 1e-3
     fixed = learn(train, Algorithm("LogSmoothing", options={**options, "ridge": 1e-1}), heldout, policy).fits
     assert np.array_equal(fixed.coef[0], fits.coef[1])
-
-
-def test_a_cost_model_is_fitted_only_if_it_is_needed(logged, policy):
-    log = logged(16).replace(count=np.random.default_rng(3).integers(0, 4, 240))
-    model, settings = CostModel().fit_log(log), LearnSettings(lbfgs=LbfgsSettings(stopping="public_code"))
-
-    def fit(cost_model=None, **options):
-        return learn(log, Algorithm("CIPS", options=options), None, policy, cost_model, settings)
-
-    assert fit().cost_model is None
-    assert fit(model).objectives[0].design.effects is None
-    effects = fit(estimate="dr", support=0, context_effects=False).objectives[0].design.effects
-    assert effects == pytest.approx(model.effects(log.recount(log.count).X), rel=1e-12)
-    started = fit(estimate="snips", start="model", tilt=1.0)
-    assert started.objectives[0].design.effects is None
-    assert started.start == pytest.approx(policy.coef - model.coef_[:, :-1], rel=1e-12)
 
 
 def test_label_vectors_have_context_effects_by_default(logged, policy):

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.selection.heldout_scores import HeldoutScores, choose, off_policy_scores, select_improvement
-from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
+from drcrm.selection.score_names import SCORES, UNMODELLED
 
 SELF_NORMALISED = {"snips", "clipped_snips"}
 
@@ -101,11 +101,6 @@ def test_modelled_scores_and_bounds_are_their_formulas(seed, logged):
     assert scores["ls_bound"] == pytest.approx((1 - np.exp(-exponent)) * np.sqrt(n), rel=1e-10)
     plain = off_policy_scores(ratio, log.cost, clip, log.count)
     assert {name: scores[name] for name in UNMODELLED} == pytest.approx(plain, rel=1e-10)
-
-
-def test_scores_without_a_model_lack_the_modelled_ones(logged):
-    scores = score(logged(), np.zeros((4, 2)))
-    assert {name for name, value in scores.items() if np.isnan(value)} == {*MODELLED}
 
 
 def test_logarithmic_smoothing_needs_costs_of_at_most_0_in_range(logged):

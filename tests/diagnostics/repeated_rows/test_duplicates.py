@@ -53,14 +53,6 @@ def test_copies_are_found_in_any_order(values, order):
         assert (rows[np.unique(units, return_index=True)[1]][units] == rows).all()
 
 
-def test_copies_of_a_discrete_log():
-    rng = np.random.default_rng(0)
-    log = draw_log(rng.integers(0, 6, (N, 1)).astype(float), rng, draw_clicks)
-    assert check_rows(log)[0][0].level == "good"
-    twice = rng.permutation(np.append(np.arange(N), np.arange(N)))
-    assert check_rows(take(log, twice))[0][0].level == "caution"
-
-
 def draw_prices(X, Y, rng) -> np.ndarray:
     return np.round(np.random.default_rng(3).lognormal(3, 1, 200), 2)[rng.integers(0, 200, len(Y))] + Y
 
@@ -78,7 +70,7 @@ WITHOUT_COPIES = {
 @pytest.mark.parametrize("kind", WITHOUT_COPIES)
 def test_rows_that_are_equal_by_chance_are_no_copies(kind):
     draw_feature, cost = WITHOUT_COPIES[kind]
-    for seed in range(10):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         log = draw_log(draw_feature(rng, N)[:, None].astype(float), rng, cost, scale=float(rng.choice([0, 1, 4])))
         checks, units = check_rows(log)

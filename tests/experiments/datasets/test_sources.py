@@ -13,7 +13,7 @@ import pooch
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.sources import Source, local_digests, origin_of, read_record
+from drcrm.experiments.datasets.sources import Source, local_digests, read_record
 from drcrm.files import write_json
 
 NAME = "a.svm"
@@ -55,17 +55,6 @@ def test_a_file_from_a_url_does_not_count(new_mirror, place):
 
 def test_a_configured_digest_is_not_compared(new_mirror):
     assert compared(new_mirror, recorded(new_mirror, OLD), **{NAME: NEW}) == {}
-
-
-def test_a_kept_file_keeps_its_entry(new_mirror):
-    source, known = Source(mirror=new_mirror), {"from": URL, "sha256": NEW}
-    assert origin_of(known, None, NEW, source, NAME) == known
-    assert (
-        origin_of({}, None, NEW, source, NAME)
-        == origin_of({}, new_mirror, NEW, source, NAME)
-        == {"from": new_mirror, "sha256": NEW}
-    )
-    assert origin_of(known, None, OLD, source, NAME) == {"from": None, "sha256": OLD}
 
 
 def test_a_record_is_read_as_written_and_a_damaged_one_is_empty(tmp_path):
@@ -166,27 +155,6 @@ class TestFetching:
         assert listing(tmp_path / "raw") == ["a.svm"]
         assert server.requests == {"a.svm": 1}
 
-    def test_other_content_of_a_local_mirror_is_fetched_again(self, tmp_path, mirror, server):
-        """A URL is not asked again once the file is there."""
-        for content in (GOOD, BAD, BAD):
-            (mirror / "a.svm").write_bytes(content)
-            assert Source(mirror=str(mirror)).fetch("a.svm", tmp_path / "raw")[0].read_bytes() == content
-        server.files["a.svm"] = GOOD
-        path, place = Source(mirror=server.url).fetch("a.svm", tmp_path / "raw")
-        assert (path.read_bytes(), place) == (BAD, None)
-        assert not server.requests
-
-    @pytest.mark.parametrize("over_http", [False, True])
-    def test_a_present_file_with_a_wrong_digest_is_fetched_again(self, tmp_path, mirror, server, over_http):
-        raw = tmp_path / "raw"
-        raw.mkdir()
-        (raw / "a.svm").write_bytes(BAD)
-        (mirror / "a.svm").write_bytes(GOOD)
-        server.files["a.svm"] = GOOD
-        Source(mirror=server.url if over_http else str(mirror), sha256=SHA).fetch("a.svm", raw)
-        assert (raw / "a.svm").read_bytes() == GOOD
-        assert listing(raw) == ["a.svm"]
-
     @pytest.mark.parametrize("over_http", [False, True])
     def test_a_wrong_digest_is_an_error_and_leaves_nothing(self, tmp_path, mirror, server, over_http):
         (mirror / "a.svm").write_bytes(BAD)
@@ -208,15 +176,3 @@ class TestFetching:
         assert Source(server.url, sha256=SHA).fetch("a.svm", tmp_path)[0].read_bytes() == GOOD
         assert server.requests == {"a.svm": len(failures) + 1}
         assert listing(tmp_path) == ["a.svm"]
-
-    def test_an_error_names_each_place_tried(self, tmp_path, mirror, server):
-        closed = Server()
-        closed.http.server_close()
-        for place in (str(mirror), server.url):
-            with pytest.raises(InputError) as error:
-                Source(closed.url, place).fetch("a.svm", tmp_path / "raw")
-            message = str(error.value)
-            assert message.startswith(f"a.svm: could not be fetched: {place}: ")
-            assert f"; {closed.url}: " in message
-            assert "\n" not in message
-            assert listing(tmp_path / "raw") == []

@@ -30,18 +30,6 @@ def test_equals_logistic_regression(C, make, data):
         assert column == pytest.approx(expected, abs=2e-5)  # crfsuite prints weights to 6 decimals
 
 
-def test_duplicate_entries_of_csr_are_added(data):
-    """The products of the policy add them too."""
-    X, labels = data
-    halves = sparse.csr_array(X)
-    twice = sparse.csr_array(
-        (np.repeat(halves.data / 2, 2), np.repeat(halves.indices, 2), 2 * halves.indptr), shape=X.shape
-    )
-    assert not twice.has_canonical_format
-    assert np.array_equal(fit_crf(twice, labels, 1.0).coef, fit_crf(X, labels, 1.0).coef)
-    assert twice.nnz == 2 * halves.nnz
-
-
 def test_labels_that_are_never_or_always_positive_are_certain(data):
     X, labels = data
     labels[:, 1], labels[:, 2] = 0, 1
@@ -70,9 +58,3 @@ def test_features_for_which_crfsuite_stays_at_zero_are_an_error(data):
         fit_crf(X, labels, 0.1)
     with pytest.raises(InputError, match=message):
         fit_skyline(X, labels, X, labels, [0.1, 1.0])
-
-
-def test_labels_independent_of_the_features_are_no_error():
-    """The solution is 0: half of the labels are positive for every feature value."""
-    X = np.column_stack([[1.0, 1, -1, -1], np.ones(4)])
-    assert not fit_crf(X, np.array([[0], [1], [0], [1]]), 100.0).coef.any()

@@ -47,17 +47,6 @@ def test_a_class_without_a_context_keeps_support(data):
     assert coef[:, places] == pytest.approx(fit_softmax(X, classes, 3, 1.0).coef, abs=1e-4)
 
 
-def test_two_classes_share_the_difference(data):
-    """The difference is that of logistic regression, in which a step between the classes costs ½ ‖θ‖²."""
-    X, classes = data
-    classes = np.minimum(classes, 1)
-    coef = fit_softmax(X, classes, 2, 1.0).coef
-    assert np.array_equal(coef[:, 0], -coef[:, 1])
-    theta = 2 * coef[:, 1]
-    residual = classes - 1 / (1 + np.exp(-X @ theta))
-    assert X.T @ residual == pytest.approx(np.append(theta[:-1], 0), abs=1e-3)
-
-
 def test_contexts_of_a_single_class(data):
     X, _ = data
     coef = fit_softmax(X, np.full(90, 2), 3, 1.0).coef

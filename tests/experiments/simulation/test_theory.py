@@ -6,15 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from drcrm.certificates import upper_bound
-from drcrm.divergences import Chi2
 from drcrm.errors import InputError
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.simulation.population import Population
-from drcrm.experiments.simulation.theory import FEW, SAMPLE, TABLES, _chi2_bracket, expansion
-from drcrm.risks import PhiBall
+from drcrm.experiments.simulation.theory import FEW, SAMPLE, TABLES, expansion
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
@@ -42,11 +40,10 @@ def coin() -> Population:
 
 
 @pytest.mark.parametrize("lemma", TABLES)
-def test_tables_have_their_columns_and_the_same_rows_by_seed(lemma, skewed):
-    results = [table(lemma, {"left": skewed}, seed=seed) for seed in (0, 0, 1)]
+def test_tables_have_their_columns_and_other_rows_for_another_seed(lemma, skewed):
+    results = [table(lemma, {"left": skewed}, seed=seed) for seed in (0, 1)]
     assert list(results[0].columns) == LEMMA_COLUMNS[lemma]
-    pd.testing.assert_frame_equal(results[0], results[1])
-    assert not results[0].equals(results[2])
+    assert not results[0].equals(results[1])
 
 
 @pytest.fixture(scope="module")
@@ -111,36 +108,6 @@ class TestLemma1:
         assert not {"log_smoothing", "log_smoothing_best"} & set(results["method"])
 
 
-class Fourfold(Chi2):
-    """φ(t) = 4 (t − 1)², coherent in the sense of the paper's Assumption 1, with φ''(1) = 8."""
-
-    curvature = 8.0
-
-    def phi(self, t):
-        return 4 * super().phi(t)
-
-    def slope(self, t):
-        return 4 * super().slope(t)
-
-    def conjugate(self, s):
-        return 4 * super().conjugate(s / 4)
-
-    def derivatives(self, s):
-        density, steepness = super().derivatives(s / 4)
-        return density, steepness / 4
-
-
-def test_lemma_1_as_printed_fails_above_a_curvature_of_2():
-    """The printed radius covers Φ(√(2 χ²/φ''(1))) in the limit, 0.836 for φ''(1) = 8; that with φ''(1) covers 0.95."""
-    n, repetitions = 400, 1500
-    samples = np.random.default_rng(0).normal(size=(repetitions, n))
-    for radius, limit in ((stats.chi2.ppf(0.95, 1) / n, 0.8365), ("auto", 0.95)):
-        ball = PhiBall(Fourfold(), radius)
-        share = np.mean([ball(z)[0] >= 0 for z in samples])
-        assert share == pytest.approx(limit, abs=3 * np.sqrt(limit * (1 - limit) / repetitions))
-    assert stats.norm.cdf(np.sqrt(2 * stats.chi2.ppf(0.95, 1) / 8)) == pytest.approx(0.8365, abs=5e-5)
-
-
 def test_lemma_2_in_the_next_order(skewed):
     """For KL, √n α_n σ⁻¹ rescaled is ε γ/(3 √n) in the next order, γ the skewness; as printed it has a limit."""
     rows = pd.DataFrame(list(expansion({"left": skewed}, 4, np.random.default_rng(0))))
@@ -181,13 +148,6 @@ def test_lemma_3_agrees_with_computations_without_a_variance(skewed, coin):
         assert (gap[~before] > 1e-9).all()
         assert (results["dual"] - results["primal"]).between(-1e-12, 1e-12).all()
         np.testing.assert_allclose(results["ball"], results["primal"], atol=1e-12)
-    z = sample(skewed, 8)
-    for radius in (0.01, 0.3, 2.0, 10.0):
-        inside = {"type": "ineq", "fun": lambda t, e=radius: e - ((t - 1) ** 2).mean()}
-        sums = {"type": "eq", "fun": lambda t: t.mean() - 1}
-        options = {"bounds": [(0, None)] * 8, "constraints": [inside, sums], "options": {"ftol": 1e-14, "maxiter": 500}}
-        best = minimize(lambda t: -(t * z).mean(), np.ones(8) + 1e-3 * z, method="SLSQP", **options)
-        assert _chi2_bracket(z, radius) == pytest.approx((-best.fun, -best.fun), abs=1e-6)
 
 
 def test_lemma_4_has_no_gap(skewed):
@@ -233,19 +193,6 @@ def test_balls_of_one_value_weigh_differently(skewed):
             assert weights @ z / FEW == pytest.approx(target, abs=1e-9)
     np.testing.assert_allclose(by["chi2"], np.polyval(np.polyfit(z, by["chi2"], 1), z), atol=1e-9)
     np.testing.assert_allclose(np.log(by["kl"]), np.polyval(np.polyfit(z, np.log(by["kl"]), 1), z), atol=1e-9)
-
-
-def test_the_gradient_of_kl_crm_is_below_0_far_from_its_value(skewed):
-    z = np.sort(sample(skewed, FEW))
-    target = z.mean() + stats.norm.ppf(0.95) * z.std() / np.sqrt(FEW)
-    weights = table("weights", {"left": skewed}).query("divergence == 'kl_crm'")["weight"].to_numpy()
-    value = lambda gamma: np.exp(z / gamma) @ z / np.exp(z / gamma).sum()  # noqa: E731
-    gammas = np.geomspace(0.1, 100, 10_001)
-    gamma = gammas[np.argmin([abs(value(gamma) - target) for gamma in gammas])]
-    edge = target - gamma
-    assert (weights[z < edge - 0.01] < 0).all()
-    assert (weights[z > edge + 0.01] > 0).all()
-    assert (z < edge - 0.01).any()
 
 
 @pytest.mark.parametrize("lemma", ["lemma3", "lemma4", "lemma5", "weights"])

@@ -10,7 +10,6 @@ from drcrm.errors import InputError
 from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost, hamming_losses
 from drcrm.experiments.simulation.replay import replay
-from drcrm.experiments.simulation.softmax import fit_softmax
 from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
 
 
@@ -58,22 +57,6 @@ class TestClasses:
         assert np.array_equal(longer.cost[:400], clicked.cost)
         assert np.log(certain.propensity) == pytest.approx(policy.log_prob(X, certain.Y, certain.context))
         assert certain.actions.shape == (3,)
-
-    @pytest.mark.parametrize("sharpness", [0.25, 1, 4])
-    def test_sharpness_multiplies_the_scores(self, classes, sharpness):
-        X, truth, _ = classes
-        policy = truth.logging_policy(X, 1.0, sharpness)
-        plain = fit_softmax(X, truth.labels, 3, 1.0)
-        assert policy.decision_function(X) == pytest.approx(sharpness * plain.decision_function(X))
-
-    def test_skyline_is_the_best_regression_of_the_grid(self, classes):
-        X, truth, _ = classes
-        grid = [0.001, 0.1, 10.0]
-        policy, C = truth[:100].skyline(X[:100], X[100:], truth[100:], grid)
-        fits = {value: fit_softmax(X[:100], truth.labels[:100], 3, value) for value in grid}
-        losses = {value: truth[100:].losses(fit, X[100:])["greedy_loss"] for value, fit in fits.items()}
-        assert losses[C] == min(losses.values())
-        assert np.array_equal(policy.coef, fits[C].coef)
 
     def test_absent_classes_have_no_context(self):
         assert ClassTruth([0, 2, 2], 4).absent().tolist() == [False, True, False, True]
@@ -137,12 +120,6 @@ class TestLabels:
     def test_wrong_inputs_are_an_error(self, call, message):
         with pytest.raises(InputError, match=message):
             call(LabelTruth(np.eye(2)))
-
-
-def test_the_shape_tells_classes_from_labels():
-    assert isinstance(as_truth(np.eye(3)), LabelTruth)
-    assert as_truth([0, 2, 1]).actions.shape == (3,)
-    assert as_truth([0, 2, 1], 5).actions.shape == (5,)
 
 
 def test_the_choice_of_C_stops_when_the_loss_rises():

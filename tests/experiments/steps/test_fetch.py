@@ -127,14 +127,6 @@ def test_a_link_in_the_folder_is_replaced_and_not_followed(tmp_path, mirror):
     assert not (raw / "a.svm").is_symlink()
 
 
-def test_a_failed_fetch_leaves_nothing(tmp_path, mirror, capsys):
-    (mirror / "a.svm").unlink()
-    parameters = {**DEFAULTS, **FILES}
-    error = error_of(capsys, "fetch", {"mirror": mirror}, outputs_in(tmp_path), parameters)
-    assert error.startswith(f"a.svm: could not be fetched: {mirror}: ")
-    assert listing(tmp_path / "data") == set()
-
-
 def test_fetch_file_checks_the_digest(tmp_path, capsys):
     (folder := tmp_path / "mirror/study").mkdir(parents=True)
     (folder / "a.csv").write_bytes(b"a\n")

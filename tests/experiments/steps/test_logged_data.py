@@ -7,24 +7,12 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
-from step_chain import AXES, SPLIT, error_of, run_chain, run_step
+from step_chain import AXES, SPLIT, error_of, run_chain
 
 from drcrm.experiments.datasets.array_files import read_contexts
 from drcrm.files import read_npz
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
-
-
-@pytest.mark.parametrize("unit", ["row", "context"])
-def test_split_draws_the_configured_shares(toy, tmp_path, unit):
-    outputs = {"split": tmp_path / "split.npz"}
-    assert run_step("split", {"train": toy / "train.npz"}, outputs, {**SPLIT, **AXES, "split_unit": unit}) == 0
-    split = read_npz(outputs["split"], ["logging", "train", "heldout"])
-    assert len(split["heldout"]) == math.ceil(0.25 * 61)
-    assert sorted([*split["train"], *split["heldout"]]) == list(range(61))
-    candidates = split["train"] if unit == "context" else range(61)
-    assert len(set(split["logging"])) == math.ceil(0.2 * len(candidates))
-    assert set(split["logging"]) <= set(candidates)
 
 
 def test_logging_policy_is_regularised_logistic_regression(toy):
@@ -49,19 +37,6 @@ def test_log_has_propensities_costs_and_counts_of_distinct_rows(toy):
     assert log["heldout"].sum() == math.ceil(0.25 * 61 * 4)
     rows = {(context, *action) for context, action in zip(log["context"].tolist(), Y.tolist(), strict=True)}
     assert len(rows) == len(Y) < 61 * 4
-
-
-def test_fewer_passes_are_a_prefix(toy):
-    """Every row of one pass is in the log of four passes, at least as often."""
-
-    def counts(path):
-        log = read_npz(path, LOG)
-        keys = zip(log["context"].tolist(), map(tuple, log["Y"].tolist()), strict=True)
-        return dict(zip(keys, log["train"] + log["heldout"], strict=True))
-
-    short, long = counts(toy / "replay1/log.npz"), counts(toy / "replay4/log.npz")
-    assert sum(short.values()) == 61
-    assert all(long[key] >= count for key, count in short.items())
 
 
 def test_whole_contexts_are_held_out(tmp_path):

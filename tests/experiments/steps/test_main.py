@@ -9,7 +9,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 from step_chain import AXES, SPLIT, error_of, run_step
 
@@ -55,12 +54,6 @@ def test_a_fit_imports_only_what_it_needs():
     assert python("-c", code).stdout == "[]\n"
 
 
-def test_the_entry_point_leaves_numpy_for_later():
-    """numpy reads the number of threads and the kernels when it is imported."""
-    code = "import sys, drcrm.experiments.steps.__main__; print('numpy' in sys.modules)"
-    assert python("-c", code).stdout == "False\n"
-
-
 @pytest.mark.parametrize("output", ["folder", "file/x", "x" * 300])
 def test_an_output_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys, output):
     monkeypatch.chdir(tmp_path)
@@ -80,15 +73,3 @@ def test_memory_that_runs_out_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr("drcrm.experiments.steps.evaluate.collect", raise_memory_error)
     assert run_step("collect", {}, {}) == 1
     assert capsys.readouterr().err == "drcrm collect: out of memory\n"
-
-
-def test_a_missing_package_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn_crfsuite", None)
-    monkeypatch.delitem(sys.modules, "drcrm.experiments.simulation.crf", raising=False)
-    write_npz(tmp_path / "train.npz", X=np.eye(3), labels=np.eye(3)[:, :2])
-    write_npz(tmp_path / "split.npz", **dict.fromkeys(("logging", "train", "heldout"), np.arange(3)))
-    inputs = {name: tmp_path / f"{name}.npz" for name in ("train", "split")}
-    parameters = {"logging_c": 1, "logging_sharpness": 1}
-    assert run_step("log_crf", inputs, {"policy": tmp_path / "out.npz"}, parameters) == 2
-    expected = "drcrm log_crf: sklearn_crfsuite is not installed. Run: pip install 'drcrm[pipeline]'\n"
-    assert capsys.readouterr().err == expected

@@ -12,7 +12,6 @@ import pytest
 import scipy
 from step_chain import run_step
 
-ROOT = Path(__file__).parents[3]
 CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
 
 
@@ -60,20 +59,6 @@ def test_has_no_commit_without_git_or_a_repository_of_the_project(repository, mo
     assert (written["commit"], written["clean"]) == (None, None)
     monkeypatch.setenv("PATH", "")
     assert record(repository) == written
-
-
-def test_has_the_commit_of_an_archive(repository):
-    for name in (".git_archival.txt", ".gitattributes"):
-        shutil.copy(ROOT / name, repository)
-    git(repository, "add", ".")
-    git(repository, "commit", "--message", "second")
-    archive, unpacked = repository.parent / "archive.tar", repository.parent / "unpacked"
-    git(repository, "archive", "--output", archive, "HEAD")
-    shutil.unpack_archive(archive, unpacked)
-    commit, written = record(repository)["commit"], record(unpacked)
-    assert (written["commit"], written["clean"]) == (commit, None)
-    shutil.rmtree(repository / ".git")
-    assert record(repository)["commit"] is None
 
 
 def test_digest_of_the_source_is_of_names_and_contents(tmp_path):

@@ -24,7 +24,7 @@ from drcrm.selection.score_names import SCORES
 
 K = 4
 CLICKS = 0.7, 0.2
-CLASSIFIERS = {f"{c}_{w}": (c, w) for c in ("linear", "trees") for w in ("none", "inverse_propensity")}
+CLASSIFIERS = {"linear_none": ("linear", "none"), "trees_weighted": ("trees", "inverse_propensity")}
 TILTED = {"estimate": "dr", "start": "model", "tilt": "auto"}
 FITS = {
     "cips": algorithm("CIPS"),
@@ -88,15 +88,6 @@ def errors(probability: np.ndarray, labels: np.ndarray) -> list[float]:
 
 
 LOSSES = ["expected_loss", "greedy_loss"]
-
-
-def test_the_logging_policy_is_the_sharpened_regression(single):
-    train, split = read_npz(single / "train.npz", ["X", "labels"]), read_npz(single / "split.npz", ["logging"])
-    rows = split["logging"]
-    fitted = LogisticRegression(C=1, tol=1e-9, max_iter=10000).fit(train["X"][rows], train["labels"][rows])
-    assert set(fitted.classes_) == set(range(K))
-    coef = read_npz(single / "logging.npz", ["coef"])["coef"]
-    assert coef == pytest.approx(2 * np.vstack([fitted.coef_.T, fitted.intercept_]), abs=1e-3)
 
 
 def test_the_log_has_one_action_per_row_and_clicks_as_costs(single):
@@ -181,12 +172,3 @@ def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys):
     assert "only label vectors can count an absent label as ½" in error
     inputs = evaluate_inputs(single, classifiers=[single / "log.npz"])
     assert "no array 'probability'" in error_of(capsys, "evaluate", inputs, outputs, PARAMETERS)
-
-
-def test_a_classifier_needs_one_action_of_k(single, tmp_path, capsys):
-    rows = {"Y": np.eye(3, dtype=np.uint8), "propensity": np.ones(3), "cost": np.zeros(3), "context": np.arange(3)}
-    write_npz(tmp_path / "log.npz", X=np.eye(3), **rows, train=np.ones(3, int), heldout=np.ones(3, int))
-    inputs = {"log": tmp_path / "log.npz", "test": single / "test.npz"}
-    entry = {**AXES, "classifier": "linear", "weights": "none"}
-    error = error_of(capsys, "classify", inputs, {"probabilities": tmp_path / "out.npz"}, entry)
-    assert error == f"{tmp_path / 'log.npz'}: a classifier needs one action of K per row, got 3 labels"

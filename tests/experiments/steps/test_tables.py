@@ -69,14 +69,6 @@ def test_differences_to_poem_are_paired_by_seed(metrics, tmp_path):
     assert (means["n_seeds"] == 3).all()
 
 
-def test_pages_leave_out_empty_tables(toy, tmp_path):
-    assert make_tables(toy / "metrics.csv", tmp_path, plan_of()) == 0
-    losses = [f"{loss} Hamming loss{part}" for loss in ("Expected", "Greedy") for part in (" by IPS", " in detail")]
-    pages = sorted((tmp_path / "pages").iterdir())
-    assert [path.stem for path in pages] == [f"{number:02} {title}" for number, title in enumerate(losses, start=1)]
-    assert all(path.read_text(encoding="utf-8").count("<table>") == 1 for path in pages)
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -117,13 +109,6 @@ def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, conten
     outputs = {"figures": [tmp_path / "a.pdf"], "tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
     error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
     assert error.startswith(f"{path}: {message}")
-
-
-def test_tables_need_the_whole_protocol(toy, tmp_path, capsys):
-    plan = plan_of(protocol={"split_unit": "row", "logging_c": 1.0})
-    outputs = {"tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
-    error = error_of(capsys, "tables", {"metrics": toy / "metrics.csv"}, outputs, plan)
-    assert error == "the plan needs absent_label_score, variance_penalty_scale in its protocol"
 
 
 @pytest.mark.parametrize(

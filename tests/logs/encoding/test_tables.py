@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import drcrm
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_numbers, hash_records
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.columns import MISSING_TEXTS
@@ -207,14 +206,6 @@ def test_missing_numbers_are_imputed_like_in_scikit_learn(incomplete, mapping, t
     assert np.array_equal(from_json(encoding).contexts(incomplete), encoding.contexts(incomplete))
 
 
-def test_indicators_are_sparse_if_features_are(incomplete, mapping):
-    wide = pd.concat([incomplete] * 10, ignore_index=True)
-    wide["city"] = [f"c{i % 90}" for i in range(len(wide))]
-    X = drcrm.BanditLog.from_frame(wide, mapping).X.toarray()
-    assert np.array_equal(X[:, 2:4], wide[NUMBERS].isna())
-    assert (X[:, :2][wide[NUMBERS].isna()] == 0).all()
-
-
 def test_missing_texts_are_those_of_pandas():
     assert MISSING_TEXTS == STR_NA_VALUES
 
@@ -229,31 +220,6 @@ def test_missing_texts_are_missing_in_every_format(incomplete, mapping, tmp_path
     assert np.array_equal(read_as(form, texts, mapping, tmp_path).X, expected.X)
 
 
-@pytest.mark.parametrize("value", ["old", "inf", np.inf, "-", "1.5.2"])
-@pytest.mark.parametrize("form", ["frame", "csv"])
-def test_other_texts_and_infinity_are_not_missing(incomplete, mapping, tmp_path, value, form):
-    incomplete["age"] = incomplete["age"].astype(object)
-    incomplete.loc[17, "age"] = value
-    with pytest.raises(InputError, match=r"age is .* in row 17, expected a finite number"):
-        read_as(form, incomplete, mapping, tmp_path)
-
-
-def test_a_number_that_is_missing_in_all_training_rows_is_rejected(incomplete, mapping):
-    incomplete.loc[:29, "age"] = np.nan
-    records = records_of_frame(incomplete, mapping)
-    with pytest.raises(InputError, match="age is missing in all training rows, expected at least one value"):
-        records.fit(np.arange(len(incomplete)) < 30)
-
-
-def test_rows_with_missing_numbers_can_be_copies(incomplete, mapping):
-    nans = np.array([0xFFF8000000000001, 0x7FF8000000000000], dtype=np.uint64).view(float)
-    assert len(set(hash_numbers(nans))) == 1
-    incomplete.loc[5] = incomplete.loc[2]
-    hashes = hash_records(records_of_frame(incomplete, mapping))
-    assert all(values[5] == values[2] for values in hashes)
-    assert len(set(hashes.rows)) == 39
-
-
 def test_missing_values_of_contexts_are_counted_in_batches(incomplete, mapping, tmp_path):
     path = write_table(incomplete, tmp_path, "log.csv")
     encoding = read_records(path, mapping).fit(np.arange(len(incomplete)) < 30)
@@ -261,13 +227,3 @@ def test_missing_values_of_contexts_are_counted_in_batches(incomplete, mapping, 
     assert sum(missing.get("age", 0) for _, _, missing in parts) == 3
     assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, _ in parts) == 1
     assert np.array_equal(np.vstack([X for X, _, _ in parts]), encoding.contexts(incomplete))
-
-
-def test_another_thread_cannot_replace_the_categories_of_a_table(frame, mapping):
-    class Replaced(dict):
-        def __setitem__(self, name, entry):
-            super().__setitem__(name, ([], np.array([-1] * 9), np.ones(9)))  # what another thread stored meanwhile
-
-    log = drcrm.BanditLog.from_frame(frame, mapping)
-    object.__setattr__(log.encoding, "_lookups", Replaced())
-    assert (log.encoding.contexts(frame) == log.X).all()

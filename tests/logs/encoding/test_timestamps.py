@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ import drcrm
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import log_of
-from drcrm.logs.encoding.timestamps import order_of, times_of
+from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
@@ -100,12 +100,6 @@ def test_invalid_times_are_rejected_with_their_row(frame, mapping, value, messag
     assert message in str(error.value)
 
 
-def test_numbers_are_rejected_as_times(frame, mapping):
-    frame["ts"] = 1.7e9
-    with pytest.raises(InputError, match="ts is a column of float64, expected a date"):
-        drcrm.BanditLog.from_frame(frame, timed(mapping))
-
-
 def test_a_column_may_not_have_the_name_of_a_derived_feature(frame, mapping):
     frame["ts"], frame["ts: hour"] = TIMES, "a"
     mapping["features"]["categorical"] = ["ts: hour"]
@@ -150,12 +144,3 @@ def test_drift_compares_halves_by_time(frame, mapping):
     assert levels == ["caution", "good"]
     same = diagnose(log_of(records_of_frame(frame.sort_values("ts"), mapping))).diagnostics
     assert {time.name: time.level for time in same}["drift of costs"] == "caution"
-
-
-def test_objects_of_the_standard_library():
-    column = pd.Series([date(2024, 5, 1), datetime(2024, 5, 1, 13), None, "2024-05-01T14:30:01.5Z"], dtype=object)
-    wall, has_hour, offset = times_of(column, "ts", np.arange(4))
-    assert has_hour.tolist() == [False, True, False, True]
-    assert np.isnat(wall).tolist() == [False, False, True, False]
-    assert np.isnat(offset).tolist() == [True, True, True, False]
-    assert wall[3] == np.datetime64("2024-05-01T14:30:01.5")

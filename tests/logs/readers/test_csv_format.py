@@ -31,13 +31,6 @@ def test_delimiter_and_decimal_sign_are_detected(frame, mapping, tmp_path, suffi
     assert_same_log(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
 
 
-def test_missing_numbers_with_decimal_commas(frame, mapping, tmp_path):
-    frame.loc[3, "age"] = np.nan
-    for name, text in (("a.csv", ""), ("b.csv", "NA")):
-        frame.to_csv(tmp_path / name, sep=";", decimal=",", na_rep=text, index=False)
-        assert_same_log(drcrm.read_log(tmp_path / name, mapping), drcrm.BanditLog.from_frame(frame, mapping))
-
-
 def test_files_of_a_folder_have_one_decimal_sign(frame, mapping, tmp_path):
     folder = tmp_path / "log"
     folder.mkdir()
@@ -124,10 +117,3 @@ def test_another_decimal_sign_in_a_late_row_is_rejected(mapping, tmp_path):
         path.write_text(HEAD + row.format(sign) * 80_000 + row.format(late_sign))
         with pytest.raises(InputError, match="in row 80000, expected"):
             drcrm.read_log(path, mapping)
-
-
-def test_categories_keep_their_commas(mapping, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text(HEAD + "a,b;0,5;1;1,5;2;x,y\nc;0,5;1;1,5;2;1.5\n")
-    log = drcrm.read_log(path, mapping)
-    assert (log.encoding.names, log.encoding.known["city"]) == (["a,b", "c"], ["1.5", "x,y"])

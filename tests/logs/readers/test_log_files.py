@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
 from pathlib import Path
 
@@ -15,10 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
-from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
-from drcrm.diagnostics.repeated_rows.row_checks import records_of_log
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_records
 from drcrm.errors import InputError
 from drcrm.logs import opened_log
 from drcrm.logs import records as records_module
@@ -115,10 +110,8 @@ def assert_same_logs(first, second) -> None:
 
 TABLES = {  # format, mapping, and options of ``visits``
     "labels": ("parquet", LABELS, {}),
-    "numbers": ("csv", MAPPING, {"late": 7}),
     "groups": ("csv", MAPPING | {"group": "user", "slice": "place"}, {}),
     "last": ("parquet", MAPPING | {"split": "last 20 %"}, {}),
-    "copies": ("parquet", MAPPING, {"copies": 3}),
     "hashed": ("csv", MAPPING, {"cities": 400}),
     "missing": ("parquet", MAPPING | {"features": {"numeric": ["age"], "categorical": ["zip"]}, "group": "zip"}, {}),
     "candidate": ("csv", MAPPING | {"candidate": "b", "slice": "city"} | {"features": {"numeric": ["age"]}}, {}),
@@ -239,35 +232,6 @@ def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, mes
         assert str(error.value) == f"{path}: {message.format(quote, quote)}"
 
 
-LATE = {
-    "dsjson": ('{"c": 3}', "row 57: c is of type int, expected a map"),
-    "lists.vw": ("1:1:nan | a", "row 57: its probability is 'nan', expected a finite number"),
-    "single.vw": ("| a", "row 57: has no label, expected action:cost:probability like in earlier lines"),
-}
-
-
-@pytest.mark.parametrize("kind", LATE)
-def test_errors_in_late_batches_of_text_name_the_line(kind, tmp_path, monkeypatch):
-    bad, message = LATE[kind]
-    lines = MAKERS[kind](90).split("\n")
-    path = write_text(tmp_path, f"log.{kind}", "\n".join([*lines[:57], bad, *lines[57:]]))
-    for rows in (4, 1000):
-        monkeypatch.setattr(log_files, "ROWS", rows)
-        with pytest.raises(InputError) as error:
-            read_records(path)
-        assert str(error.value) == f"{path}: {message}"
-
-
-def test_errors_in_a_folder_name_the_file_and_its_row(tmp_path):
-    frame = visits(80)
-    frame.loc[57, "p"] = 2
-    path = write_table(frame, tmp_path, "csv", 2)
-    for rows in (None, 6):
-        with pytest.raises(InputError) as error:
-            [*record_batches(path, as_mapping(MAPPING), rows)]
-        assert str(error.value).startswith(f"{path / 'part-1.csv'}: propensity 'p' is 2.0 in row 17, expected")
-
-
 def test_folders_of_other_content_are_rejected(tmp_path):
     folder = tmp_path / "log"
     folder.mkdir()
@@ -306,19 +270,6 @@ def test_the_digest_of_a_folder_covers_all_files(tmp_path):
     assert digest(path) != before != digest(path / "part-0.csv")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
-def test_packed_files_of_a_folder_are_read_like_one_file(pack, tmp_path):
-    path, folder = write_text(tmp_path, "log.dsjson"), tmp_path / "log"
-    lines = path.read_bytes().splitlines(keepends=True)
-    folder.mkdir()
-    (folder / "1.json.gz").write_bytes(pack(b"".join(lines[:70])))
-    (folder / "2.json").write_bytes(b"".join(lines[70:]))
-    whole = read_records(path)
-    for rows in (None, 9):
-        assert_same_records(collect(record_batches(folder, as_mapping(None), rows)), whole)
-    assert len([*context_batches(folder, whole.fit(), 2**17)]) == 2
-
-
 def test_the_variant_of_a_file_can_come_from_its_siblings(tmp_path):
     event = {"c": {"_multi": [{"x": 1}, {"x": 2}]}, "_label_cost": 0, "_label_probability": 0.5, "_label_Action": 1}
     from_0 = event | {"a": [1, 0], "p": [0.5, 0.5]}
@@ -335,15 +286,6 @@ def test_the_variant_of_a_file_can_come_from_its_siblings(tmp_path):
     assert read_records(tmp_path / "0").action.tolist() == [1, 1]
     assert read_records(tmp_path / "1").kind == "single"
     assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_records_and_their_encoded_log_have_the_same_copies(name, tmp_path):
-    records = read_records(write_text(tmp_path, name))
-    encoded = records_of_log(log_of(records))
-    first, second = (check_copies(*hash_records(rows), records.propensity)[1] for rows in (records, encoded))
-    assert np.array_equal(first, second)
-    assert (first is not None) == (name in ("log.dsjson", "copies.dsjson"))
 
 
 def test_actions_of_all_batches_are_numbered_from_1(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.readers.log_files import read_records
 
-OPEN_BANDIT = Path(__file__).resolve().parents[4] / "shared/data/obd"
 DATASET = """,timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0
 0,t,0,1,0,0.25,u0,v,0.0
 1,t,1,2,1,0.25,u1,v,0.0
@@ -108,11 +106,6 @@ def test_invalid_feedback_is_rejected(feedback, changes, message):
         drcrm.BanditLog.from_obp({**feedback, **changes})
 
 
-def test_feedback_must_be_a_dictionary():
-    with pytest.raises(InputError, match="feedback is of type list, expected OBP's dictionary"):
-        drcrm.BanditLog.from_obp([1])
-
-
 def test_the_csv_of_the_dataset_needs_no_mapping(tmp_path):
     path = tmp_path / "all.csv"
     path.write_text(DATASET)
@@ -125,12 +118,3 @@ def test_the_csv_of_the_dataset_needs_no_mapping(tmp_path):
     assert read_records(path, mapping).slices is None
     estimated = {"propensity": None, "propensity_model": "softmax"}
     assert drcrm.read_log(path, estimated).imitated_propensities
-
-
-@pytest.mark.skipif(not OPEN_BANDIT.is_dir(), reason="no files of the Open Bandit Dataset")
-@pytest.mark.parametrize(("name", "clicks", "items"), [("bts_men", 69, 34), ("random_women", 46, 46)])
-def test_files_of_the_dataset(name, clicks, items):
-    records = read_records(OPEN_BANDIT / f"{name}.csv.bz2")
-    assert (records.size, -records.cost.sum(), len(records.names)) == (10_000, clicks, items)
-    if name.startswith("random"):
-        assert np.allclose(records.propensity, 1 / items)

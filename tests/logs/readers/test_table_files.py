@@ -87,21 +87,6 @@ def test_files_that_cannot_be_opened_are_rejected(mapping, tmp_path, name):
         drcrm.read_log(tmp_path / name, mapping)
 
 
-def test_invalid_bytes_far_into_a_file_are_rejected_with_their_row(mapping, tmp_path):
-    rows = [HEAD.strip().encode(), *[b"a,.5,1,1,1,x"] * 400_000]
-    rows[390_001] = b"a,.5,1,1,1,\xff"
-    (tmp_path / "a.csv").write_bytes(b"\n".join(rows))
-    with pytest.raises(InputError, match="is not UTF-8 in row 390000, column 'city'"):
-        drcrm.read_log(tmp_path / "a.csv", mapping)
-
-
-def test_parquet_without_pyarrow_explains_what_to_install(frame, mapping, tmp_path, monkeypatch):
-    path = write_table(frame, tmp_path, "a.parquet")
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pyarrow is not installed, expected: pip install 'drcrm\[logs\]'"):
-        drcrm.read_log(path, mapping)
-
-
 def test_contexts_of_a_file_are_encoded_like_the_log(frame, mapping, tmp_path):
     log = drcrm.BanditLog.from_frame(frame, mapping)
     frame = frame[["city", "price", "age"]]

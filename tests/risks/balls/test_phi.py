@@ -9,11 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from drcrm.cost_models.ridge_model import CostModel
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
 from drcrm.risks import Chi2Ball, CVaRRisk, KLBall, PhiBall
-from drcrm.selection.algorithms import Algorithm
-from drcrm.selection.grid_search import learn
 
 every_smooth = pytest.mark.parametrize("name", SMOOTH)
 every_divergence = pytest.mark.parametrize("name", FORMULAS)
@@ -210,28 +207,6 @@ def test_the_calibrated_radius(risk, curvature):
     assert risk("auto").radius == "auto"
 
 
-@pytest.mark.parametrize(
-    ("estimator", "parameter", "grid", "options"),
-    [
-        ("PhiDRO", "radius", [0.01, 0.1], {"divergence": "squared_hellinger", "estimate": "ips"}),
-        ("PhiDRO", "radius", [0.01, 0.1], {"divergence": {"cressie_read": 3}, "estimate": "snips"}),
-        ("PhiDRO", None, [], {"divergence": "reverse_kl", "radius": "auto", "estimate": "dr"}),
-        ("KLDRO", None, [], {"radius": "auto", "confidence": 0.9, "estimate": "snips"}),
-        ("CVaRDRO", "alpha", [0.9, 0.5], {"estimate": "dm"}),
-    ],
-)
-def test_a_configuration_entry_learns(estimator, parameter, grid, options, logged, parts):
-    train, heldout = parts(logged())
-    algorithm = Algorithm(estimator, parameter, grid, options)
-    learned = learn(train, algorithm, heldout, cost_model=CostModel(0.01).fit_log(train))
-    fits = learned.fits
-    assert np.isfinite(fits.objective).all()
-    initial = [objective(learned.start)[0] for objective in learned.objectives]
-    assert (fits.objective <= initial).all()
-    assert not parameter or algorithm.robust_end == ("low" if parameter == "alpha" else "high")
-    assert not parameter or fits.objective[0] <= fits.objective[1] + 1e-9  # smaller towards the more robust end
-
-
 class CountingReverseKL(ReverseKL):
     """Reverse KL that counts how often the search computes the density of all costs."""
 
@@ -243,10 +218,9 @@ class CountingReverseKL(ReverseKL):
         return super().density(top, drop)
 
 
-@pytest.mark.parametrize("radius", [1.0, 9.0])
-def test_the_search_stops_at_the_rounding_error_of_a_long_sum(radius):
+def test_the_search_stops_at_the_rounding_error_of_a_long_sum():
     """The sum of a million densities is never exactly 1. Half the costs are the largest."""
-    z = np.minimum(0, 3 * np.random.default_rng(1).normal(size=10**6))
+    z, radius = np.minimum(0, 3 * np.random.default_rng(1).normal(size=10**6)), 9.0
     divergence = CountingReverseKL()
     value, worst = PhiBall(divergence, radius)(z)
     assert divergence.evaluations <= 40
