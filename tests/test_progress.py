@@ -9,13 +9,10 @@ import time
 import numpy as np
 import pytest
 from shop import MAPPING, decisions
-from text_logs import vw_single
 
 from drcrm.__main__ import main
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import Listener, report_pass, report_progress, use_listener
-from drcrm.logs.readers import table_files
-from drcrm.logs.readers.log_files import read_records
 from drcrm.progress import show_progress
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
@@ -102,24 +99,6 @@ def test_without_tqdm_there_are_only_verbose_lines(open_terminal, monkeypatch):
         report("reading")
         report_progress(1, "bytes", 2)
     assert re.fullmatch(r"reading: \d+\.\d s\n", terminal.getvalue())
-
-
-@pytest.mark.parametrize("name", ["log.csv.gz", "log.parquet", "log.vw"])
-def test_reading_reports_all_bytes(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(table_files, "REPORTED", 1)
-    path, frame, mapping = tmp_path / name, decisions(300), MAPPING
-    if name == "log.vw":
-        path.write_text(vw_single(300))
-        mapping = None
-    elif name == "log.parquet":
-        frame.to_parquet(path, row_group_size=100)
-    else:
-        frame.to_csv(path, index=False)
-    size, recorder = path.stat().st_size, Recorder()
-    with use_listener(recorder):
-        read_records(path, mapping)
-    assert recorder.totals == {"bytes": size}
-    assert 0.98 * size < recorder.sums["bytes"] <= size
 
 
 @pytest.mark.parametrize(("safe", "fits", "candidates"), [(False, 2, 2), (True, 5, 10)])

@@ -234,29 +234,6 @@ def test_results_do_not_depend_on_cores_and_location(finished, config, tmp_path)
     assert {**known, "commit": None, "clean": None} == unknown
 
 
-@pytest.mark.slow
-def test_an_edited_file_of_a_mirror_is_fetched_again(finished, config, tmp_path, tmp_path_factory):
-    """The time of the file, the location of the mirror and its existence do not matter, only the content."""
-    work = copied(finished, tmp_path_factory.mktemp("edited"))
-    origin = json.loads((work / "resources/toy/origin.json").read_text())
-    assert {entry["from"] for entry in origin.values()} == {str(config.parent)}
-    (mirror := tmp_path / "mirror").mkdir()
-    for name in origin:
-        (mirror / name).write_bytes((config.parent / name).read_bytes())
-    moved = "--config", f"mirror={mirror}"
-    assert "Nothing to be done" in snakemake(work, config, "tiny", "--dry-run", *moved)
-    *first, last = (mirror / "test.svm").read_text().splitlines(keepends=True)
-    (mirror / "test.svm").write_text("".join([last, *first]))
-    assert jobs(snakemake(work, config, "tiny", "--dry-run", *moved))["fetch"] == 1
-    snakemake(work, config, "resources/toy/test.npz", *moved)
-    assert json.loads((work / "resources/toy/origin.json").read_text())["test.svm"]["from"] == str(mirror)
-    before, after = (np.load(folder / "resources/toy/test.npz")["X"] for folder in (finished, work))
-    assert np.array_equal(np.roll(before, 1, axis=0), after)
-    for place in ("/nowhere", "http://127.0.0.1:9"):
-        again = snakemake(work, config, "resources/toy/test.npz", "--dry-run", "--config", f"mirror={place}")
-        assert "Nothing to be done" in again
-
-
 OUTER = f"""
 module drcrm:
     snakefile: "{PROJECT}/Snakefile"
@@ -369,21 +346,6 @@ def test_a_user_adds_a_multiclass_file_by_a_config_entry(tmp_path):
     tiny["click_rates"] = [1, 0]
     planned = jobs(snakemake(tmp_path, write_config(tmp_path, content), "-n", tables[0]))
     assert planned == {"replay": 1, "cost_model": 1, "fit": 1, "classify": 2, "evaluate": 1, "collect": 1}
-
-
-@pytest.mark.slow
-def test_a_data_set_that_fails_does_not_stop_the_others(config, tmp_path):
-    """The training part of this data set is one repeated context."""
-    (tmp_path / "same.svm").write_text("0,1 1:1 2:2\n" * 40)
-    for name in ("train.svm", "test.svm"):
-        (tmp_path / name).write_bytes((config.parent / name).read_bytes())
-    content = yaml.safe_load(config.read_text())
-    content["datasets"]["same"] = {**TOY, "train": ["same.svm"], "drop_repeats": True}
-    experiment = {"datasets": ["same", "toy"], "seeds": 1, "logging_fraction": 0.5, "algorithms": ["cips"]}
-    content |= {"mirror": str(tmp_path), "experiments": {"tiny": experiment}}
-    output = snakemake(tmp_path, write_config(tmp_path, content), "tiny", "--cores=1", fails=True)
-    assert "drcrm split: resources/same/train.npz: no context is left to train on" in output
-    assert (tmp_path / "results/tiny/runs/toy/seed0/replay4/metrics.csv").exists()
 
 
 @pytest.mark.slow

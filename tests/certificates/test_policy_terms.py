@@ -63,17 +63,6 @@ def test_missing_actions_are_charged_the_largest_cost(unsupported, estimate, cos
 
 
 @low_overlap
-def test_a_model_that_predicts_the_largest_cost_of_missing_actions_needs_no_charge(unsupported):
-    policy, log, model = unsupported
-    model.coef_ = np.array([[1.5, 0.0, -1.5]])
-    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
-    z = -(1 - policy.marginals(log.X)[0, 0]) * 1.5 + weight * (log.cost + 1.5)
-    certificate = policy_certificate(policy, log, "dr", cost_model=model)
-    assert not certificate.missing
-    assert certificate.bound == pytest.approx(upper_bound(z), abs=1e-12)
-
-
-@low_overlap
 def test_finite_sample_methods_are_refused_if_the_log_lacks_actions(unsupported):
     policy, log, model = unsupported
     with pytest.raises(InputError, match="the log lacks actions of the policy, and a bound by betting cannot charge"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
-from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,11 +29,6 @@ from drcrm.selection.algorithms import ESTIMATORS
 REGISTERED = sorted(set(ESTIMATORS) & set(drcrm.__all__))
 every_estimator = pytest.mark.parametrize("name", [*REGISTERED, "DoublyRobustDRO"])
 dense_and_sparse = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-SHARED = {
-    *("estimate", "weight", "start", "tilt", "support", "context_effects", "features", "clip"),
-    *("fit_intercept", "max_iter", "n_jobs", "tol", "verbose"),
-}
-SAFE = {"safe", "validation_fraction", "random_state"}
 
 
 def make(name: str, **options):
@@ -79,17 +72,6 @@ def test_every_estimator_conforms(name, data):
     repeated = data.repeated().fit(clone(estimator))
     assert (repeated.clip_, repeated.tilt_) == (estimator.clip_, estimator.tilt_)
     assert repeated.objective_ == pytest.approx(estimator.objective_, rel=1e-9)
-
-
-@every_estimator
-def test_parameters_are_those_of_the_risk_and_documented_once(name):
-    parameters = set(make(name).get_params())
-    own = {"radius", "confidence", *SAFE} if name == "DoublyRobustDRO" else set(ESTIMATORS[name].parameters)
-    assert parameters == own | SHARED
-    text, _, attributes = getattr(drcrm, name).__doc__.partition("\nAttributes\n")
-    listed = re.findall(r"^(\w+) :", text.partition("\nParameters\n")[2], re.MULTILINE)
-    assert sorted(listed) == sorted(signature(getattr(drcrm, name)).parameters)
-    assert "coef_ : " in attributes
 
 
 # Every name and every estimate meets every start.

@@ -102,24 +102,6 @@ def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, mo
     assert sorted(os.listdir(tmp_path)) == sorted([name, f"later.{name}", "map.json", "p.npz"])
 
 
-def test_missing_values_are_reported(tmp_path, run):
-    frame, log, report = visits(N), tmp_path / "log.parquet", tmp_path / "r.html"
-    frame.to_parquet(log, index=False)
-    learn = ["learn", log, "--config", json.dumps(MAPPING | TIMED), "--output", tmp_path / "p.npz"]
-    _, output, _ = run(*learn, "--json", tmp_path / "a.json", "--report", report)
-    missing = {name: int(frame[name].isna().sum()) for name in ("age", "price", "seen")}
-    counts = ", ".join(f"{name} in {missing[name]} rows" for name in sorted(missing, key=missing.get, reverse=True))
-    assert answer_of(tmp_path / "a.json")["log"]["imputed"] == missing
-    assert counts in " ".join(output.split())
-    assert counts in report.read_text(encoding="utf-8")
-    assert read_policy(tmp_path / "p.npz").encoding.indicators == ("price",)
-    status, _, warning = run("predict", tmp_path / "p.npz", log, "--output", tmp_path / "actions.csv")
-    assert status == 0
-    assert counts in warning
-    assert f"missing value of 'age' in {missing['age']} rows" in warning
-    assert pd.read_csv(tmp_path / "actions.csv")["propensity"].between(0, 1).all()
-
-
 @pytest.mark.parametrize("name", ["log.dsjson", "single.vw"])
 def test_answers_of_text_do_not_depend_on_where_it_is(name, tmp_path, run, monkeypatch):
     log, later, policy = tmp_path / name, tmp_path / f"later.{name}", tmp_path / "p.npz"

@@ -59,6 +59,7 @@ def test_losses_are_those_of_the_chosen_fits(toy, metrics):
     assert len(metrics) == len(rows_seen)
 
 
+@pytest.mark.filterwarnings("ignore:the effective sample size is", "ignore:the mean weight is")
 @pytest.mark.parametrize("estimate", ["dr", "snips"])
 def test_certificates_are_those_of_the_library(toy, metrics, estimate, tmp_path):
     """They are by context, adjusted for the values of the grid, and in units of the Hamming loss."""

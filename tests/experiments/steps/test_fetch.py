@@ -62,16 +62,6 @@ def test_kept_labels_and_classes_are_stored(tmp_path, mirror):
     assert (train["labels"].tolist(), int(train["n_actions"])) == ([1, 0], 2)
 
 
-@pytest.mark.parametrize("single", [False, True])
-def test_an_embedded_data_set_needs_no_files(tmp_path, single):
-    entry = {"embedded": "digits", "features": 64, "labels": 10, "rows": [1347, 450], "drop_repeats": False}
-    entry |= {"actions": "single" if single else "labels", "sha256": {}}
-    assert run_step("fetch", {"mirror": None}, outputs_in(tmp_path), entry) == 0
-    arrays = read_npz(tmp_path / "data/test.npz", ["X", "labels"])
-    assert (arrays["X"].shape, arrays["labels"].ndim) == ((450, 64), 1 if single else 2)
-    assert run_step("fetch", {"mirror": None}, outputs_in(tmp_path), {**entry, "labels": 9}) == 1
-
-
 def test_the_training_part_sets_the_scale(tmp_path, mirror, capsys):
     """Without a scale, the step warns about features with different scales."""
     (mirror / "a.svm").write_bytes(b"0 1:2 2:-4000\n1 1:-0.5 2:1000\n0,1 1:1 2:100\n")

@@ -19,7 +19,6 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.datasets.array_files import read_cost_model, read_log, read_truth
 from drcrm.files import read_npz, write_npz
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
-from drcrm.selection.grid_search import STEPS
 from drcrm.selection.score_names import SCORES
 
 K = 4
@@ -130,17 +129,6 @@ def test_a_feature_map_is_fitted_to_the_training_contexts(single, rows):
     assert coef.shape == (X.shape[1] + 10, K)
     expected = errors(SoftmaxPolicy(coef).marginals(features(X)), truth.labels)
     assert rows.loc[("map", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
-
-
-def test_safe_candidates_end_with_the_logging_policy(single, rows):
-    fits = read_npz(single / "safe.npz", ["coef", "step", "ridge", "grid"])
-    assert fits["step"].tolist() == [1, 1, 1, 1, *STEPS, 0]
-    assert np.array_equal(fits["coef"][-1], read_npz(single / "logging.npz", ["coef"])["coef"])
-    grids = pd.read_csv(single / "grids.csv")
-    assert set(grids["algorithm"]) == set(FITS)
-    last = grids[grids["algorithm"] == "safe"].iloc[-1]
-    assert last["improvement_bound"] == 0
-    assert last["expected_loss"] == pytest.approx(rows.loc[("logging", "snips"), "expected_loss"])
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
