@@ -96,7 +96,7 @@ def test_small_logs_are_reported_as_untested():
     verdict, diagnosis, _ = judge(BEST, change_log(log, propensity=np.full(75, 1 / K)))
     untested, needed = find_check(diagnosis, "propensity audit"), required_rows(log)
     assert untested.level == "caution"
-    assert f"could not be tested: 75 rows are too few, about {needed} are needed" in untested.sentence
+    assert f"could not be tested: about {needed} rows are needed, got 75" in untested.sentence
     assert verdict.verdict != "better" or verdict.sentence.endswith("which could not be tested.")
     rng = np.random.default_rng(0)
     X, Y = draw_contexts(rng, needed), rng.integers(0, K, needed)

@@ -34,7 +34,7 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
 from drcrm.policies.tabular import TabularPolicy, knows_all_actions, policy_for_log
 
-MAX_SLICES = 50  # in the table: those with the most rows
+MAX_SLICES = 50  # slices in the table; the slices with the most rows are kept
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class LogDetails:
     imitated : bool
         Whether the propensities were estimated.
     row_checks : tuple of Diagnostic, optional
-        Results of :func:`check_rows` on the whole log, if this log is a part of it. By default this log is checked.
+        Results of :func:`check_rows` on the whole log, if this log is only a part. By default this log is checked.
     """
 
     groups: Any = None
@@ -259,7 +259,7 @@ def _check_slices(slices: list[dict]) -> Diagnostic | None:
     return Diagnostic(
         "overlap by slice",
         size / rows,
-        "at least 10 % of the rows of each slice, and 10",
+        "at least 10 % of the rows of each slice, and at least 10",
         "caution" if size / rows < 0.1 or size < 10 else "good",
         f"slice {worst['slice']!r} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
         "Kish 1965",

@@ -27,7 +27,7 @@ class Diagnostic:
     sentence : str
         The result with its numbers, without a capital letter at the start and a full stop at the end.
     source : str
-        Publication of the check.
+        Source of the check, in most cases a publication.
     low, high : float or None
         Ends of the confidence interval of the value, at 95 % unless the threshold names another level.
     """

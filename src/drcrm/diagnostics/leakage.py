@@ -18,15 +18,15 @@ from drcrm.logs.split import draw_folds
 LEAKAGE = "leakage of the reward"
 ADVICE = (
     "Remove it from the features if it is unknown before the decision. If it is known, subtract its prediction from "
-    "the reward, which changes no difference between policies"
+    "the reward. This does not change any difference between policies"
 )
 FAILS, CAUTIONS = 0.8, 0.5  # share of the variance of costs that a single feature explains
 MAX_ROWS = 20_000  # a sample of this size shows leakage as well as all rows
 MIN_ROWS = 40
-MIN_EFFECTIVE_ROWS = 5  # (Σ d²)²/Σ d⁴, with deviations d of costs from their mean
+MIN_EFFECTIVE_ROWS = 5  # least (Σ d²)²/Σ d⁴, where d are the deviations of the costs from their mean
 MAX_BINS, ROWS_PER_BIN = 20, 5
 MAX_FEATURES = 200  # if there are more, those most correlated with the costs are tested
-ROUNDING = 1e-9  # relative to the largest cost
+ROUNDING = 1e-9  # costs with a smaller standard deviation, relative to the largest cost, are constant
 
 
 def check_leakage(
@@ -41,7 +41,7 @@ def check_leakage(
     Parameters
     ----------
     log : BanditLog
-        A log in which every row occurs.
+        A log without rows of count 0.
     columns : mapping of slice, optional
         Columns of X that encode each feature. By default each column is a feature.
     units : array (n,), optional
@@ -78,7 +78,7 @@ def check_leakage(
 
 
 def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:
-    """Return the features of the rows as an array or CSC. For lists, these are the features of the logged actions."""
+    """Return the features of the rows, as an array or CSC matrix. For lists, return those of the logged actions."""
     places = log.context[rows]
     if isinstance(log.actions, ListedActions):
         places = log.actions.starts[places] + log.Y[rows]
@@ -102,7 +102,7 @@ def _features(X: Any, columns: Mapping[str, slice] | None, weighted: np.ndarray)
 
 @np.errstate(divide="ignore", invalid="ignore")
 def _most_correlated(X: Any, weighted: np.ndarray) -> np.ndarray:
-    """Return the columns with the largest correlation between costs and values, or between costs and values ≠ 0."""
+    """Return the columns most correlated with the costs, by their values or by whether these are not 0."""
     if X.shape[1] <= MAX_FEATURES:
         return np.arange(X.shape[1])
     from sklearn.feature_selection import r_regression  # its import takes half a second, and few logs need it
@@ -117,7 +117,7 @@ def _dense_column(column: Any) -> np.ndarray:
 
 
 def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
-    """Return the number of each row's distinct action. Return None for lists, where a place is not an action."""
+    """Return an integer for each row, which equal actions share; None for lists, whose actions differ by context."""
     if isinstance(log.actions, ListedActions):
         return None
     return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
@@ -126,7 +126,7 @@ def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
 def _explained_share(
     deviation: np.ndarray, action: np.ndarray | None, count: np.ndarray, half: np.ndarray, values: np.ndarray
 ) -> float:
-    """Return the share of the variance that a feature explains, or what it explains beyond the action, if less."""
+    """Return the share of the variance that a feature explains, alone or beyond the action, whichever is smaller."""
     predict = partial(_cross_predict, count=count, half=half)
 
     def best_share(target: np.ndarray, fits: list[tuple[Callable, np.ndarray]]) -> float:

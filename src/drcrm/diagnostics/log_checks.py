@@ -18,14 +18,15 @@ from drcrm.logs.split import draw_folds
 from drcrm.policies.linear_predictor import modelled_cost
 
 DRIFT_LEVEL = 1e-4  # significance level of the drift tests
-CERTAIN = 1 - 1e-9  # logged propensities from here on count as 1
-NEARLY_CERTAIN = 0.99  # estimated propensities from here on count as 1
-MOST_CERTAIN, ALMOST_ALL_CERTAIN = 0.5, 0.99  # shares of rows with propensity 1: caution above, fail from
-ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94  # share of such rows and mean of estimated propensities: fail from both
+CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1
+NEARLY_CERTAIN = 0.99  # estimated propensities of at least this count as 1
+MOST_CERTAIN, ALMOST_ALL_CERTAIN = 0.5, 0.99  # share of rows with propensity 1: a caution above, a failure at least
+# Estimated propensities fail if at least this share of them counts as 1 and their mean is at least LEAST_MEAN.
+ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94
 ROUNDING = 1e-9  # relative to the largest cost
 MIN_ROWS = 40
 MIN_R2 = -0.02
-MIN_EXPECTED = 5  # expected rows of an action in each half, for the chi-squared test
+MIN_EXPECTED = 5  # an action is tested if each half of the log has at least this many expected rows of it
 NO_DRIFT = f"0 in its {1 - DRIFT_LEVEL:.2%} interval"
 
 
@@ -37,16 +38,16 @@ def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
     """
     share = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
     if imitated:
-        which, failure = f"an estimated propensity of at least {NEARLY_CERTAIN:g}", f"{ALMOST_ALL_ESTIMATED:.0%}"
-        failure += f", if the mean is at least {LEAST_MEAN:g}"
+        which = f"an estimated propensity of at least {NEARLY_CERTAIN:g}"
+        failure = f"{ALMOST_ALL_ESTIMATED:.0%} or more, if the mean is at least {LEAST_MEAN:g}"
         fails = share >= ALMOST_ALL_ESTIMATED and log.count @ log.propensity / log.size >= LEAST_MEAN
     else:
-        which, failure, fails = "propensity 1", f"{ALMOST_ALL_CERTAIN:.0%}", share >= ALMOST_ALL_CERTAIN
+        which, failure, fails = "propensity 1", f"{ALMOST_ALL_CERTAIN:.0%} or more", share >= ALMOST_ALL_CERTAIN
     level = worst_level(bool(fails), share > MOST_CERTAIN)
     sentence = f"{share:.1%} of the rows have {which}"
     if level != "good":
         sentence += ". The logging policy is near-deterministic, so the log says nothing about other actions"
-    threshold = f"at most half of the rows; fails from {failure}"
+    threshold = f"at most half of the rows; fails at {failure}"
     return Diagnostic("exploration", share, threshold, level, sentence, "this project")
 
 
@@ -90,7 +91,7 @@ def check_gain_drift(
     terms = ratio + weight * (log.cost - ratio) * log.size / total - log.cost
     first, last, ends, is_shifted = _compare_parts(terms, log, is_last, units)
     sentence = (
-        f"compared with the logging policy, the policy costs {first:+.4g} per row in the first half of the rows and "
+        f"the policy's cost per row minus the logging policy's is {first:+.4g} in the first half of the rows and "
         f"{last:+.4g} in the last half"
     )
     sentence += ". Its gain drifts" if is_shifted else ""
@@ -174,7 +175,7 @@ def _squared_error(model: Any, log: BanditLog) -> float:
 
 
 def _cross_fitted_error(log: BanditLog) -> float:
-    """Return the squared error of two cost models, each of the half that it was not fitted to.
+    """Return the squared error of two cost models, each on the half that it was not fitted to.
 
     Only one of the models is in memory at a time.
     """

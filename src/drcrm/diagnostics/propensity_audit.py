@@ -47,22 +47,22 @@ MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
 NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 MIN_ACTION_ROWS = 20  # rows of an action that is tested separately
 MIN_TENTH_ROWS = 100  # with fewer rows, the model itself can be wrong by MAX_FACTOR
-MIN_ROWS = 50  # rows below which nothing is tested
-CLOSE, EXPLAINED = 0.25, 0.8  # q explains p: largest residual deviation of log p, or least share of its variance
+MIN_ROWS = 50  # logs with fewer rows are not tested
+CLOSE, EXPLAINED = 0.25, 0.8  # largest residual deviation, or least explained variance, of log p if q explains p
 CERTAIN = 0.9
 MIN_EXPLAINED_ROWS = 50
 BETS = 0.1, 0.4, 0.9
 POWERS = 1, 3  # powers of q that sharpen it
 REGRET = 0.625  # log likelihood that each coefficient costs: 1/2, over the share of rows that a fold is fitted to
 GROSS = 0.2  # log likelihood ratio per row that the audit should detect; p = 1/K of 5 actions has about this ratio
-PREFERENCE = 1.25  # factor of |log mean| of all actions when the worst mean is selected
+PREFERENCE = 1.25  # the mean over all actions is reported unless |log mean| of an action exceeds its own by this factor
 ALL = "all actions"
-MAX_FACTOR = 2  # largest ratio between the means of p and of q in a tenth of the rows
+MAX_FACTOR = 2  # largest ratio between the means of p and q in a tenth of the rows, in either direction
 SOURCE = "Li, Chen, Kleban & Gupta 2015"
 
 
 class TestedMean(NamedTuple):
-    """A mean with expectation 1, its standard error, and the actions that it is about."""
+    """A mean with expectation 1, its standard error, and the actions whose rows it uses."""
 
     mean: float
     error: float
@@ -108,7 +108,7 @@ def audit_propensities(
     Parameters
     ----------
     log : BanditLog
-        A log in which every row occurs.
+        A log without rows of count 0.
     modelled : array in the shape of scores
         q of all actions of each context, from :func:`cross_fit_propensities`.
     units : array (n,), optional
@@ -131,7 +131,7 @@ def audit_propensities(
         return [_untested("they are estimated from the log itself")], tenths
     needed = required_rows(log)
     n, kind = (log.size, "rows") if units is None else (len(np.unique(units)), "groups of rows")
-    too_few = _untested(f"{n} {kind} are too few, about {needed} are needed")
+    too_few = _untested(f"about {needed} {kind} are needed, got {n}")
     if log.size < MIN_ROWS:
         return [too_few], tenths
     uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
@@ -187,7 +187,7 @@ def _check_harmonic_mean(
     if not means:
         ratio = np.exp(log.actions.log_prob(uniform, log.Y, log.context)) / log.propensity
         means = [_estimate_mean(ratio, log, units, ALL)]
-    never, what = [False] * len(means), "the sum of inverse propensities over the number of rows is"
+    never, what = [False] * len(means), "the sum of inverse propensities divided by the number of rows is"
     return _check_means("propensity audit, harmonic mean", means, never, means, what)
 
 
@@ -203,7 +203,7 @@ def _check_likelihood_ratio(log: BanditLog, modelled: np.ndarray, units: np.ndar
     return Diagnostic(
         "propensity audit, likelihood ratio",
         float(value),
-        f"at most {-np.log10(LEVEL):g}, the logarithm to base 10",
+        f"at most {-np.log10(LEVEL):g} (logarithm to base 10)",
         worst_level(fails, False),
         sentence,
         "Wasserman, Ramdas & Balakrishnan 2020",
@@ -280,8 +280,8 @@ def _check_means(
 ) -> Diagnostic:
     """Check means with expectation 1, and report the worst of them.
 
-    A mean fails if it is too large, or too small while its entry in ``fails_below`` is true. If all means are good, the
-    worst of ``usual`` is reported.
+    A mean that is too large fails. A mean that is too small fails only if its entry in ``fails_below`` is true. If all
+    means are good, the worst of ``usual`` is reported.
     """
     quantile = ndtri(1 - LEVEL / (2 * len(means)))
 
@@ -298,7 +298,7 @@ def _check_means(
         direction = "too small" if mean > 1 else "too large"
         sentence += f". They are {direction} by a factor of about {max(mean, 1 / max(mean, 1e-300)):.2g}"
         sentence += ", or actions are unavailable for reasons that no feature shows" if mean < 1 else ""
-    threshold = f"not surely outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
+    threshold = f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
     return Diagnostic(name, mean, threshold, level, sentence, SOURCE, mean - 1.96 * error, mean + 1.96 * error)
 
 
@@ -308,7 +308,7 @@ def _distance(tested: TestedMean) -> float:
 
 
 def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:
-    """Return whether a line in log q explains log p of the rows. Return False if most propensities are near 1."""
+    """Return whether a linear function of log q explains log p on the rows; False if most propensities are near 1."""
     part = log.replace(count=log.count * rows)
     if part.size < MIN_EXPLAINED_ROWS or np.median(log.propensity[rows]) > CERTAIN:
         return False

@@ -8,7 +8,7 @@ mass without support   the policy's probability of unsupported actions
 Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
 0.05 times as often as the uniform policy.
 
-Pareto k̂ and the largest share of one row are also computed for |w c|, and for the cost difference to the logging
+Pareto k̂ and the largest share of one row are also computed for |w c|, and for the cost difference from the logging
 policy, |w c − c|. The skewness is γ of :mod:`drcrm.certificates.skewness`. It is the only quantity here that decides
 whether a certificate is issued.
 """
@@ -28,20 +28,20 @@ from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
-MANY_EFFECTIVE_ROWS = 400  # enough for any share: a policy that always takes one of 50 actions has 2 % of every log
-MIN_TAIL = 5  # least number of weights that show a tail
+MANY_EFFECTIVE_ROWS = 400  # enough even if their share is low: with 50 actions, a constant policy has 2 % of any log
+MIN_TAIL = 5  # least number of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN, MAX_MEAN = 0.9, 1.1
-STANDARD_ERRORS = 4  # least distance of a failing mean weight from these limits
-HEAVY_TAIL = 0.7  # larger k̂: a sample of usual size estimates the mean badly
-LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # of one row in a sum: caution, fail
-MAX_CLIP_EFFECT = 2  # standard errors
-LARGE_QUANTILE = 20.0  # 0.99 quantile of the weights over their mean
-SIZE_THRESHOLD = "at least 10 % of the rows; fails below 5 %, if that is less than 400, and below 10 rows"
+STANDARD_ERRORS = 4  # a mean weight fails if it is beyond one of these limits by at least this many standard errors
+HEAVY_TAIL = 0.7  # if k̂ is larger, samples of usual size estimate the mean badly
+LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # share of one row in a sum: caution, fail
+MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
+LARGE_QUANTILE = 20.0  # largest 0.99 quantile of the weights, divided by their mean
+SIZE_THRESHOLD = "at least 10 % of the rows; fails below 10 rows, or below both 5 % and 400 rows"
 
 
 class PolicyWeights(NamedTuple):
-    """A policy's probabilities and importance weights on a log in which every row occurs.
+    """A policy's probabilities and importance weights on a log without rows of count 0.
 
     Attributes
     ----------
@@ -156,11 +156,11 @@ def _check_tail(log: BanditLog, weight: np.ndarray) -> Diagnostic | None:
     elif k > heavy:
         sentence += ". Their mean converges too slowly for this many rows"
     level = worst_level(k >= 1, k > heavy)
-    return Diagnostic("Pareto k̂", k, f"at most {heavy:.2f}; fails from 1", level, sentence, "Vehtari et al. 2024")
+    return Diagnostic("Pareto k̂", k, f"at most {heavy:.2f}; fails at 1 or more", level, sentence, "Vehtari et al. 2024")
 
 
 def _check_cost_tail(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
-    """Check the largest k̂ among magnitudes, arrays (n,) by name. Their tails are above their root mean square."""
+    """Check the largest k̂ of several magnitudes, arrays (n,) by name. A tail begins above the root mean square."""
     shapes = {name: _fit_tail(values, count, 1.0) for name, values in magnitudes.items()}
     shapes = {name: shape for name, shape in shapes.items() if np.isfinite(shape)}
     if not shapes:

@@ -13,7 +13,7 @@ from drcrm.diagnostics.weight_checks import PolicyWeights
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LARGEST_ROWS = 20
-SMALLEST_SHOWN = 1e-4  # smaller multiples of the largest weight are in the first bin
+SMALLEST_SHOWN = 1e-4  # weights below this share of the largest weight are in the first bin
 BINS = 20
 
 
@@ -59,7 +59,7 @@ def _histogram(weight: np.ndarray) -> dict[str, list[float]]:
 
 
 def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
-    """Return histograms of the probabilities of the logged actions by both policies."""
+    """Return histograms of the probabilities of the logged actions under both policies."""
     edges = np.linspace(0, 1, BINS + 1)
     probabilities = {"logged": weights.log.propensity, "policy": weights.probability}
     histograms = {
@@ -70,7 +70,7 @@ def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
 
 
 def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, object]]:
-    """Return how often each action or label was logged, and its probability under the policy. Lists have no entries."""
+    """Return how often each action or label was logged, and its probability under the policy; empty for lists."""
     log = weights.log
     if not log.actions.shape:
         return []
@@ -95,7 +95,7 @@ def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, o
 
 
 def _largest_rows(log: BanditLog, weight: np.ndarray, numbers: np.ndarray) -> list[dict[str, object]]:
-    """Return the rows with the largest w |c|, on which the estimate depends most. The larger w breaks ties."""
+    """Return the rows with the largest w |c|, on which the estimate depends most. Ties are broken by the larger w."""
     total = log.count @ weight
     order = np.lexsort([-weight, -weight * np.abs(log.cost)])[:LARGEST_ROWS]
     return [

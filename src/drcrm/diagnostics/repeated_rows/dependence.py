@@ -2,7 +2,7 @@
 
 Similar rows have nearly equal features, or belong to the same user. Let a be the action of an earlier row. The later of
 two independent rows has the same action with probability p = π0(a|x), where x is the context of the later row. If it
-does, p is the logged propensity of the later row. So 1(actions are equal)/p has at most the expectation 1.
+does, p is the logged propensity of the later row. So 1(actions are equal)/p has an expectation of at most 1.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from drcrm.logs.records import Records
 LEVEL = 1e-4  # significance level of all tests together
 MAX_ROWS = 2**17  # only the first rows are tested
 MAX_NEIGHBOURS = 10_000  # rows among which nearest neighbours are searched for
-DIMENSIONS = 8  # of the projection that finds nearest neighbours
-MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # least number of values that an identifier column has more than once
-CLOSE = 0.9  # the sentence names a column if its evidence is at least this share of that of nearly equal features
+DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found
+MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # least numbers of repeated values in a column of identifiers
+CLOSE = 0.9  # a column is named if its evidence is at least this share of the evidence from nearly equal features
 NAME = "independence of rows"
 
 
@@ -92,21 +92,21 @@ def check_independence(
     if is_dependent:
         sentence = (
             f"{similar} have the same action in {agreement.share:.0%} of {agreement.pairs} pairs, but at most "
-            f"{agreement.expected:.0%} are expected. If they depend on each other, {advice}; otherwise the "
+            f"{agreement.expected:.0%} are expected. If the rows depend on each other, {advice}; otherwise the "
             "propensities are too small"
         )
     level = worst_level(is_dependent and not imitated, is_dependent)
     excess = agreement.share - agreement.expected
-    return Diagnostic(NAME, excess, "agreement by chance", level, sentence, "Ville 1939")
+    return Diagnostic(NAME, excess, "no more agreement than by chance", level, sentence, "Ville 1939")
 
 
 def near_pairs(rows: TestedRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return disjoint pairs of rows: first rows with equal features, then nearest neighbours, the nearest first."""
+    """Return disjoint pairs: all pairs of rows with equal features, then pairs of nearest neighbours, nearest first."""
     first, second = pair_equal_values(rows.features)
     singles = np.setdiff1d(np.arange(len(rows.features)), np.append(first, second))
     if len(singles) < 2 or not rows.projected.shape[1]:
         return first, second
-    if len(singles) > MAX_NEIGHBOURS:  # rows in a slab along one direction, so that neighbours stay together
+    if len(singles) > MAX_NEIGHBOURS:  # keep rows that are close in one direction, so that neighbours stay together
         order = np.argsort(rows.projected[singles, 0], kind="stable")
         start = (len(singles) - MAX_NEIGHBOURS) // 2
         singles = np.sort(singles[order[start : start + MAX_NEIGHBOURS]])
@@ -128,7 +128,7 @@ def _pair_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _may_identify(codes: np.ndarray, action: np.ndarray) -> bool:
-    """Return whether many values of a column occur more than once. A column of categories has few values."""
+    """Return whether many values of a column occur more than once. A categorical feature has few values."""
     repeated = (np.bincount(codes[codes >= 0]) > 1).sum()
     return bool(repeated >= max(MIN_REPEATED, REPEATED_PER_ACTION * len(np.unique(action))))
 

@@ -3,7 +3,7 @@
 Copies may be anywhere in the file. Four one-sided tests have independent rows as their null hypothesis. Each test is
 conditional on the number of rows with the same features.
 
-agreement    Two independent rows with equal features are equal with at most the propensity of the second one.
+agreement    Two independent rows with equal features are equal with probability at most the propensity of the second.
 multiples    A row's number of occurrences is a multiple of r ≥ 2 with probability at most ½. The most frequent row of
              each set of features is an exception, and is left out. In a log of copies, all numbers are multiples.
 frequencies  Let F_k be the number of distinct rows that occur k times. By the Cauchy–Schwarz inequality,
@@ -43,15 +43,15 @@ def check_copies(
     -------
     check : Diagnostic
     copies : integer array (n,) or None
-        For each row, the number of its distinct row; None if the log has no copies.
+        For each row, a number that equal rows share; None if the log has no copies.
     """
-    n, ordered = len(rows), np.sort(rows)  # needs less memory than numbers of the distinct rows
+    n, ordered = len(rows), np.sort(rows)  # sorting needs less memory than numbering the distinct rows
     repeats = int((ordered[1:] == ordered[:-1]).sum())
     del ordered
     row = pd.factorize(rows)[0] if repeats else None
     has_copies = row is not None and _has_copies(features, row, propensity)
     sentence = f"{repeats} of {n} rows, {repeats / n:.1%}, repeat another row in features, action, propensity and cost"
-    sentence += ". Chance does not explain so many, so intervals count each distinct row once" if has_copies else ""
+    sentence += ". This is more than by chance, so intervals count each distinct row once" if has_copies else ""
     level, threshold = worst_level(False, has_copies), "no more than by chance"
     check = Diagnostic("duplicated rows", repeats / n, threshold, level, sentence, "this project")
     return check, row if has_copies else None
@@ -60,13 +60,13 @@ def check_copies(
 def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -> bool:
     """Return whether one of the tests finds copies.
 
-    ``row`` (n,) has the number of each row's distinct row. Rows with equal features are a group. The tests use the
-    number of ``occurrences`` of each distinct row, its group, and the number of rows of each group, ``sizes``.
+    ``row`` (n,) has a number for each row, which equal rows share. Rows with equal features are a group. The tests use
+    the ``occurrences`` of each distinct row, its group, and the number of rows of each group, ``sizes``.
     """
     if measure_agreement(row, propensity, *pair_equal_values(features)).log_capital > np.log(4 / LEVEL):
         return True
     features, _ = pd.factorize(features)
-    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # of the first row of each number
+    group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # groups of the first copies
     occurrences, sizes = np.bincount(row), np.bincount(features)
     p_values = (
         _test_multiples(occurrences, group),

@@ -12,7 +12,7 @@ from scipy.special import pdtri
 from drcrm.diagnostics.repeated_rows.agreement import count_earlier_equals, log_capital
 from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes
 
-LEVEL = 1e-6  # probability that a log of new rows is recognised
+LEVEL = 1e-6  # probability that rows of an entirely new log are recognised by mistake
 TWICE_LEVEL = 1e-5  # probability that the bound on the expected number of rows that occur twice fails
 MIN_DISTINCT = 10  # fewer rows may be equal by chance
 
@@ -77,7 +77,7 @@ class LearnedRows:
         """Return which rows of another log are among these rows.
 
         Rows are recognised by position if the log begins with all these rows, with the held-out rows, or with the
-        training rows. Otherwise rows are recognised by their hashes, each at most as often as it occurs among these.
+        training rows. Otherwise rows are recognised by their hashes, each hash at most as often as it occurs here.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class LearnedRows:
         Returns
         -------
         RecognisedRows or None
-            None if the number of equal rows can be chance in a log of new rows.
+            None if a log of new rows could have as many equal rows by chance.
         """
         rows = hashes.rows
         training, heldout = np.zeros((2, len(rows)), dtype=bool)
@@ -112,9 +112,9 @@ class LearnedRows:
         return len(np.unique(rows)) >= MIN_DISTINCT
 
     def _reappears(self, features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -> bool:
-        """Return whether another log has more equal rows than chance explains. Only rows that occur once here count.
+        """Return whether another log has more equal rows than by chance. Only rows that occur once in this log count.
 
-        Let m rows here have the features of a new row. If m = 1, the new row equals this row with a probability of at
+        Let m rows of this log have the features of a new row. If m = 1, the new row equals this row with probability at
         most the propensity of the new row. If m ≥ 2, let F₂ of the m rows occur twice. Then the new row equals a row
         that occurs once with probability at most 2 E F₂/(m − 1) (Good 1953).
         """

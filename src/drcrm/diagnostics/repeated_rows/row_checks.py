@@ -27,7 +27,7 @@ from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import Records
 
-FIRST_ROWS = 50_000  # rows that are read of columns that the mapping does not name
+FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RowChecks:
     propensity : array (n,)
         Logged or estimated propensities.
     copies : array (n,) or None
-        For each row, the number of its distinct row; None if the log has no copies.
+        For each row, a number that equal rows share; None if the log has no copies.
     groups : array (n,) or None
         Ids of independent groups: those of the mapping, or ``copies``.
     diagnostics : tuple of Diagnostic
