@@ -60,7 +60,7 @@ def require_separate_outputs(options: argparse.Namespace) -> None:
 
 
 def _are_same(output: Path, path: Path) -> bool:
-    """Return whether an output and another path are the same file, pipe or standard stream. /dev/null never is."""
+    """Return whether two paths are the same file, pipe or standard stream; False for /dev/null."""
     if is_null_device(output):
         return False
     if (descriptor := standard_descriptor(output)) and descriptor == standard_descriptor(path):
@@ -70,7 +70,7 @@ def _are_same(output: Path, path: Path) -> bool:
 
 
 def _can_be_created(output: Path) -> bool:
-    """Return whether the last folder of the path that exists permits writing."""
+    """Return whether the deepest existing folder of the path permits writing."""
     return os.access(next(folder for folder in Path(os.path.realpath(output)).parents if folder.exists()), os.W_OK)
 
 

@@ -56,7 +56,7 @@ def parse_delimiter(text: str) -> str:
 
 
 def number_type(number: Callable, is_valid: Callable, expected: str) -> Callable[[str], float]:
-    """Return an argparse type for numbers with a condition; ``expected`` describes them in its message."""
+    """Return an argparse type for numbers with a condition; ``expected`` describes valid numbers in its message."""
 
     def parse(text: str) -> float:
         with suppress(ValueError):
@@ -94,8 +94,8 @@ FAIL_UNLESS: Option = (
     "--fail-unless",
     {
         "choices": ("better", "not-worse"),
-        "help": "exit with status 3 if the verdict is worse or the log is wrong, and with 4 if the log cannot say; "
-        "with better, also exit with 4 if better is not shown. Files are written in any case",
+        "help": "exit with status 3 if the verdict is 'worse' or 'the log is wrong', and with 4 if it is 'the log "
+        "cannot say'; with `better`, also exit with 4 if it is 'not shown'. Files are written in any case",
     },
 )
 ANSWERS: tuple[Option, ...] = (
@@ -106,7 +106,7 @@ ANSWERS: tuple[Option, ...] = (
         {
             "type": number_type(float, lambda value: 0.5 < value < 1, "a number above ½ and below 1"),
             "default": 0.95,
-            "help": "of bounds and intervals (0.95)",
+            "help": "confidence level of bounds and intervals (0.95)",
         },
     ),
     (
@@ -139,7 +139,7 @@ Writes  shop.csv, a log of a shop with the mapping shop.yaml; later.csv, a log o
 
 Reads   LOG: the first rows of a CSV or Parquet file, or of the first file in a folder.
 Writes  --output: the mapping, YAML. A key is certain if both the name and the values of a column fit. For other keys,
-        the file has comments with the candidates. Check each line. No file is overwritten.""",
+        the file has comments with candidate columns. Check each line. No file is overwritten.""",
         (
             ("log", {"metavar": "LOG", "type": Path, "help": "CSV or Parquet"}),
             (
@@ -151,7 +151,7 @@ Writes  --output: the mapping, YAML. A key is certain if both the name and the v
                 {
                     "type": parse_delimiter,
                     "metavar": "CHARACTER",
-                    "help": "of a CSV file, if it is not detected: one of , ; | tab",
+                    "help": "delimiter of a CSV file, if it is not detected: one of , ; | tab",
                 },
             ),
         ),
@@ -197,19 +197,23 @@ Writes  --report: the report, HTML; --json: the answer.""",
     ),
     "certify": Command(
         "bound the cost of a policy at a stated confidence",
-        """Bound the cost of a policy, and its difference to the logging policy's cost, at a stated confidence.
+        """Bound the cost of a policy, and its difference from the logging policy's cost, at a stated confidence.
 
 Reads   POLICY, LOG, --config: the same as evaluate_policy.
 Writes  --report: the report, HTML; --json: the answer.
 
 If a check fails, the answer says so and has no certificate. On the log that the policy was learned from, only the
-held-out rows certify it, at level δ/K for K candidates. On another log all rows do, at level δ.""",
+held-out rows certify it, at level δ/K for K candidates, where δ is 1 − confidence. On another log, all rows certify
+it, at level δ.""",
         (
             POLICY,
             LOG,
             CONFIG,
             FAIL_UNLESS,
-            ("--estimate", {"choices": ("dr", "snips", "ips"), "help": "by default dr if the policy has a cost model"}),
+            (
+                "--estimate",
+                {"choices": ("dr", "snips", "ips"), "help": "by default dr if the policy has a cost model, else snips"},
+            ),
             *ANSWERS,
         ),
     ),
@@ -228,8 +232,8 @@ Writes  --report: the report, HTML; --json: the answer.""",
 Reads   POLICY: the file of a learned policy; CONTEXTS: a file or folder in the format of the log. predict reads
         only the features, one chunk at a time.
 Writes  --output: CSV or Parquet with one row for each context: the columns of --keep, the action and its propensity,
-        so that you can learn again. The action has the column and the names of the log. Label vectors have a column
-        for each label. An action of a list is its place in the list, from 0.
+        so that you can learn from it later. The column and the names of the actions are those of the log. Label
+        vectors have a column for each label. An action of a list is written as its place in the list, from 0.
 
 In CSV, an apostrophe precedes texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes the
 apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
@@ -287,9 +291,9 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
         "write a linear policy as JSON, for other programming languages",
         """Write a linear policy as JSON, for other programming languages.
 
-Reads   POLICY: the file of a policy that learn made from CSV or Parquet, without a feature map.
-Writes  --output: JSON with coefficients, scaling, categories and names of actions. The page Serving describes it and
-        has a scorer in JavaScript.""",
+Reads   POLICY: the file of a policy that `drcrm learn` wrote for CSV or Parquet, without a feature map.
+Writes  --output: JSON with coefficients, scaling, categories and names of actions. The documentation page "Serving"
+        describes it and has a scorer in JavaScript.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
             ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "JSON; - is standard output"}),
@@ -299,8 +303,9 @@ Writes  --output: JSON with coefficients, scaling, categories and names of actio
         "print a script that completes the commands in a shell",
         """Print a script that completes commands, options and their choices in a shell.
 
-bash and zsh need the line `source <(drcrm completion bash)`, or zsh, in ~/.bashrc or ~/.zshrc.
-fish reads ~/.config/fish/completions/drcrm.fish. Write it with `drcrm completion fish > FILE`.""",
+bash: add the line `source <(drcrm completion bash)` to ~/.bashrc.
+zsh:  add the line `source <(drcrm completion zsh)` to ~/.zshrc.
+fish: run `drcrm completion fish > ~/.config/fish/completions/drcrm.fish`.""",
         (("shell", {"choices": ("bash", "zsh", "fish"), "help": "bash, zsh or fish", "metavar": "SHELL"}),),
         epilog="",
         package=SETUP,

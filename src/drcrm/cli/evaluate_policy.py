@@ -29,7 +29,8 @@ COLUMN_ROWS = "all rows, on the assumption that none of them was used to make th
 HELDOUT_ROWS = "the rows held out from learning"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
 UNCOMPARED_ROWS = (
-    "all rows, which could not be compared with those that the policy was learned from: an older version wrote its file"
+    "all rows; they could not be compared with the rows that the policy was learned from, because an older version of "
+    "drcrm wrote the policy's file"
 )
 
 
@@ -101,7 +102,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     """Yield the policy and the rows of the log that evaluate it.
 
     Rows that trained the policy are left out. On the rows that were held out from learning, the policy is the best of
-    all candidates that competed there, so the bounds are adjusted for their number. On a new log it is one choice.
+    all candidates that competed there, so the bounds are adjusted for their number. On a new log, it is the only one.
 
     The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action.
     """
@@ -176,4 +177,4 @@ def _describe(counts: dict[str, int], mapping: LogMapping) -> str:
         return HELDOUT_ROWS
     used = " and ".join([f"{heldout} rows held out from learning"] * bool(heldout) + [f"{new} new rows"])
     used = f"{used}, without {training} rows that the policy was learned from"
-    return used + (f", but new rows may share a {mapping.group!r} with those" if mapping.group and training else "")
+    return used + (f", but new rows may share a {mapping.group!r} with these" if mapping.group and training else "")

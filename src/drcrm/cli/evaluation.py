@@ -27,7 +27,7 @@ class EvaluatedPolicy:
     Attributes
     ----------
     name, label : str
-        Name of the policy in the answer's JSON, and in its texts.
+        The policy's name in the answer's JSON, and its name in sentences.
     policy : any policy that :func:`drcrm.off_policy_value` accepts
     cost_model : optional
     clip : float, "auto" or None

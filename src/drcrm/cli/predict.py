@@ -27,7 +27,7 @@ from drcrm.reports.log_report.formatting import format_imputed
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
 Counts = dict[str, Counter]
-UNCERTAIN = 1e-6  # the policy is certain of an action if the probability of all others is at most this
+UNCERTAIN = 1e-6  # the policy is certain of an action if the other actions together have at most this probability
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> None:
-    """Raise InputError if two columns of the output had the same name, or if there are no columns to keep."""
+    """Raise InputError if two columns of the output would have the same name, or if the log has no columns to keep."""
     written = [*_action_columns(stored), PROPENSITY]
     if PROPENSITY in written[:-1]:
         raise InputError(
@@ -86,8 +86,8 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
 def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[pd.DataFrame]:
     """Yield the actions and their propensities, one chunk of contexts at a time.
 
-    Increase the counts of rows with values that the policy has not seen, of imputed values by feature, of escaped
-    values by kept column, and, with --greedy, of contexts by whether the policy was uncertain of its action.
+    Increase the counts of four kinds: rows with values that the policy has not seen, imputed values by feature, escaped
+    values by kept column, and, with --greedy, contexts by whether the policy was uncertain of its action.
     """
     with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
@@ -113,11 +113,11 @@ def _draw_actions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return actions and their probabilities, (1 − ε) P(a|x) + ε/K.
 
-    ε is the share of --explore, and K is the number of actions. P is the policy. With --greedy, P is 1 for the most
+    ε is the value of --explore, and K is the number of actions. P is the policy. With --greedy, P is 1 for the most
     probable action.
 
     There are three random streams: for actions of the policy, for the choice of contexts to explore, and for the
-    actions there. With a single stream, the results would depend on the chunk size.
+    actions in these contexts. With a single stream, the results would depend on the chunk size.
     """
     for_policy, for_exploring, for_uniform = streams
     uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)

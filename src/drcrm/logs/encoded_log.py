@@ -33,13 +33,13 @@ def read_log(path: str | Path, mapping: Any = None) -> BanditLog:
     Raises
     ------
     InputError
-        What is wrong with the file or the mapping, in one line that begins with its path.
+        If the file or the mapping is invalid. The message is one line that begins with its path.
     """
     return log_of(read_records(path, mapping))
 
 
 def log_of(records: Records) -> BanditLog:
-    """Return the log of records, with an encoding fitted to them and, if none are logged, estimated propensities."""
+    """Return the log of records. Fit its encoding to them, and estimate propensities that were not logged."""
     if records.propensity is None:
         records = replace(records, propensity=estimate_propensities(records))
     return encode(records, records.fit())

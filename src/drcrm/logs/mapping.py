@@ -154,7 +154,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     Raises
     ------
     InputError
-        An unreadable file; a key that is unknown, has a value of a wrong type, or conflicts with another key.
+        If the file cannot be read, or a key is unknown, has a value of a wrong type, or conflicts with another key.
     """
     if isinstance(content, LogMapping):
         return content
@@ -214,7 +214,7 @@ def _validate(content: Mapping, name: str) -> None:
     validator = _validator()
     keys = validator.schema["properties"]
     if unknown := [key for key in content if key not in keys]:
-        raise InputError(f"{name} has {unknown[0]!r}, expected keys of {', '.join(keys)}")
+        raise InputError(f"{name} has the key {unknown[0]!r}, expected only the keys {', '.join(keys)}")
     for error in validator.iter_errors(content):
         place = error.json_path.removeprefix("$.")
         raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
@@ -234,11 +234,11 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
     """Yield a message for each conflict between keys."""
     for first, second in (("action", "labels"), ("reward", "cost")):
         if getattr(mapping, first) and getattr(mapping, second):
-            yield f"mapping has {first} and {second}, expected one of them"
+            yield f"mapping has {first} and {second}, expected only one of them"
     if has_null and mapping.propensity_model is None:
-        yield "propensity is null, expected a column's name, or propensity_model: softmax next to it"
+        yield "propensity is null; name a column, or add propensity_model: softmax"
     if mapping.propensity and mapping.propensity_model:
-        yield f"propensity_model is {mapping.propensity_model!r}, but propensity is a column; expected one of them"
+        yield f"propensity_model is {mapping.propensity_model!r}, but propensity is a column; expected only one of them"
     kind, share = mapping.split_rule
     if not 0 < share < 1:
         yield f"split is {mapping.split!r}, expected a text such as 'random 25 %', with a share between 0 and 100 %"
@@ -246,7 +246,7 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
         yield f"split is {mapping.split!r}, but the mapping has no group; name the column of the groups"
     low, high = mapping.cost_range or (0, 1)
     if not -float("inf") < low < high < float("inf"):
-        yield f"cost_range is {[low, high]!r}, expected [least, largest], both finite"
+        yield f"cost_range is {[low, high]!r}, expected [least, largest], two finite numbers with least < largest"
     if mapping.decimal == mapping.delimiter == ",":
         yield "decimal and delimiter are both ',', expected another delimiter"
     yield from _shared_columns(mapping)

@@ -32,7 +32,7 @@ from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
 
-LARGE = 2**27  # bytes; the numbers of a larger log are kept in files
+LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
 # A function that returns the rows that a policy was trained on. Its arguments are the checks of all rows, the file's
@@ -55,7 +55,7 @@ class OpenedLog:
     checks : RowChecks
         Checks of all rows of the file.
     unseen : mapping of int
-        Number of rows with a value that the encoding does not know, by reason such as a new category.
+        Number of rows with a value that the encoding does not know, by reason, for example a new category.
     recognised : RecognisedRows, optional
         Rows of the file that a policy was trained on.
     """
@@ -163,7 +163,7 @@ def split_log(
     Raises
     ------
     InputError
-        What is wrong with the file, in one line that begins with its path.
+        If the file is invalid. The message is one line that begins with its path.
     """
     records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
     with prefix_errors(path):
@@ -210,7 +210,7 @@ def open_log(
 def _checked_records(
     path: Path, mapping: LogMapping, tell: Tell, folder: Folder | None, most: int
 ) -> tuple[Records, RowChecks]:
-    """Return the rows of a file, with estimated propensities if none are logged, and their checks.
+    """Return the rows of a file and their checks. Propensities that were not logged are estimated.
 
     Copies of a row form a group. With copies on both sides of a split, a policy would be evaluated on training rows.
     """
@@ -248,10 +248,10 @@ def _temporary_folder(parent: Path) -> TemporaryDirectory:
 
 
 def _remove_left_folders(parent: Path) -> None:
-    """Remove the temporary folders that killed processes of this machine left."""
+    """Remove temporary folders that killed processes left on this machine."""
     host = f"{PREFIX}{socket.gethostname()}-"
     for folder in parent.glob(f"{glob.escape(host)}*"):
-        owner = re.fullmatch(r"(\d+)-\w+", folder.name.removeprefix(host))  # excludes machines such as HOST-7
+        owner = re.fullmatch(r"(\d+)-\w+", folder.name.removeprefix(host))  # no match if the machine is HOST-7
         if owner and not _is_running(int(owner[1])):
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -64,7 +64,7 @@ class StoredPolicy:
 def digest(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes; for a folder, of the digests of its files, in the order of their names.
 
-    InputError if a file cannot be read.
+    Raise InputError if a file cannot be read.
     """
     path = Path(path)
     if path.is_dir():
@@ -98,7 +98,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
 def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     """Return the policy in a file; on request with the hashes of its log's rows, which files of old versions lack.
 
-    InputError if the file is truncated, of another version, or not a policy.
+    Raise InputError if the file is truncated, of another version, or not a policy.
     """
     header, arrays = _read(path, with_rows)
     with prefix_errors(path):
@@ -109,7 +109,7 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
         with _complete("cost model"):
             model = _cost_model(encoding.kind, arrays, header.get("model"), features)
         if policy.n_features != encoding.n_features:
-            raise InputError(f"the policy has {policy.n_features} features, its encoding {encoding.n_features}")
+            raise InputError(f"the policy has {policy.n_features} features, but its encoding has {encoding.n_features}")
         rows = _part(arrays, ROWS)
         with _complete("hashes of the rows"):
             learned_rows = LearnedRows.of_arrays(rows) if rows else None

@@ -17,10 +17,10 @@ from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
 
 FOLDS = 5
-MOST = 2**19  # rows that the model is fitted to
-TOLERANCE = 1e-4  # of the fits; low, because the policies are calibrated afterwards
+MOST = 2**19  # largest number of rows that the model is fitted to
+TOLERANCE = 1e-4  # tolerance of the fits; not tight, because the policies are calibrated afterwards
 LARGEST = 3.0  # largest |log β| of the calibration
-LEAST = 1e-300  # estimates are never smaller
+LEAST = 1e-300  # smallest possible estimate
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PropensityModel:
     Attributes
     ----------
     crossfitted : array (n,)
-        Probability of each logged action that the model was fitted to, by policies that did not see the row's fold.
+        For each row that the model was fitted to: the probability of its action, by a policy of the other folds.
     policies : tuple of LinearPolicy
         One for each fold.
     encoding : Encoding
@@ -52,7 +52,7 @@ class PropensityModel:
 def estimate_propensities(records: Records, folds: int = FOLDS) -> np.ndarray:
     """Return the estimated probability of each logged action, (n,); see :func:`fit_propensity_model`.
 
-    The model is fitted to at most 2¹⁹ rows, drawn by contexts or groups. Their estimates are cross-fitted.
+    The model is fitted to at most 2¹⁹ rows, drawn by contexts or groups. The estimates for these rows are cross-fitted.
     """
     drawn = _draw_rows(records.units)
     model = fit_propensity_model(records if drawn.all() else records.take(drawn), folds)
@@ -74,8 +74,8 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
 
     π̂(y|x) ∝ e^{β s(y)}. The scores s have the largest penalised likelihood on the other folds: a softmax, for label
     vectors a logistic regression for each label, for lists a conditional logit. The number β maximises the likelihood
-    of the rows left out. All rows of a context, or of a group, are in one fold. Estimates are at least 1/n, because n
-    rows cannot distinguish smaller probabilities from 0; for q labels the bound is n^{−q}.
+    of the rows left out. All rows of a context, or of a group, are in one fold. Estimates are at least 1/n, or n^{−q}
+    for q labels, because n rows cannot distinguish smaller probabilities from 0.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
     Raises
     ------
     InputError
-        A log of a single context or group.
+        If the log has a single context or group.
     """
     encoding, fold = records.fit(), draw_folds(records.units, folds)
     if not fold.any():
@@ -111,7 +111,7 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
 
 
 def _draw_rows(units: np.ndarray) -> np.ndarray:
-    """Return the rows that the model is fitted to, a mask: at most 2¹⁹, from whole units, at least two."""
+    """Return the mask of the rows that the model is fitted to: at least two units, at most 2¹⁹ rows if possible."""
     if len(units) <= MOST:
         return np.ones(len(units), dtype=bool)
     _, unit = np.unique(units, return_inverse=True)

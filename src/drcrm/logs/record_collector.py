@@ -18,11 +18,11 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import as_names
 from drcrm.logs.records import Records
 
-MANY = 1000  # a column with more actions may be another column
+MANY = 1000  # with more actions, the column may be the wrong one
 
 
 class RecordCollector:
-    """Collect the rows of batches: ``append`` each batch, then ``finish``; at last ``close``.
+    """Collect the rows of batches. Call ``append`` for each batch, then ``finish``, and finally ``close``.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class RecordCollector:
         self._arrays.close()
 
     def _renumbered(self, key: Hashable, codes: np.ndarray, values: list) -> np.ndarray:
-        """Return codes, places in the values of a batch, as places among all values in order of first appearance."""
+        """Return the codes of a batch as places among the values of all batches, in order of first appearance."""
         numbers = self._numbers.setdefault(key, {})
         places = np.array([numbers.setdefault(str(value), len(numbers)) for value in values], dtype=np.int32)
         if np.array_equal(places, np.arange(len(places))):
@@ -106,19 +106,19 @@ def collect(batches: Iterable[Records]) -> Records:
 
 
 def as_mapped(values: np.ndarray | None, origin: np.ndarray) -> np.ndarray | None:
-    """Return values that were computed from an array, in a file if that array is mapped."""
+    """Return values that were computed from an array, in a file if that array is memory-mapped."""
     path = None if values is None else scratch_path(origin)
     return values if path is None else write_blocks(path, iter([values]))
 
 
 def _named_actions(batch: Records, appeared: list[str], action: np.ndarray) -> tuple[list, np.ndarray]:
-    """Return the names of the actions in order, and the actions, places in ``appeared``, as places among them."""
+    """Return the sorted names of the actions, and ``action`` as places among them instead of in ``appeared``."""
     size, last = len(action), max(map(int, appeared)) if batch.first_action is not None else 0
     if last > MANY and last > 10 * size:
-        raise InputError(f"actions reach {last} in {size} rows, expected them numbered from {batch.first_action}")
+        raise InputError(f"the largest action is {last} in {size} rows, expected numbers from {batch.first_action}")
     if batch.first_action is None and len(appeared) > MANY and 2 * len(appeared) > size:
         label = batch.mapping.label_of("action")
-        raise InputError(f"{label} has {len(appeared)} values in {size} rows, expected the names of fewer actions")
+        raise InputError(f"{label} has {len(appeared)} values in {size} rows, expected fewer different actions")
     names = as_names(appeared) if batch.first_action is None else list(range(batch.first_action, last + 1))
     place = {str(name): at for at, name in enumerate(names)}
     places = np.array([place[name] for name in appeared], dtype=np.intp)

@@ -185,7 +185,7 @@ class Records(RowColumns):
                 yield block.take(rows[place])
 
     def map(self, function: Callable[[slice, Records], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Return arrays of all rows by name, computed block by block; in files if the records are mapped."""
+        """Return arrays of all rows by name, computed block by block. If the records are mapped, so are the arrays."""
         with closing(ArrayCollector(scratch_path(self.cost))) as collector:
             for arrays in run_in_order(partial(function, place, block) for place, block in self.blocks()):
                 collector.append(arrays)
@@ -209,9 +209,9 @@ class Records(RowColumns):
     def arrays(self, encoding: Encoding) -> dict:
         """Return the arguments of a ``BanditLog``."""
         if self.propensity is None:
-            raise InputError("the file has no propensities, expected propensity_model: softmax in the mapping")
+            raise InputError("the file has no propensities; add propensity_model: softmax to the mapping")
         if self.kind != encoding.kind:
-            raise InputError(f"the log has {KINDS[self.kind]}, expected {KINDS[encoding.kind]} like the encoding")
+            raise InputError(f"the log has {KINDS[self.kind]}, but its encoding is for {KINDS[encoding.kind]}")
         arrays = {"X": encoding.contexts(self.data), "Y": self._action_among(encoding.names)}
         arrays |= {"propensity": self.propensity, "cost": self.cost, "context": self.context, "count": self.count}
         return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})

@@ -27,7 +27,7 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
     Raises
     ------
     InputError
-        A log with a single unit.
+        If the log has a single unit.
     """
     kind, share = records.mapping.split_rule
     first, unit = _units(records)

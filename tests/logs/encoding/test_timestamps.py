@@ -103,14 +103,17 @@ def test_invalid_times_are_rejected_with_their_row(frame, mapping, value, messag
 def test_a_column_may_not_have_the_name_of_a_derived_feature(frame, mapping):
     frame["ts"], frame["ts: hour"] = TIMES, "a"
     mapping["features"]["categorical"] = ["ts: hour"]
-    with pytest.raises(InputError, match="'ts: hour' is a column and a part of 'ts', expected another column's name"):
+    with pytest.raises(InputError, match="'ts: hour' is a column and a feature made from 'ts'; rename the column"):
         drcrm.BanditLog.from_frame(frame, timed(mapping))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["2024-01-01", "2024-01-02Z"], "time 'ts' is '2024-01-01' in row 0, expected a time zone, like in other rows"),
+        (
+            ["2024-01-01", "2024-01-02Z"],
+            "time 'ts' is '2024-01-01' in row 0, expected a time with a time zone, like in other rows",
+        ),
         (["2024-01-01", None], "time 'ts' is missing in row 1, expected a number, or a date"),
         (["5", "2024-01-02"], "time 'ts' is '2024-01-02' in row 1, expected a finite number"),
         (["2024-01-02", "5"], "time 'ts' is '5' in row 1, expected a date"),

@@ -38,7 +38,7 @@ def test_files_of_a_folder_have_one_decimal_sign(frame, mapping, tmp_path):
     frame[20:].to_csv(folder / "b.tsv.gz", sep="\t", index=False)
     assert_same_log(drcrm.read_log(folder, mapping), drcrm.BanditLog.from_frame(frame, mapping))
     frame[20:].to_csv(folder / "c.tsv", sep="\t", decimal=",", index=False)
-    with pytest.raises(InputError, match=r"c.tsv: .* with a decimal point; for decimal commas between other"):
+    with pytest.raises(InputError, match=r"c.tsv: .* with a decimal point; if commas are decimal signs"):
         drcrm.read_log(folder, mapping)
     (folder / "0.tsv").write_text(frame[:20].to_csv(sep="\t", decimal=",", index=False))
     with pytest.raises(InputError, match=r"a.tsv: .* expected a number with a decimal comma, like in other rows"):
@@ -81,7 +81,7 @@ def test_an_ambiguous_header_is_rejected(text):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("a;0,5;1;1.5;2;x\n", "must have one decimal sign: age is '1.5' in row 0, p is '0,5' in row 0; remove"),
+        ("a;0,5;1;1.5;2;x\n", "must have one decimal sign, but age is '1.5' in row 0 and p is '0,5' in row 0; remove"),
         ("a;0,5;1;1.234,5;2;x\n", "age is '1.234,5' in row 0, expected a number with a decimal comma"),
         ("a;0,5;1;1,234,567;2;x\n", "age is '1,234,567' in row 0, expected a number with a decimal comma"),
         ("a;0.5;1;1,234.5;2;x\n", "age is '1,234.5' in row 0, expected a finite number without thousands separators"),

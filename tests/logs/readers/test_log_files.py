@@ -293,5 +293,5 @@ def test_actions_of_all_batches_are_numbered_from_1(tmp_path, monkeypatch):
     path = write_text(tmp_path, "log.vw", "3:1:0.5 | a\n1:1:0.5 | a\n" * 5 + "5:1:0.5 | a\n")
     assert read_records(path).names == [1, 2, 3, 4, 5]
     path = write_text(tmp_path, "log.vw", "3:1:0.5 | a\n" * 5 + "999999999:1:0.5 | a\n")
-    with pytest.raises(InputError, match="actions reach 999999999 in 6 rows, expected them numbered from 1"):
+    with pytest.raises(InputError, match="the largest action is 999999999 in 6 rows, expected numbers from 1"):
         read_records(path)

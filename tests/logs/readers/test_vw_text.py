@@ -77,7 +77,7 @@ def test_contexts_need_no_labels(tmp_path):
         ("1:-1:0.5 | a\n1:-1| a", "row 1: its label is '1:-1'"),
         ("1:-1:0.5 | a\n1:-1:0.5 | a:b:c", "row 1: 'a:b:c' is not a feature"),
         ("1:-1:0.5 | a\n1:-1:0.5 | a:nan", "row 1: a:nan is 'nan', expected a finite number"),
-        ("1:-1:0.5 | a\n1000000:-1:0.5 | a", "actions reach 1000000 in 2 rows"),
+        ("1:-1:0.5 | a\n1000000:-1:0.5 | a", "the largest action is 1000000 in 2 rows"),
         ("shared | a\n\n1:-1:.5 | a", "row 0: its block must have at least one action"),
         ("shared | a\n1:-1:.5 | a\n1:-1:.5 | a", "row 0: its block has 2 labels, expected one"),
         ("shared | a\nshared | a\n1:-1:.5 | a", "at most one shared line"),

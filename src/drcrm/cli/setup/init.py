@@ -27,12 +27,12 @@ from drcrm.logs.readers.log_files import TABLES, files_of, format_of
 from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.readers.table_records import dataset_mapping
 
-ROWS = 50_000  # rows that are read
-SHOWN = 3  # values in a comment
-MAX_CATEGORIES = 1000  # a text column with more values is no category
+ROWS = 50_000  # number of rows that are read
+SHOWN = 3  # number of values in a comment
+MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
 MAX_ACTIONS = 1000
-FEW = 20  # values; a column with more may be that of ids
-LINE = 100  # characters; longer lists of columns have a column per line
+FEW = 20  # a column with more values may have ids
+LINE = 100  # characters; a longer list of columns is written with one column per line
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
@@ -46,7 +46,7 @@ NAMES = {  # words that are typical of the names of columns
     "group": "user visitor customer client member account session cookie person patient household uid userid",
     "time": "time timestamp date datetime day ts when at",
 }
-STRONG = {"action", "arm", "propensity", "reward", "cost"}  # a column with such a word precedes others
+STRONG = {"action", "arm", "propensity", "reward", "cost"}  # a column with such a word is preferred
 ID = {"id", "ids", "key", "hash", "uuid"}
 EXPECTED = {
     "propensity": "numbers in (0, 1] with a name such as propensity or prob",
@@ -56,7 +56,7 @@ EXPECTED = {
 REQUIRED = "action", "propensity", "reward"
 OPTIONAL = {
     "group": "rows with the same value depend on each other",
-    "time": "orders the rows, to check for drift; with split: last 25 %, the last rows are held out",
+    "time": "orders the rows, to check for drift; with `split: last 25 %`, the last rows are held out",
 }
 ADVICE = {  # comments about a key without a column
     "action": ["# labels: [FIRST, SECOND]  # for several decisions per row: a column of 0 and 1 for each"],
@@ -100,7 +100,7 @@ class Column:
     def has_word(self, key: str) -> bool:
         """Whether the name has a word that is typical of a key.
 
-        All words of a group or an action must be typical, or ID: user_id is a group, but user_age is not.
+        For a group or an action, all words must be typical or mean ID: user_id is a group, but user_age is not.
         """
         typical = set(NAMES[key].split())
         is_whole = key not in ("group", "action") or not STRONG.isdisjoint(self.words) or self.words <= typical | ID
@@ -169,7 +169,7 @@ def read_columns(path: Path, delimiter: str | None = None) -> list[Column]:
 
 
 def _select_all(header: list[str]) -> Columns:
-    """Return all columns; InputError if the columns of a CSV file are not found, or need no mapping."""
+    """Return the columns with unique names; InputError if the delimiter is wrong or the file needs no mapping."""
     if any("|" in name for name in header):
         raise InputError("has | in the names of its columns; if it is between the columns, add --delimiter '|'")
     if dataset_mapping(header, LogMapping()) != LogMapping():
@@ -270,9 +270,9 @@ def _why_no_feature(column: Column) -> str:
         return "a number with a different value in each row"
     for key in ("propensity", "reward", "cost", "action", "group"):
         if column.has_word(key) and column.fits(key):
-            return f"its name may be that of {'an' if key == 'action' else 'a'} {key}"
+            return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
     is_time = column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES
-    return "its name may be that of a time" if is_time else ""
+    return "its name suggests a time" if is_time else ""
 
 
 def _quote(name: str) -> str:

@@ -39,7 +39,7 @@ class ContextFeatures(ABC):
         """Return the features of ``size`` contexts with these arrays, and these values of the coded arrays."""
 
     def coded_values(self) -> dict[str, list[str]]:
-        """Return the values of each coded array; its entries are places in this list."""
+        """Return a list of values for each coded array, whose entries are places in this list."""
         return {}
 
     def missing(self) -> dict[str, int]:
@@ -76,7 +76,7 @@ class Encoding(ABC):
         """Return X, array or CSR (m, d), or the lists of actions."""
 
     def unseen(self, data: Any) -> dict[str, int]:
-        """Return the number of rows with a value that the encoding does not know, by reason such as a new category."""
+        """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
 
     def as_dict(self) -> dict:

@@ -72,7 +72,7 @@ def _advice(value: object) -> str:
     if THOUSANDS.fullmatch(text):
         return " without thousands separators: write 1234.5"
     if DECIMAL_COMMA.fullmatch(text):
-        return ' with a decimal point; for decimal commas between other delimiters set decimal: "," in the mapping'
+        return ' with a decimal point; if commas are decimal signs and not delimiters, set decimal: "," in the mapping'
     return ""
 
 
@@ -93,7 +93,7 @@ def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
 
 
 def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:
-    """Raise InputError if ``bad`` is true anywhere; the message has the first such row, by its number in the file."""
+    """Raise InputError if ``bad`` is true anywhere. The message has the number of the first such row in the file."""
     if not bad.any():
         return
     at = int(np.argmax(bad))

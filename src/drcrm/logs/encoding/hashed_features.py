@@ -1,4 +1,4 @@
-"""Named features of Vowpal Wabbit's formats, hashed to columns; for lists of actions, with products with the context's.
+"""Named features of Vowpal Wabbit's formats, hashed to columns. Lists of actions add products with context features.
 
 A reader yields the features of a context or an action as pairs of a name and a value.
 """
@@ -106,7 +106,7 @@ class HashedFeatures(ContextFeatures):
 
 @dataclass(frozen=True)
 class HashedEncoding(Encoding):
-    """Hashed features ↦ X, or the features ψ of listed actions: the columns that occurred in training.
+    """Map hashed features to X, or to the features ψ of listed actions, by the columns that occurred in training.
 
     X of single actions ends with a constant 1. Lists need the products, since features that all actions of a list
     share cancel in π(a|x) ∝ exp(ψ_a·θ).

@@ -18,7 +18,7 @@ from drcrm.logs.encoding.columns import MISSING, categories, numbers
 from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 
-ONE_HOT = 100  # columns with more values are hashed
+ONE_HOT = 100  # categorical columns with more values are hashed
 N_COLUMNS = 2**12  # number of hashed features of such a column
 ALL_MISSING = "{} is missing in all training rows, expected at least one value; otherwise remove it from features"
 SPARSE = 0.1  # X is sparse if a smaller share of its entries differs from 0
@@ -66,7 +66,7 @@ class Table(ContextFeatures):
         for name in times:
             parts = calendar(frame[name], name, rows)
             if taken := parts.keys() & {*coded, *numeric}:
-                raise InputError(f"{min(taken)!r} is a column and a part of {name!r}, expected another column's name")
+                raise InputError(f"{min(taken)!r} is a column and a feature made from {name!r}; rename the column")
             coded |= parts
         return cls(
             {name: numbers(frame[name], name, rows, optional=True) for name in numeric},

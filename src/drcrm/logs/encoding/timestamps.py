@@ -58,7 +58,7 @@ def calendar(column: pd.Series, name: str, rows: np.ndarray) -> dict[str, tuple[
 def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray, str]:
     """Return numbers (n,) that order the rows by a column, and their kind: numbers, times, or times with zone.
 
-    Times are in microseconds since 1970. InputError for a missing value, and for values of more than one kind.
+    Times are in microseconds since 1970. Raise InputError for a missing value, and for values of more than one kind.
     """
     label = name if name == "time" else f"time {name!r}"
     reject_rows(is_missing(column), column, label, rows, f"a number, or {EXPECTED}; remove rows without one")
@@ -67,7 +67,7 @@ def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray
     wall, _, offset = times_of(column, label, rows)
     has_zone = ~np.isnat(offset)
     if has_zone.any():
-        reject_rows(~has_zone, column, label, rows, "a time zone, like in other rows")
+        reject_rows(~has_zone, column, label, rows, "a time with a time zone, like in other rows")
     instants = wall - np.where(has_zone, offset, np.timedelta64(0, "us"))
     return instants.astype(MICROSECOND).astype(np.int64).astype(float), "times with zone" if has_zone.any() else "times"
 

@@ -14,8 +14,8 @@ from drcrm.errors import InputError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DETECTED = ",", ";", "\t"
-LINES = 20  # rows that test a delimiter
-ROWS = 1000  # rows that show the decimal sign
+LINES = 20  # number of rows in which a delimiter is tested
+ROWS = 1000  # number of rows in which the decimal sign is looked for
 WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d*(?:[eE][+-]?\d+)?\s*")
 WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")
 MAYBE_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
@@ -49,14 +49,14 @@ class CsvFormat:
         [delimiter] = several or delimiters[:1]
         if not headers[delimiter]:
             most = csv.field_size_limit()
-            raise InputError(f"has no line with the columns' names, each of at most {most} characters")
+            raise InputError(f"has no line of column names; a name may have at most {most} characters")
         return headers[delimiter], delimiter
 
     def decimal_of(self, text: str, header: list[str], delimiter: str, numeric: list[str]) -> str:
         """Return the decimal sign of the numeric columns of a file that begins with ``text``."""
         if delimiter == ",":
             if self.decimal == ",":
-                raise InputError("has commas between its columns, so decimal must be '.'; the mapping has ','")
+                raise InputError("has commas between its columns, so decimal must be '.', but the mapping has ','")
             return "."
         if self.decimal is None:
             self.decimal = _decimal(text, header, delimiter, numeric)
@@ -64,13 +64,13 @@ class CsvFormat:
 
 
 def _lines(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Give the lines of a text that are not empty, as lists of cells, up to one that cannot be read."""
+    """Yield the nonempty lines of a text as lists of cells. Stop at a line that cannot be read."""
     with suppress(csv.Error):
         yield from filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False))
 
 
 def _rows(text: str, delimiter: str, most: int) -> list[list[str]]:
-    """Return the header and the first rows, without the last one if there are more: it may be cut off."""
+    """Return the header and about ``most`` rows, without a last row that may be cut off."""
     rows = list(islice(_lines(text, delimiter), most + 2))
     return rows if text.endswith(("\n", "\r")) or len(rows) < 3 else rows[:-1]
 
@@ -82,7 +82,7 @@ def _is_even(text: str, delimiter: str) -> bool:
 
 
 def _decimal(text: str, header: list[str], delimiter: str, numeric: list[str]) -> str | None:
-    """Return the decimal sign in the first rows; None if no number shows one; InputError if both occur."""
+    """Return the decimal sign in the first rows; None if no number has one; InputError if both occur."""
     commas: list[str] = []
     points: list[str] = []
     unclear: list[str] = []
@@ -95,8 +95,8 @@ def _decimal(text: str, header: list[str], delimiter: str, numeric: list[str]) -
                 kinds.append(f"{name} is {cell!r} in row {number}")
     if points and (commas or unclear):
         raise InputError(
-            f"must have one decimal sign: {points[0]}, {(commas + unclear)[0]}; remove thousands separators, "
-            "or write all numbers alike"
+            f"must have one decimal sign, but {points[0]} and {(commas + unclear)[0]}; remove thousands separators, "
+            "or write all numbers with the same sign"
         )
     if unclear and not commas:
         raise InputError(

@@ -20,7 +20,7 @@ Lines = Iterable[tuple[int, bytes]]
 DESCRIPTION = "a dsjson file"
 DEFAULT_VARIANT = 1  # actions are counted from 1
 ROUNDING = 0.005  # largest change of a probability that is rounded to two digits
-MOST_TESTED = 1000  # decisions that are examined for the number of the first action
+MOST_TESTED = 1000  # number of decisions that are searched for the number of the first action
 UNSUPPORTED = {
     "_outcomes": "conditional bandits (CCB) or slates",
     "_slots": "conditional bandits (CCB)",
@@ -45,7 +45,7 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
     Parameters
     ----------
     lines : iterable of (int, bytes)
-        With their numbers.
+        Lines with their numbers.
     first_action : int
         Number of the first action, from ``detect_variant``.
     skipped : Counter
@@ -54,17 +54,17 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
     Raises
     ------
     InputError
-        A line that is not JSON or not a decision among listed actions, with its number.
+        If a line is not JSON or not a decision among listed actions. The message has its number.
     """
     for decision, event in _decisions(lines, skipped):
         with prefix_errors(f"row {decision.row}"):
             if first_action and isinstance(event.get("a"), list) and 0 in event["a"]:
-                raise InputError("a has 0, expected actions counted from 1, like in earlier lines")
+                raise InputError("a has the action 0, expected actions counted from 1, like in earlier lines")
             place = _place(event, decision.n_actions, first_action)
             outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + first_action))
             dropped = to_float(event.get("pdrop", 0))
             if not 0 <= dropped < 1:
-                raise InputError(f"pdrop is {str(event['pdrop'])[:40]}, expected a number from 0 to below 1")
+                raise InputError(f"pdrop is {str(event['pdrop'])[:40]}, expected a number of at least 0 and below 1")
         yield decision._replace(outcome=outcome, weight=1 / (1 - dropped))
 
 
@@ -102,7 +102,7 @@ def _parsed(line: bytes) -> dict:
 
 
 def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
-    """Return the context of a decision with its list of actions; None for a line to skip, which is counted."""
+    """Return the context of a decision with its list of actions; count a line to skip, and return None."""
     if event.get("_skipLearn") is True and (learning or "c" not in event):
         skipped[SKIPPED] += 1
         return None
@@ -169,7 +169,7 @@ def _place(event: dict, n_actions: int, first_action: int) -> int:
     if not places:
         raise InputError("has no _label_Action and no _labelIndex, expected the logged action")
     if min(places) < max(places):
-        raise InputError(f"_label_Action and _labelIndex are of actions {places[0]} and {places[-1]}, expected one")
+        raise InputError(f"_label_Action and _labelIndex name actions {places[0]} and {places[-1]}, expected the same")
     return places[0]
 
 
@@ -201,6 +201,6 @@ def _propensity(event: dict, action: int) -> float:
         raise InputError(f"p adds up to {total:g}, expected at most 1: it has a probability for each action of a")
     if stated is not None and not abs(propensity - stated) <= 1e-3 * stated:
         raise InputError(
-            f"_label_probability is {stated:g}, but p of the logged action {propensity:g}: p must be in the order of a"
+            f"_label_probability is {stated:g}, but the logged action has {propensity:g} in p; order p like a"
         )
     return propensity

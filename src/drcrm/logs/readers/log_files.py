@@ -28,7 +28,7 @@ from drcrm.logs.readers.table_records import dataset_mapping, frame_batch
 from drcrm.logs.record_collector import RecordCollector
 from drcrm.logs.records import Records
 
-ROWS = 2**17  # of a batch
+ROWS = 2**17  # number of rows of a batch
 TABLES = "csv", "parquet"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # modules with ``detect_variant``, ``decisions`` and ``contexts``
 SUFFIXES = {
@@ -57,11 +57,12 @@ def read_records(
         It returns a folder for memory-mapped files. It is called if the rows take more bytes than ``most``. By
         default the rows are in memory.
     most : int
+        Largest size in bytes of the rows in memory, if ``folder`` is given.
 
     Raises
     ------
     InputError
-        An unreadable file, or what is wrong in it, in one line that begins with its path.
+        If the file cannot be read or is invalid. The message is one line that begins with its path.
     """
     mapping, path = as_mapping(mapping), Path(path)
     with closing(RecordCollector(folder, most)) as collector:
@@ -80,13 +81,13 @@ def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> 
         A file, or a folder.
     mapping : LogMapping
     rows : int, optional
-        Number of rows of a batch, by default ``ROWS``; the last one of a file may be smaller. A batch of a text takes
-        about the same memory. An npz file is one batch.
+        Number of rows of a batch, by default ``ROWS``. The last batch of a file may be smaller. A batch of a text takes
+        about as much memory as a batch of a table. An npz file is one batch.
 
     Raises
     ------
     InputError
-        What is wrong with a file, with its path and the row in it.
+        If a file is invalid. The message has its path and the row.
     """
     form, files = _opened(path)
     before, first, csv_format = 0, None, mapping.csv_format
@@ -111,16 +112,16 @@ def context_batches(
     Yields
     ------
     contexts : array or CSR (m, d), or ActionLists
-        As the encoding makes them.
+        The encoded contexts.
     unseen : dict of int
-        Number of rows with a value that did not occur in training, by reason such as a new category.
+        Number of rows with a value that did not occur in training, by reason, for example a new category.
     missing : dict of int
         Number of missing values by column.
 
     Raises
     ------
     InputError
-        What is wrong with the file, or a format that differs from that of the training log.
+        If the file is invalid, or its format differs from that of the training log.
     """
     for *batch, _ in context_batches_with(path, (), encoding, rows, csv_format):
         yield tuple(batch)

@@ -108,7 +108,7 @@ def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: st
     Raises
     ------
     InputError
-        A key is missing, or an array is invalid. The message names the row.
+        If a key is missing, or an array is invalid. The message names the row.
     """
     if not isinstance(feedback, Mapping):
         raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
@@ -148,16 +148,16 @@ def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mappin
     if mapping.propensity_model:
         return None
     if arrays.get(name) is None:
-        raise InputError(f"has no {name}, expected it, or propensity: null with propensity_model: softmax")
+        raise InputError(f"has no {name}; add it, or set propensity: null and propensity_model: softmax in the mapping")
     return check_vector(arrays[name], n, name)
 
 
 def _number_actions(action: np.ndarray, n_actions: object = None) -> tuple[list[int], np.ndarray]:
-    """Return the sorted numbers of the last action and of those that occur, and the place of each row's action."""
+    """Return the sorted numbers of the actions that occur or are last, and each row's action as a place among them."""
     last = int(action.max(initial=0)) if n_actions is None else int(check_positive_integer(n_actions, "n_actions")) - 1
     bad = (action < 0) | (action > last)
     if bad.any():
         row = int(np.argmax(bad))
-        raise InputError(f"action is {action[row]} in row {row}, expected one of {last + 1}, numbered from 0")
+        raise InputError(f"action is {action[row]} in row {row}, expected a number from 0 to {last}")
     names, places = np.unique(np.append(action, last), return_inverse=True)
     return names.tolist(), places[:-1]

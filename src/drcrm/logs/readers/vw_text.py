@@ -40,7 +40,7 @@ def detect_variant(lines: Lines) -> bool | None:
     """Return whether the text has lists of actions; None if lists and single actions are both possible.
 
     Only lists have lines without a label, and a list has at most one label. So the first two lines of a block decide.
-    If every block has a single line with a label, both are possible. InputError if the text is empty.
+    If every block has a single line with a label, both are possible. Raise InputError if the text is empty.
     """
     before, is_empty = None, True
     for line in _parsed(lines):
@@ -58,7 +58,7 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
     Parameters
     ----------
     lines : iterable of (int, bytes)
-        With their numbers.
+        Lines with their numbers.
     of_lists : bool
         Whether the actions are listed, from ``detect_variant``.
     skipped : Counter
@@ -67,7 +67,7 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
     Raises
     ------
     InputError
-        A line in another format, with its number.
+        If a line has another format. The message has its number.
     """
     for block, decision in _blocks(lines, of_lists):
         with prefix_errors(f"row {decision.row}"):
