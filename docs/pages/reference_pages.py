@@ -37,6 +37,7 @@ API = {  # heading: module and its names
             "ExponentialPolicy",
             "SoftmaxPolicy",
             "load_policy",
+            "ServedPolicy",
             "classifier_policy",
         ),
     ),

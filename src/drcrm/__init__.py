@@ -12,6 +12,7 @@ _HOMES = {
     "read_log": "logs.encoded_log",
     "classifier_policy": "policies.classifier_policy",
     "load_policy": "serving.served_policy",
+    "ServedPolicy": "serving.served_policy",
     "CIPS": "estimators.paper",
     "POEM": "estimators.paper",
     "KLCRM": "estimators.paper",

@@ -24,7 +24,9 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
     if not isinstance(encoding, TableEncoding):
         raise InputError("only a policy on a table can be exported: its log was neither CSV nor Parquet")
     if policy.features is not None:
-        raise InputError("only a linear policy can be exported: learn without a feature map, such as kl_dro_dr")
+        raise InputError(
+            "only a policy without a feature map can be exported: set algorithm: kl_dro_dr in the mapping, learn again"
+        )
     return {
         "format": FORMAT,
         "version": VERSION,
