@@ -126,3 +126,16 @@ def test_cross_fitting_keeps_groups_in_one_fold():
     logged = np.arange(200), Y
     assert grouped[logged].max() < 0.7 < np.median(ungrouped[logged])
     np.testing.assert_allclose(grouped.sum(axis=1), 1)
+
+
+def test_the_harmonic_mean_counts_only_rows_where_the_action_is_eligible():
+    rng = np.random.default_rng(0)
+    eligible = np.ones((2000, 3), dtype=bool)
+    eligible[::2, 0] = False
+    p = eligible / eligible.sum(axis=1, keepdims=True)
+    Y = (p.cumsum(axis=1) > rng.random(2000)[:, None]).argmax(axis=1)
+    log = BanditLog(
+        draw_contexts(rng, 2000), Y, p[np.arange(2000), Y], rng.random(2000), n_actions=3, eligible=eligible
+    )
+    check = find_check(diagnose(log), "propensity audit, harmonic mean")
+    assert (check.level, check.value) == ("good", pytest.approx(1, abs=0.1))
