@@ -1,9 +1,7 @@
 """Threads that map functions over chunks."""
 
-import numpy as np
 import pytest
 
-from drcrm import DoublyRobustDRO
 from drcrm.data.executors import PREFETCH, Chunks, count_threads, use_threads
 from drcrm.errors import InputError
 
@@ -38,21 +36,3 @@ def test_threads_run_only_a_few_calls_ahead():
             most_waiting = max(most_waiting, len(begun) - number)
     assert sorted(begun) == [*range(200)]
     assert most_waiting <= 2 * PREFETCH + 1
-
-
-def test_an_estimator_learns_from_a_large_log_with_any_number_of_threads(capsys):
-    rng, n = np.random.default_rng(4), 2**16
-    X = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
-    Y = rng.integers(0, 3, n)
-    cost = -(rng.random(n) < np.where((X[:, 0] > 0) == (Y == 1), 0.7, 0.2)).astype(float)
-    sequential, threaded = (
-        DoublyRobustDRO(n_jobs=jobs, verbose=jobs == 2, safe=False).fit(X, Y, propensity=np.full(n, 1 / 3), cost=cost)
-        for jobs in (None, 2)
-    )
-    assert np.array_equal(sequential.coef_, threaded.coef_)
-    assert ((sequential.predict(X[:1000]) == 1) == (X[:1000, 0] > 0)).mean() > 0.98
-    output = capsys.readouterr()
-    assert not output.out
-    assert output.err.startswith("DoublyRobustDRO: ")
-    assert output.err.endswith(" million rows a second\n")
-    assert output.err.count("\n") == 1

@@ -135,13 +135,6 @@ def test_on_noise_the_logging_policy_is_kept_with_a_warning(logged, random_polic
     assert np.array_equal(estimator.coef_, policy.coef)
     assert (estimator.step_, estimator.ridge_, estimator.improvement_bound_) == (0, 0, 0)
     assert estimator.score(log.X, log.Y, **noise(log), by="improvement_bound") == pytest.approx(0, abs=1e-12)
-    with pytest.warns(UserWarning, match=KEEPS):
-        cloning = DoublyRobustDRO().fit(log.X, log.Y, **noise(log))
-    assert np.array_equal(cloning.coef_, cloning.cost_model_.logging_policy.coef)
-    X, base = log.X[:, :-1], ExponentialPolicy(policy.coef[:-1], policy.coef[-1])
-    with pytest.warns(UserWarning, match=KEEPS):
-        mapped = DoublyRobustDRO(fit_intercept=True, features=SQUARES).fit(X, log.Y, **noise(log), logging_policy=base)
-    assert mapped.predict_proba(X) == pytest.approx(base.marginals(X), rel=1e-12)
 
 
 @keeps_logging_policy

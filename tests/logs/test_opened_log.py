@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 from text_logs import dsjson, vw_lists, vw_single
 
-from drcrm.logs import opened_log, propensities
+from drcrm.logs import opened_log
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.readers import log_files
 
@@ -143,24 +142,6 @@ def test_folders_of_killed_processes_are_removed(shop, tmp_path, run):
         (tmp_path / f".drcrm-{name}" / "X.npy").write_bytes(b"0")
     assert run("diagnose", tmp_path / "log.csv", "--config", shop / "map.json")[0] == 0
     assert sorted(os.listdir(tmp_path)) == sorted(["log.csv", *(f".drcrm-{name}" for name in kept)])
-
-
-def test_propensities_can_be_estimated_from_a_sample_of_rows(tmp_path, run, monkeypatch):
-    decisions(3000).to_csv(tmp_path / "log.csv", index=False)
-    learn = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING | ESTIMATED)]
-    learn += ["--output", tmp_path / "p.npz", "--json", tmp_path / "a.json"]
-    answers = []
-    for most, use_files in ((2**19, False), (1500, False), (1500, True)):
-        monkeypatch.setattr(propensities, "MOST", most)
-        with mapped_files(monkeypatch) if use_files else nullcontext():
-            assert run(*learn)[0] == 0
-        answers.append(answer_of(tmp_path / "a.json"))
-    whole, sampled, mapped = answers
-    close(mapped, sampled)
-    assert sampled["log"]["propensities"] == "imitated"
-    assert sampled["logging"] == whole["logging"]
-    values = [answer["candidates"][0]["estimates"]["dr"]["value"] for answer in (whole, sampled)]
-    assert 0 < abs(values[1] - values[0]) < 0.1
 
 
 @pytest.mark.parametrize(

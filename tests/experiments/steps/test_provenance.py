@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-import scipy
 from step_chain import run_step
 
 CONFIG = {"experiment": {"seeds": 2, "name": "ε"}, "datasets": {"toy": {"labels": 3}}, "algorithms": {}}
@@ -84,11 +82,3 @@ def test_digest_of_the_configuration_does_not_depend_on_its_order(tmp_path):
         changed = record(tmp_path, {**CONFIG, kind: {"changed": 1}})
         assert changed["config"] != written["config"]
         assert (changed["options"] != written["options"]) == (kind == "experiment")
-
-
-def test_has_versions_and_linear_algebra(tmp_path):
-    written = record(tmp_path)
-    assert written["versions"]["scipy"] == scipy.__version__
-    assert written["versions"]["python"] == platform.python_version()
-    assert None not in written["versions"].values()
-    assert all(set(library) == {"name", "version", "architecture"} for library in written["blas"])
