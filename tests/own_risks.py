@@ -41,16 +41,3 @@ class NegativeGradient(Risk):
 
     def evaluate(self, z, share, n, guess=None):
         return -(share @ z), -share, None
-
-
-class ChangesCosts(EntropicRisk):
-    def __call__(self, z, weights=None):
-        result = super().__call__(z, weights)
-        z -= 1.0
-        return result
-
-
-class WrongSums(EntropicRisk):
-    def evaluate_sums(self, costs, n, guess=None):
-        value, gradient, _ = self.evaluate(*costs.gather(), n)
-        return value + 1e-6, gradient, None

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_contexts import read_contexts
 from strategies import ODD_TEXTS, damaged, examples, result_or_message
+from text_logs import dsjson, vw_lists, vw_single
 
 import drcrm
 from drcrm.logs.policy_file import encoding_of
@@ -36,7 +37,6 @@ COLUMNS = {
     "city": st.sampled_from(["Bern", "Zürich", "東京", ""]),
 }
 ODD_ARRAYS = [[], [0.5], [-1], ["a"], [[1, 0]], [math.nan], 3, 10**12, [10**9]]
-ODD_JSON = [None, 0, -1, 1.5, math.nan, math.inf, 10**400, "", "x", [], [0], [[1]], {}, {"_multi": []}, True]
 ODD_MAPPING_VALUES = [None, 3, [], {}, "city", "p", ",", ";", {"time": ["city"]}]
 
 FileAndCosts = tuple[str, bytes, list[float]]  # the name's extension, the content, and the costs of its rows
@@ -99,56 +99,22 @@ def npz_files(draw, spoilt: bool) -> FileAndCosts:
     return "npz", stream.getvalue(), costs
 
 
-@st.composite
-def dsjson_files(draw, spoilt: bool) -> FileAndCosts:
-    """Draw decisions among one to four actions, and lines of other kinds between them."""
-    lines, costs = [], []
-    for _ in range(draw(st.integers(1, 5))):
-        if draw(st.integers(0, 6)) == 6:
-            lines.append(draw(st.sampled_from(['{"RewardValue": 1}', "[CHECKPOINT", "", '{"_skipLearn": true}'])))
-            continue
-        k = draw(st.integers(1, 4))
-        order = draw(st.permutations(range(1, k + 1)))
-        costs.append(draw(st.sampled_from([0.0, -1.0])))
-        decision = {
-            "_label_cost": costs[-1],
-            "_label_Action": order[0],
-            "_labelIndex": order[0] - 1,
-            "_label_probability": 0.5,
-            "a": order,
-            "p": [0.5, *[0.5 / max(k - 1, 1)] * (k - 1)],
-            "c": {"s": draw(st.sampled_from(["x", 2, True])), "_multi": [{"id": f"a{i}"} for i in range(k)]},
-        }
+def text_files(extension: str, make: Callable[[int, int], str]) -> Callable:
+    """Return a strategy of random logs in a format of Vowpal Wabbit; a spoilt log has an odd line."""
+
+    @st.composite
+    def files(draw, spoilt: bool) -> FileAndCosts:
+        lines = make(draw(st.integers(1, 6)), draw(st.integers(0, 99))).split("\n")
         if spoilt:
-            place = draw(st.sampled_from([decision, decision["c"]]))
-            key = draw(st.sampled_from([*place, "_outcomes", "_slots", "pdrop", "_text", "k"]))
-            place[key] = draw(st.sampled_from(ODD_JSON))
-        lines.append(json.dumps(decision))
-    return "dsjson", "\n".join(lines).encode(), costs
+            number, odd = draw(st.integers(0, len(lines) - 1)), draw(ODD_TEXTS)
+            lines[number] = draw(st.sampled_from([odd, lines[number] + odd, odd + lines[number], ""]))
+        return extension, "\n".join(lines).encode("utf-8", "surrogatepass"), []
+
+    return files
 
 
-@st.composite
-def vw_files(draw, spoilt: bool) -> FileAndCosts:
-    """Draw Vowpal Wabbit's text: one numbered action per line, or lists with a line per action."""
-    lines, costs = [], draw(st.lists(st.sampled_from([0.0, -1.0, 0.5]), min_size=1, max_size=4))
-    has_lists = draw(st.booleans())
-    for cost in costs:
-        label = f"{draw(st.integers(1, 3))}:{cost}:0.5"
-        if has_lists:
-            k = draw(st.integers(1, 3))
-            chosen = draw(st.integers(0, k - 1))
-            lines += ["shared |s x y:2"] * (k == 1 or draw(st.booleans()))
-            lines += [f"{label if number == chosen else ''} |a f{number}" for number in range(k)] + [""]
-        else:
-            lines.append(f"{label} |s x y:2 {draw(st.sampled_from(['', 'z:0.5', '|t:3 u']))}")
-    if spoilt:
-        number = draw(st.integers(0, len(lines) - 1))
-        odd = draw(ODD_TEXTS)
-        lines[number] = draw(st.sampled_from([odd, lines[number] + odd, odd + lines[number], ""]))
-    return "vw", "\n".join(lines).encode("utf-8", "surrogatepass"), costs
-
-
-FORMATS = {"csv": csv_files, "parquet": parquet_files, "npz": npz_files, "dsjson": dsjson_files, "vw": vw_files}
+FORMATS = {"csv": csv_files, "parquet": parquet_files, "npz": npz_files, "dsjson": text_files("dsjson", dsjson)}
+FORMATS |= {"lists": text_files("vw", vw_lists), "single": text_files("vw", vw_single)}
 every_format = pytest.mark.parametrize("files", FORMATS.values(), ids=FORMATS)
 
 
