@@ -31,6 +31,8 @@ extensions = [
 exclude_patterns = ["examples", "templates", "requirements.txt"]
 suppress_warnings = ["misc.highlighting_failure"]  # blocks of csv and Snakemake, which Pygments does not know
 templates_path = ["templates"]
+default_role = "literal"
+smartquotes = False
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r".*")]
 
@@ -57,6 +59,8 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = f"drcrm {version}"
 html_show_sourcelink = False
 html_theme_options = {

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from drcrm import load_policy
@@ -51,9 +52,13 @@ command = [sys.executable, "-m", "drcrm", "learn", "events.dsjson", "--output", 
 print(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
 
 # %%
-# The policy decides for a context in the same format. The action is a place in `_multi`, from 0.
+# The policy decides for contexts in the same format. An action is a place in `_multi`, from 0.
 policy = load_policy(folder / "policy.npz")
-for age in (25, 45, 70):
-    context = {"User": {"age": age / 40}, "_multi": [{"Article": {"topic": topic}} for topic in TOPICS]}
-    place, propensity = policy.decide(context, random_state=0)
-    print(f"age {age}: {TOPICS[place]}, with probability {propensity:.2f}")
+ages = np.arange(18, 80)
+articles = [{"Article": {"topic": topic}} for topic in TOPICS]
+places, propensities = policy.decide([{"User": {"age": age / 40}, "_multi": articles} for age in ages], random_state=0)
+
+figure, axes = plt.subplots(figsize=(6, 2.2), layout="constrained")
+axes.scatter(ages, places, s=12)
+axes.set(yticks=range(3), yticklabels=TOPICS, xlabel="age", ylim=(-0.5, 2.5))
+plt.show()
