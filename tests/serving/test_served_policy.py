@@ -134,6 +134,7 @@ def test_policies_of_arrays_take_arrays():
         ([CONTEXT, {}], "context 1 has no 'age'"),
         ([], "context is of type list, expected a dict or a list of dicts"),
         ("Bern", "context is of type str"),
+        (pd.DataFrame(columns=[*CONTEXT]), "context has no rows"),
         (pd.DataFrame({"age": [1.0]}), "column 'price' is missing"),
     ],
 )

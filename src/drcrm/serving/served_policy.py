@@ -92,6 +92,8 @@ class ServedPolicy:
             if scores is not None:
                 action, propensity = self.policy.actions.draw_one(scores, self._generator(random_state))
                 return self._named(action), propensity
+        if isinstance(context, pd.DataFrame) and not len(context):
+            raise InputError("context has no rows, expected at least one")
         X = self._encode([context] if is_single else context)
         actions, propensities = self.policy.draw(X, self._generator(random_state))
         if is_single:
