@@ -46,7 +46,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str):
-    """Import a public name on first use, so that commands do not wait for scikit-learn, which only estimators need."""
+    """Import a public name on first use. So commands do not import scikit-learn, which only estimators need."""
     if name in _HOMES:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     if name in _MODULES:

@@ -4,7 +4,7 @@ import os
 import sys
 
 if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
-    del sys.path[0]  # python -m drcrm: a json.py next to a log must not replace Python's
+    del sys.path[0]  # the working folder, with python -m drcrm: a json.py in it must not replace Python's module
 
 import argparse
 from importlib import import_module

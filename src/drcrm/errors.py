@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-INTERNAL = (__name__.partition(".")[0], "numpy", "contextlib")  # np.errstate adds frames of the last two
+INTERNAL = (__name__.partition(".")[0], "numpy", "contextlib")  # np.errstate adds frames of numpy and contextlib
 
 
 class InputError(ValueError):

@@ -33,7 +33,7 @@ CSR_PARTS = "data", "indices", "indptr", "shape"
 def check_file_name(name: str) -> str:
     """Return ``name`` if it is a plain file name; raise InputError if it could lead out of its folder."""
     if name in ("", ".", "..") or name[:1] == "-" or "/" in name or not name.isprintable() or len(name.encode()) > 255:
-        raise InputError(f"{name!r} is not the name of a file: no path, no '-' in front, 255 bytes at most")
+        raise InputError(f"{name!r} is not a file name, expected no path, no '-' in front, and at most 255 bytes")
     return name
 
 
@@ -41,8 +41,8 @@ def check_file_name(name: str) -> str:
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path to write to. If the block raises no exception, the written file replaces ``path``.
 
-    The replacement is one step and keeps the permissions; if ``path`` is a link, its target is replaced. ``-`` is
-    standard output. A pipe, device or socket receives the bytes. An OSError names ``path``.
+    The replacement is atomic and keeps the permissions. If ``path`` is a link, its target is replaced. ``-`` is
+    standard output. If ``path`` is a pipe, device or socket, the bytes are copied to it. An OSError names ``path``.
     """
     path = Path(path)
     try:
@@ -174,12 +174,12 @@ def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.nd
     matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
     matrix.check_format(full_check=True)
     if matrix.nnz != data.size:
-        raise InputError(f"{name} is not a CSR matrix: its indptr has {matrix.nnz} of {data.size} values")
+        raise InputError(f"{name} is not a CSR matrix: its indptr covers {matrix.nnz} of {data.size} values")
     return matrix
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """Return an array, read to the end of its bytes so that zipfile compares the checksum."""
+    """Return an array. Read the file to its end, so that zipfile compares the checksum."""
     with archive.open(f"{name}.npy") as member:
         array = np.lib.format.read_array(member, allow_pickle=False)
         if member.read(1):

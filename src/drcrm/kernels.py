@@ -1,4 +1,4 @@
-"""The same numpy and OpenBLAS kernels on every x86-64 processor, so that results are bitwise reproducible.
+"""The same numpy and OpenBLAS kernels on every x86-64 processor with AVX2, so that results are bitwise reproducible.
 
 numpy and OpenBLAS choose kernels by the processor. Their AVX-512 kernels sum in a different order and use different
 exponentials and logarithms, so the last bits of a fit differ. The AVX2 kernels run on Intel processors since 2013 and

@@ -2,8 +2,8 @@
 
 A weight maps log π and log p of each logged action to a value w and its derivative in log π. Here π is the probability
 under the policy and p the logging propensity. ``Clipped`` is the weight of the paper; the others reduce large weights
-smoothly. The published algorithms with these weights also start at the logging policy and add a KL penalty towards it
-(Sakhi et al. 2024). This module has only the weights.
+smoothly. The published algorithms with these weights also start at the logging policy and add a KL penalty towards this
+policy (Sakhi et al. 2024). This module has only the weights.
 """
 
 from abc import ABC, abstractmethod
@@ -138,7 +138,7 @@ class Likelihood(Weight):
         return log_prob, np.ones(len(log_prob))
 
 
-CLIPPED = "clipped"  # name of Clipped in configurations, which compute its M from the log
+CLIPPED = "clipped"  # name of Clipped in configurations; its M is then computed from the log
 WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
     "implicit": Implicit,
     "smoothed": Smoothed,
@@ -149,9 +149,9 @@ WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
 def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | None = None) -> Weight | None:
     """Return a weight, or None for "clipped", whose M the caller computes from the log.
 
-    ``values`` has hyper-parameters by key, such as ``weight.exploration``. With it, ``weight`` may be a name in
-    ``WEIGHTS``, and the function removes its hyper-parameter from ``values``. Raise InputError if the weight or its
-    hyper-parameter is unknown or missing.
+    If ``values`` is given, ``weight`` may be a name in ``WEIGHTS``. The function then takes the weight's
+    hyper-parameter from ``values``, by a key such as ``weight.exploration``, and removes it there. Raise InputError if
+    the weight or its hyper-parameter is unknown or missing.
     """
     if isinstance(weight, Weight):
         return weight

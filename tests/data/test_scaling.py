@@ -39,7 +39,7 @@ def test_the_smaller_group_of_unequal_columns_is_described(scales, description):
     [
         (1e9, -1, 0.5, "features reach 1e+09; scale the features"),
         (1e9, -1e12, 0.5, "costs reach 1e+12; give them in another unit"),
-        (1e9, 0, 1e-20, "the smallest propensity is 1e-20, which needs clipped weights"),
+        (1e9, 0, 1e-20, "the smallest propensity is 1e-20; clip the weights"),
         (0, 0, 1, "the hyper-parameters or the start of the fit are too extreme"),
     ],
 )

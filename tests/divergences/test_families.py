@@ -160,9 +160,9 @@ def test_an_incoherent_divergence_is_an_error_with_the_reason(divergence, reason
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: CressieRead("x"), "k must be a number from −10 to 10, .* got 'x'"),
-        (lambda: CressieRead(11), "k must be a number from −10 to 10, .* got 11"),
-        (lambda: CressieRead(1 + 1e-9), "0, 1 or at least 0.0001 away from both"),
+        (lambda: CressieRead("x"), "k must be 0, 1 or a number from −10 to 10 .* got 'x'"),
+        (lambda: CressieRead(11), "k must be 0, 1 or a number from −10 to 10 .* got 11"),
+        (lambda: CressieRead(1 + 1e-9), "at least 0.0001 away from both"),
         (lambda: CVaR(0), "alpha.* 0"),
         (lambda: CVaR(1.5), "alpha must be at most 1, got 1.5"),
         (lambda: PhiBall(CVaR(0.5), 0.1), r"radius must be None for CVaR\(0.5\), which has no radius, got 0.1"),

@@ -24,7 +24,7 @@ from drcrm.selection.heldout_scores import SCORES
 IMPROVEMENT = list(SCORES).index("improvement_bound")
 SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
 ALGORITHM = Algorithm("KLDRO", options=SETTINGS)
-KEEPS = "DoublyRobustDRO keeps π0: no candidate is shown to be better by "
+KEEPS = "DoublyRobustDRO keeps π0: no candidate is shown to be better on "
 SQUARES = FunctionTransformer(lambda X: X[:, :2] ** 2)
 keeps_logging_policy = pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0")
 

@@ -71,7 +71,7 @@ def test_costs_on_a_kink_of_the_ball_end_the_fit():
 def test_tiny_propensities_need_clipping():
     """Unclipped weights are finite at Θ = 0, but not on the way of the fit."""
     log = np.ones((4, 1)), [[0], [1], [1], [0]], np.full(4, 1e-160), [-1.0, -2.0, -1.0, 0.0]
-    with pytest.raises(InputError, match=r"the risk is not finite after .* clipped weights"):
+    with pytest.raises(InputError, match=r"the risk is not finite after .* clip the weights"):
         CIPS(clip=None).fit(*log)
     with pytest.warns(ConvergenceWarning, match="CIPS ends where it began: no row's weight"):
         assert np.isfinite(CIPS().fit(*log).objective_)

@@ -20,14 +20,14 @@ from drcrm.experiments.config import complete
         ("experiments.demo.replay_curve.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
         ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo)"),
         ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
-        ("datasets.toy.train", ["-x"], "'-x' is not the name of a file: no path, no"),
+        ("datasets.toy.train", ["-x"], "'-x' is not a file name, expected no path, no"),
         ("experiments.demo.heldout_fraction", math.nan, "must be a finite number, got nan"),
         ("experiments.demo.logging_c", math.inf, "must be a finite number, got inf"),
     ],
 )
 def test_an_unknown_name_or_an_odd_number_is_an_error(key, value, message):
     expected = f"config: {key}: {message}"
-    if "file:" in message:
+    if "not a file name" in message:
         expected = f"config: datasets.toy: {message}"
     assert fault_of(key, value).startswith(expected)
 

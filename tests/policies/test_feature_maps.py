@@ -82,7 +82,7 @@ def test_sparse_contexts_stay_sparse():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ({"nystrom": 3}, "features is {'nystrom': 3}, expected one of nystroem, random_trees, with its size"),
+        ({"nystrom": 3}, "features is {'nystrom': 3}, expected one of nystroem, random_trees with its size"),
         ({}, "features is {}, expected one of"),
         ({"nystroem": 0}, "features.nystroem is 0, expected a whole number of at least 1"),
         (3, "features is 3, expected a transformer"),

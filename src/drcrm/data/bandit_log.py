@@ -39,7 +39,8 @@ class BanditLog:
         Features of the contexts, or their lists of actions. For lists, the attribute ``X`` has the features of all N
         candidates.
     Y : array (n, q), or (n,)
-        Logged actions: 0 or 1 for each label, or one of K actions, 0 to K − 1, or a place in the context's list.
+        Logged actions: 0 or 1 for each label; or one of K actions, numbered 0 to K − 1; or a place in the context's
+        list, from 0.
     propensity : array (n,)
         Logging propensity p = π0(a|x) of the logged action, in (0, 1].
     cost : array (n,)
@@ -56,7 +57,8 @@ class BanditLog:
     Raises
     ------
     InputError
-        Arrays whose shapes do not match, a value out of range (with its row), or a log without rows.
+        Arrays whose shapes do not match, a value out of range, or a log without rows. The message has the row of the
+        value.
 
     Attributes
     ----------

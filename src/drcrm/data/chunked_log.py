@@ -1,7 +1,7 @@
 """A log as blocks of consecutive contexts with their rows, over which the current executor maps functions.
 
-Block boundaries depend only on the log's shape, so results do not depend on where the log is stored or on who works on
-it.
+Block boundaries depend only on the log's shape, so results do not depend on where the log is stored or on the number of
+threads or workers.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import Chunks
 
 LARGE = 2**16  # a log with fewer contexts is one block, unless it has many scores
-BLOCK_FEATURES = 2**20  # numbers in the feature matrix of a block
-MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # limits of the contexts in a block of that size
-MANY_SCORES = 2**20  # a block with more scores is divided into blocks of BLOCK_SCORES
-BLOCK_SCORES = 2**17  # 1 MB, so that temporary arrays stay in the cache
-BLOCKS = 4  # blocks in a group; sums are taken over whole groups
-GROUP_SCORES = 2**22  # scores in a group of blocks of BLOCK_SCORES
+BLOCK_FEATURES = 2**20  # number of entries in the feature matrix of a block
+MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # limits of the number of contexts in such a block
+MANY_SCORES = 2**20  # if a block would have more scores, blocks have BLOCK_SCORES scores instead
+BLOCK_SCORES = 2**17  # these take 1 MB, so that temporary arrays stay in the cache
+BLOCKS = 4  # number of blocks in a group; sums are taken over whole groups
+GROUP_SCORES = 2**22  # number of scores in a group, if blocks have BLOCK_SCORES scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ class ChunkedLog:
     def map_contexts(self, function: Callable[..., Features], *arguments: Any) -> Features:
         """Apply a function to each block, and return its rows for all contexts, or candidates, as one array.
 
-        The array is in a file if the log's features are in one and there is a scratch folder.
+        The array is in a file if the log's features are in a file and there is a scratch folder.
         """
         return write_blocks(scratch_path(self._log.X), self.blocks.map(function, *arguments))
 

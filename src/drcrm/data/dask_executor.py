@@ -23,9 +23,9 @@ from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
 from drcrm.data.executors import ChunkExecutor, Chunks, ChunkTask, ThreadExecutor, current_executor, use_executor
 from drcrm.errors import InputError
 
-FEW = 16  # this machine is faster than a cluster up to this number of chunks (at most half a million contexts)
+FEW = 16  # up to this number of chunks (half a million contexts), this machine is faster than a cluster
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes
-ATTEMPTS = 5  # to run a map, each on the remaining workers
+ATTEMPTS = 5  # how often a map is tried, each time on the remaining workers
 PATIENCE = 60  # seconds to wait for a worker to restart
 
 
@@ -74,7 +74,7 @@ class DaskExecutor(ChunkExecutor):
             yield from outcome
 
     def _outcomes(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> list:
-        """Return the results, or the exception, of each share.
+        """Return the results of each share, or the exception that it raised.
 
         If a worker is lost, distribute all chunks among the remaining workers and repeat the map.
         """
@@ -145,9 +145,9 @@ def _keep_freed_memory() -> None:
     """Let the C library reuse the memory of temporary arrays.
 
     Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, which stops glibc from raising its limits. Each freed array
-    above 128 kB would then return its memory to the system, and the next one would fetch it again. Passes would take
-    twice as long.
+    above 128 kB would then return its memory to the system, and the next array would request it again. Evaluations
+    would take twice as long.
     """
-    with suppress(OSError, AttributeError):  # other C libraries
+    with suppress(OSError, AttributeError):  # C libraries other than glibc raise these
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
             ctypes.CDLL(None).mallopt(option, KEPT)

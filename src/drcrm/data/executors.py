@@ -15,20 +15,20 @@ from typing import Any
 
 from drcrm.errors import InputError
 
-PREFETCH = 4  # calls submitted ahead for each thread after the first
-TASKS = 64  # tasks for each thread, roughly; more tasks would take longer to submit than to run
+PREFETCH = 4  # number of calls submitted ahead, for each thread except the first
+TASKS = 64  # approximate number of tasks for each thread; smaller tasks would take longer to submit than to run
 
 
 @dataclass(frozen=True)
 class ChunkTask:
-    """A function with arguments, to run on each chunk, or on each group of ``group`` consecutive chunks."""
+    """A function and its arguments. It is run on each chunk or, if ``group`` is set, on groups of that many chunks."""
 
     function: Callable
     arguments: tuple
     group: int | None = None
 
     def run(self, chunks: Sequence, values: Sequence[tuple]) -> list:
-        """Return the results for consecutive chunks; a chunk's tuple of values precedes the arguments."""
+        """Return the results for consecutive chunks. Each chunk's tuple of values is passed before the arguments."""
         if self.group is None:
             return [self.function(chunk, *value, *self.arguments) for chunk, value in zip(chunks, values, strict=True)]
         starts = range(0, len(chunks), self.group)
@@ -91,7 +91,7 @@ class ChunkExecutor(Executor):
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
         """Yield the results of calls on this machine, in order, and submit only a few calls ahead."""
         calls = iter(calls)
-        first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice refuses large numbers
+        first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice does not accept large numbers
         waiting = deque(self.submit(call) for _, call in first)
         try:
             for call in calls:

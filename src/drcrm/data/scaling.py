@@ -10,12 +10,12 @@ from drcrm.arrays.mapped_arrays import Features, map_rows
 from drcrm.arrays.validation import column_range, find_constant_features
 from drcrm.data.bandit_log import BanditLog
 
-LARGEST_RATIO = 1e3  # between the scales of two features that count as similar
-LARGEST_PLAUSIBLE = 1e6  # features, costs and 1/p up to here do not make an objective overflow
-SPAN_SAMPLE = 10_000  # rows on which columns are tested for a constant in their span
-LARGEST_OFFSET = 10  # mean over standard deviation of a feature, above which a fit becomes slow
-BLOCK = 2**13  # rows that one step reads
-MOST_NAMES = 5  # columns that a message lists
+LARGEST_RATIO = 1e3  # scales of features are similar if their ratio is at most this
+LARGEST_PLAUSIBLE = 1e6  # smaller features, costs and 1/p do not make an objective overflow
+SPAN_SAMPLE = 10_000  # number of rows on which columns are tested for a constant in their span
+LARGEST_OFFSET = 10  # a fit becomes slow if a feature's mean exceeds this many of its standard deviations
+BLOCK = 2**13  # number of rows that are read at once
+MOST_NAMES = 5  # number of columns that a message lists
 
 Names = Sequence[int | str]
 
@@ -23,7 +23,8 @@ Names = Sequence[int | str]
 def largest_entries(X: Features, feature_range: tuple | None = None) -> np.ndarray:
     """Return the largest |x| of each feature, (d,).
 
-    The maximum is a better scale than the mean: a rare word has a small mean, but entries like those of other words.
+    The maximum is a better scale than the mean. A rare word has a small mean, but its entries are like those of other
+    words.
     """
     low, high = feature_range or column_range(X)
     return np.maximum(high, -low)
@@ -115,7 +116,7 @@ def describe_extreme_values(log: BanditLog) -> str:
         sizes = {
             f"features reach {feature:.3g}; scale the features": feature,
             f"costs reach {cost:.3g}; give them in another unit": cost,
-            f"the smallest propensity is {propensity:.3g}, which needs clipped weights": 1 / propensity,
+            f"the smallest propensity is {propensity:.3g}; clip the weights": 1 / propensity,
         }
     message, size = max(sizes.items(), key=lambda item: item[1])
     return message if size > LARGEST_PLAUSIBLE else "the hyper-parameters or the start of the fit are too extreme"

@@ -43,7 +43,7 @@ class Divergence(ABC):
 
     @abstractmethod
     def phi(self, t: Any) -> np.ndarray:
-        """Return φ(t) for t ≥ 0; a density t with φ(t) = ∞ is in no ball. A smooth φ may be infinite only at t = 0."""
+        """Return φ(t) for t ≥ 0. No ball contains a density t with φ(t) = ∞. A smooth φ may be infinite only at 0."""
 
     @abstractmethod
     def conjugate(self, s: Any) -> np.ndarray:
@@ -80,9 +80,9 @@ class SmoothDivergence(Divergence):
         """Return φ*'(s), which is the t ≥ 0 that maximises st − φ(t), and φ*''(s). Both are infinite where φ* is."""
 
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return φ*' and φ*'' at φ'(top) + drop, where top ≥ 1 is the density of the largest z and drop ≤ 0.
+        """Return φ*' and φ*'' at φ'(top) + drop, where top ≥ 1 is the density of the largest z, and drop ≤ 0.
 
-        Override this method if φ' is bounded, because φ'(top) + drop then loses digits.
+        Override this method if φ' is bounded, because φ'(top) + drop then loses digits to rounding.
         """
         return self.derivatives(self.slope(top) + drop)
 

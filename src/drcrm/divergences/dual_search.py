@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SMALLEST_LOG_B, LARGEST_LOG_B = -700.0, 690.0
 NEWTON_ROUNDS = 50  # after this many rounds, a search halves its bracket
-SUM_TOLERANCE = 1e-13  # error of Σ share t that normalisation corrects
-ROUNDING = 1e-17  # additional error per row, accepted if a step no longer halves the error
-LAST_STEP = 1e-6  # a step of log b whose square is negligible
+SUM_TOLERANCE = 1e-13  # an error of Σ share t up to this is corrected by normalisation
+ROUNDING = 1e-17  # additional error per row that is accepted if a step no longer halves the error
+LAST_STEP = 1e-6  # after a smaller step of log b the search ends, because the square of the step is negligible
 
 
 def find_density_at_radius(
@@ -45,7 +45,8 @@ def find_density_at_radius(
     share : array of shape (n,)
         Positive, with sum 1.
     guess : (float, float), optional
-        log(b · standard deviation of z), and t of the largest z, from a previous search. The default suits small radii.
+        log(b · standard deviation of z) and the t of the largest z, from a previous search. The default suits small
+        radii.
     """
     mean = share @ z
     unit = 0.5 * np.log(share @ (z - mean) ** 2)

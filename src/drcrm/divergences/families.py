@@ -10,7 +10,7 @@ from drcrm.divergences.base import Divergence, SmoothDivergence, WorstDensity
 from drcrm.errors import InputError
 
 TINY = np.finfo(float).tiny
-K_MARGIN = 1e-4  # closer to 0 or 1 than this, the formula of Cressie and Read loses digits
+K_MARGIN = 1e-4  # for k closer to 0 or 1 than this, the formula of Cressie and Read loses digits
 
 
 class KL(SmoothDivergence):
@@ -113,7 +113,7 @@ class CressieRead(SmoothDivergence):
         self.k = to_float(k)
         if not abs(self.k) <= 10 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < K_MARGIN):
             raise InputError(
-                f"k must be a number from −10 to 10, and 0, 1 or at least {K_MARGIN:g} away from both, got {k!r}"
+                f"k must be 0, 1 or a number from −10 to 10 that is at least {K_MARGIN:g} away from both, got {k!r}"
             )
         if limit := {0.0: ReverseKL(), 1.0: KL()}.get(self.k):
             for method in ("phi", "slope", "conjugate", "density"):
@@ -171,7 +171,7 @@ class TotalVariation(Divergence):
 
 
 class CVaR(Divergence):
-    """φ(t) = 0 for t ≤ 1/α and ∞ beyond. The worst case is the mean of the largest share α of the costs.
+    """φ(t) = 0 for t ≤ 1/α and ∞ beyond. The worst case is the mean of the largest costs, a share α of all.
 
     Balls of this divergence have no radius.
 

@@ -1,8 +1,8 @@
 """Interface of the estimates: how importance weights and modelled costs of a log become the input of a risk.
 
 An estimate maps the weights w_i of the rows, and the expected modelled costs m(x) of the contexts, to one number z_i
-for each row. A risk R of z is the value, and the estimate passes its gradient back. Each estimate is a module of this
-package.
+for each row. The value of the estimate is the risk R(z). The estimate also maps the gradient of R to gradients in log π
+and in m(x). Each estimate is a module of this package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Evaluation = tuple[float, Gradient, Gradient, Any]
 
 
 class Estimate(ABC):
-    """An estimate of a policy's risk from the costs of a log in which every row occurs.
+    """An estimate of a policy's risk from the costs of a log without rows of count 0.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ class Estimate(ABC):
     uses_weights, uses_model : bool
         Whether the estimate needs importance weights, and a cost model.
     is_translation_equivariant : bool
-        Whether adding a constant to all costs and to the cost model adds it to the value and keeps the gradients.
+        Whether a constant that is added to all costs and to the cost model is added to the value too, and leaves the
+        gradients unchanged.
     is_rowwise : bool
         Whether z_i depends only on row i, so that the log can be evaluated in chunks. Only such estimates have ``z``,
         ``gradients`` and ``restrict_to_rows``.
@@ -102,7 +103,7 @@ class RowwiseEstimate(Estimate):
         return value, *self.gradients(in_z, slope, expected), guess
 
     def restrict_to_rows(self, rows: slice | np.ndarray, context: np.ndarray | None) -> Self:
-        """Return the estimate on some rows; their shares still refer to the whole log.
+        """Return the estimate on a subset of the rows, whose shares still refer to the whole log.
 
         ``context`` has the context of each remaining row, or is None if row i belongs to context i.
         """

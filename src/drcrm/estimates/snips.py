@@ -16,8 +16,8 @@ from drcrm.estimates.base import Estimate, Evaluation
 from drcrm.risks import Risk
 
 BALANCE = 1e-3  # a root v is accepted only if R(w (c − v)) is at most this share of Σ (∂R/∂z) |w (c − v)|
-MAX_NEWTON_STEPS = 50  # then the search bisects
-TOLERANCE = 1e-11  # of the root, relative to the range of costs
+MAX_NEWTON_STEPS = 50  # after this many steps, the search halves its bracket
+TOLERANCE = 1e-11  # error of the root, relative to the range of costs
 
 
 class SelfNormalised(Estimate):
@@ -62,8 +62,9 @@ class SelfNormalised(Estimate):
         R(w (c − v)) is convex and decreasing in v, with slope −Σ s w. So Newton's steps from below never pass the root,
         and a step from above ends below it. Steps stay inside a bracket, which starts as the range of costs.
 
-        The search ends after a step below ``TOLERANCE`` if costs above and below v balance. Without balance a small
-        step proves nothing: if a few rows have nearly all the weight, the slope is steep until v passes their costs.
+        The search ends after a step below ``TOLERANCE`` if costs above and below v balance. If they do not, a small
+        step does not show that the root is near: if a few rows have nearly all the weight, the slope is steep until v
+        passes their costs.
         """
         low, high = self.bounds
         tolerance = TOLERANCE * max(high - low, abs(high), abs(low))
@@ -83,7 +84,7 @@ class SelfNormalised(Estimate):
                 is_balanced = excess <= BALANCE * (in_z @ np.abs(z))
                 if is_balanced or following + tolerance >= high:
                     return following, in_z, total, None if inner_guess is None else (following, inner_guess)
-                following += tolerance  # past the kink
+                following += tolerance  # step past the kink
             value = following
 
     def _linearised(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float) -> Evaluation:

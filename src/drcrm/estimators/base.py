@@ -50,15 +50,15 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         κ. The start "model" is π ∝ π0 e^{−κ ĉ}. "auto" chooses κ such that the effective sample size is a third of the
         rows.
     support : float in [0, 1]
-        τ. An action has no support if the logging policy's probability is below τ times the uniform probability; a
-        label value, if its probability is below τ/2. Without support, a large cost replaces the modelled one: see
-        :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
+        τ. An action has no support if its probability under the logging policy is below τ times the uniform
+        probability. A label value has none if its probability is below τ/2. For actions without support, a large cost
+        replaces the modelled cost: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
     context_effects : bool or "auto"
         Whether, under "dr" and "dm", the cost model adds an effect of each context, estimated from its own rows: see
         :mod:`drcrm.cost_models.context_effects`. "auto" does so for label vectors only.
     clip : "auto", float ≥ 1, or None
-        M of "clipped" weights. "auto" is the ratio of the 90th and 10th percentiles of the logged propensities, and at
-        least e. None does not clip.
+        M of "clipped" weights. "auto" is the ratio of the 90th to the 10th percentile of the logged propensities, but
+        at least e. None does not clip.
     fit_intercept : bool
         Whether the scores of labels or actions have an intercept. Without it, X should have a constant column.
     features : transformer or dict, optional
@@ -103,10 +103,10 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         Column names of X, if X is a DataFrame whose names are all strings.
     """
 
-    RISK: ClassVar[type[Risk] | None] = None  # of a user's estimator, whose parameters are the arguments of the risk
+    RISK: ClassVar[type[Risk] | None] = None  # set in a user's estimator, whose parameters are the risk's arguments
 
-    # scikit-learn routes these to fit, predict and score. It cannot route context, which has row numbers of X, because
-    # searches split these rows. Pipelines need sample_weight in a score's request.
+    # scikit-learn routes these arguments to fit, predict and score. It cannot route context, which has row numbers of
+    # X, because searches split the rows of X. Pipelines need sample_weight in the request of score.
     __metadata_request__fit = dict.fromkeys(
         ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible"), True
     )
@@ -175,7 +175,8 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         Y, propensity, cost, context, count, n_actions, eligible
             As in :class:`drcrm.BanditLog`: Y is an array (n, q) of labels, or a vector (n,) of actions.
         logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
-            The logging policy π0. The start "logging" needs it; elsewhere, a policy cloned from the log is the default.
+            The logging policy π0. The start "logging" needs it. In all other cases a policy cloned from the log is the
+            default.
         cost_model : optional
             A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. A regressor of
             scikit-learn, such as ``RandomForestRegressor()``, is fitted to the training rows, except for label vectors:
@@ -194,13 +195,13 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         """
         algorithm = self._algorithm()
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
-        algorithm.criteria()  # raises errors in parameters before the log is read
+        algorithm.criteria()  # raise errors in parameters before the log is read
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
         occurring = whole.recount(whole.count)
         occurring.actions.check_not_one_hot(occurring.Y)
         if self.fit_intercept and not occurring.actions.has_intercept:
-            raise InputError(f"fit_intercept must be False for {occurring.actions}: it would change nothing")
+            raise InputError(f"fit_intercept must be False for {occurring.actions}: an intercept would change nothing")
         is_heldout = self._select_heldout(whole)
         train, heldout = occurring, None
         if is_heldout.any():
@@ -216,7 +217,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         lbfgs = LbfgsSettings(self.max_iter, self.tol)
         settings = LearnSettings(self.clip, intercept=bool(self.fit_intercept), lbfgs=lbfgs)
         passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
-        with passes as progress, threadpool_limits(1, "blas"):  # more threads slow small products
+        with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
                 progress(type(self).__name__)
             learned = learn(log, algorithm, heldout, logging_policy, cost_model, settings)
@@ -300,7 +301,7 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
             return find_estimator(f"{self.RISK.__module__}:{self.RISK.__qualname__}")
         name = next((parent.__name__ for parent in type(self).__mro__ if parent.__name__ in ESTIMATORS), None)
         if name is None:
-            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass, or a class with a RISK"
+            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass of them, or a class with the attribute RISK"
             raise InputError(f"{type(self).__name__} has no risk, expected {expected}")
         return ESTIMATORS[name]
 

@@ -15,7 +15,7 @@ from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.grid_search import Learned
 
-LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # held out; with fewer, more than 5 % of claims on pure noise were false
+LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
 
 
 def as_generator(random_state: Any, name: str) -> np.random.Generator:
@@ -34,18 +34,18 @@ class DoublyRobustDRO(KLDRO):
     ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` it uses a
     policy cloned from the log. X should have a constant feature, and features of similar scale.
 
-    By default it is safe: it holds out a share of the contexts and compares candidates on them with the logging policy.
-    The candidates are:
+    By default it is safe: it holds out a share of the contexts, and compares candidates with the logging policy on
+    these contexts. The candidates are:
 
     - the fit to the other rows;
     - fits with a ridge towards the logging policy, unless the log has 2¹⁶ contexts or more;
     - steps part of the way from the logging policy to the fit;
     - the logging policy itself.
 
-    The score "improvement_bound" is an upper bound on the cost difference to the logging policy. Tests in a fixed
+    The score "improvement_bound" is an upper bound on a candidate's cost minus the logging policy's. Tests in a fixed
     sequence (:func:`drcrm.selection.heldout_scores.select_improvement`) find the candidates that are significantly
-    better, and the one with the least bound is kept. If no candidate is better, the logging policy is kept, with a
-    warning. The kept candidate is not fitted again to all rows: the tested policy is returned.
+    better, and the candidate with the least bound is kept. If no candidate is better, the logging policy is kept, with
+    a warning. The kept candidate is not fitted again to all rows: the tested policy is returned.
 
     The tests are asymptotic in the number of held-out rows, and conditional on the logged contexts. The argument
     ``cost_model`` must have been fitted to other rows. If few held-out rows have a weight, the tests rely on the cost
@@ -53,8 +53,8 @@ class DoublyRobustDRO(KLDRO):
     the largest cost. If no candidate is better, the cloned policy is kept.
 
     Do not rely on the result if overlap is poor: check the effective sample size of the learned policy on held-out
-    rows. The cost model is additive over labels, or linear in x for each action. If it fits badly, the estimator gains
-    little. Then compare it with ``KLDRO(estimate="ips")`` by a held-out score.
+    rows. The cost model is additive over labels, or linear in x for each action. If such a model fits badly, the
+    estimator gains little. Then compare it with ``KLDRO(estimate="ips")`` by a held-out score.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class DoublyRobustDRO(KLDRO):
         Whether to hold out contexts and choose on them. False returns the fit to all rows, even if it is worse than the
         logging policy.
     validation_fraction : float in (0, 1)
-        Share of the contexts that are held out with all of their rows, rounded up. With fewer than 10 such contexts or
-        30 rows, nothing is held out and the logging policy is kept, because no test could show an improvement.
+        Share of the contexts that are held out with all of their rows, rounded up. If this gives fewer than 10 contexts
+        or 30 rows, nothing is held out and the logging policy is kept, because no test could show an improvement.
     random_state : int, Generator or None
         Seed of the split. With the default, all fits to one log have the same split. None draws a new split for each
         fit.
@@ -76,15 +76,16 @@ class DoublyRobustDRO(KLDRO):
         optimistic, because it is the smallest of several bounds at level 0.95: compute a certificate with
         ``choices=n_candidates_``.
     step_ : float
-        Position of the kept policy between the logging policy (0) and a fit (1). Below 1, ``n_iter_`` and
+        Position of the kept policy between the logging policy (0) and a fit (1). If it is below 1, ``n_iter_`` and
         ``converged_`` belong to the fit without a ridge.
     ridge_ : float
-        Ridge of the kept fit, in units of the deviation of the costs, or 0. ``objective_`` contains it.
+        Ridge of the kept fit, in units of the standard deviation of the costs, or 0. ``objective_`` includes the ridge
+        penalty.
     n_candidates_ : int
         Number of candidates including the logging policy; 1 if nothing was held out. Pass it as ``choices`` to a
         certificate on the held-out rows.
     heldout_ : integer array
-        Indices of the held-out rows. Set ``count`` to 0 elsewhere to get their ``BanditLog``.
+        Indices of the held-out rows. To get their ``BanditLog``, set ``count`` to 0 in all other rows.
     """
 
     _: KW_ONLY
@@ -136,6 +137,6 @@ class DoublyRobustDRO(KLDRO):
         if self.safe and not self.step_:
             rows = f"fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS}" if heldout is None else heldout.size
             warn(
-                f"{type(self).__name__} keeps π0: no candidate is shown to be better by {rows} held-out rows; log more "
+                f"{type(self).__name__} keeps π0: no candidate is shown to be better on {rows} held-out rows; log more "
                 "rows, or set safe=False to keep the fit"
             )

@@ -1,4 +1,4 @@
-"""Distributionally robust estimators, the worst case over an ambiguity set, and competitors with other risks."""
+"""Distributionally robust estimators, which minimise a worst case, and competitors with other risks."""
 
 from dataclasses import dataclass
 
@@ -68,8 +68,8 @@ class PhiDRO(CounterfactualEstimator):
 class CVaRDRO(CounterfactualEstimator):
     """CVaR: minimise the mean cost of the worst share α of the rows.
 
-    The risk has a kink if costs are equal at the edge of this share. L-BFGS can stop at a kink; this is rarest under
-    "dr".
+    The risk has a kink if several costs are equal at the edge of this share. L-BFGS can stop at a kink; this is rarest
+    with ``estimate="dr"``.
     Source: Rockafellar & Uryasev 2000.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Held-out scores of estimators and as scikit-learn scorers, and checks that searches pass propensities to them."""
+"""Held-out scores of estimators, also as scikit-learn scorers, and checks that searches pass propensities on."""
 
 from traceback import walk_stack
 from types import FrameType, SimpleNamespace

@@ -19,10 +19,10 @@ RIDGE = 1e-4  # λ
 
 
 def cloned_coefficients(design: LinearPredictor, tol: float = 1e-6) -> np.ndarray:
-    """Return Θ, (d, …), of the largest mean log π_Θ(y_i|x_i) − (λ/2) ‖Θ‖² with λ = 10⁻⁴.
+    """Return the Θ, (d, …), that maximises the mean of log π_Θ(y_i|x_i) minus (λ/2) ‖Θ‖², with λ = 10⁻⁴.
 
-    The penalty multiplies each coefficient by the scale of its feature, so the policy does not depend on units. Costs
-    and propensities of the log are not used. ``tol`` is the tolerance of L-BFGS.
+    In the penalty, each coefficient is multiplied by the scale of its feature, so the policy does not depend on units.
+    Costs and propensities of the log are not used. ``tol`` is the tolerance of L-BFGS.
     """
     objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
     [fit] = minimize_objectives([objective], np.zeros(design.shape), LbfgsSettings(tol=tol), ridges=[RIDGE])
@@ -30,7 +30,7 @@ def cloned_coefficients(design: LinearPredictor, tol: float = 1e-6) -> np.ndarra
 
 
 def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) -> LinearPolicy:
-    """Return the policy of ``cloned_coefficients``; with ``intercept`` it fits one."""
+    """Return the policy of ``cloned_coefficients``, with a fitted intercept if ``intercept`` is true."""
     coef = cloned_coefficients(LinearPredictor(log, intercept=intercept, trains=True), tol)
     return make_policy(log.actions, coef[:-1], coef[-1]) if intercept else make_policy(log.actions, coef)
 
@@ -38,9 +38,10 @@ def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) 
 def restrict_to_support(
     model: object, log: BanditLog, logging_policy: LinearPolicy | None, support: float
 ) -> SupportedModel:
-    """Return a cost model that is trusted where the logging policy has support.
+    """Return a cost model that is trusted only where the logging policy has support.
 
-    Without a ``logging_policy``, the model's own is used, or else the policy cloned from the log.
+    If ``logging_policy`` is None, the logging policy of the model is used. If it has none, the policy is cloned from
+    the log.
     """
     if logging_policy is not None:
         return SupportedModel.of(model, log, logging_policy, support)

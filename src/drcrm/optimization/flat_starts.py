@@ -10,7 +10,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.risks import KLBall
 from drcrm.weights import Likelihood
 
-ZERO_GRADIENT = "its gradient there is 0"
+ZERO_GRADIENT = "the gradient there is 0"
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -19,7 +19,7 @@ def explain_flat_start(objective: Objective, start: np.ndarray) -> str:
     cost = objective.estimate.cost
     value, gradient = objective(start)
     if gradient.any():
-        return "its gradient there is within tol of 0"
+        return "the gradient there is within tol of 0"
     if isinstance(objective.weight, Likelihood) and not cost.any():
         return "e^(−βc) is 0 for each cost c; subtract a constant from all costs"
     if cost.min() == cost.max():
@@ -42,5 +42,5 @@ def _explain_worst_case(objective: Objective, start: np.ndarray, value: float) -
     limit = f", less than {-np.log(share):.3g}" if isinstance(risk, KLBall) else ""
     return (
         f"the worst case of {risk!r} has only the rows with the largest cost, {100 * share:.3g} % of all, and no "
-        f"policy changes that; take a {'smaller' if risk.robust_end == 'high' else 'larger'} {parameter}{limit}"
+        f"policy changes that; choose a {'smaller' if risk.robust_end == 'high' else 'larger'} {parameter}{limit}"
     )

@@ -17,10 +17,10 @@ from drcrm.optimization.objective import Objective
 
 STOPPING = ("scaled", "public_code")
 MIN_ITERATIONS = 200  # before a fit may be given up
-LARGE_TOLERANCE = 2e-4  # of the decrease on a large log; by measurement smaller ones give no better policies
-SAMPLE_PAIRS = 200  # of vectors on a sample: optimisations on samples rarely have more iterations
-MAX_MATRIX_SIZE = 2000  # coefficients whose curvature is kept as a matrix
-PAIRS = 10  # of vectors; 50 pairs reach nearly the same objectives at up to six times the cost
+LARGE_TOLERANCE = 2e-4  # of the decrease on a large log; smaller tolerances gave no better policies
+SAMPLE_PAIRS = 200  # pairs of vectors on a sample, where fits rarely have more iterations
+MAX_MATRIX_SIZE = 2000  # with more coefficients, the curvature is not kept as a matrix
+PAIRS = 10  # pairs of vectors; 50 pairs reached nearly the same objectives at up to six times the cost
 
 GiveUp = Callable[[np.ndarray], bool]
 
@@ -77,8 +77,8 @@ def minimize_objectives(
 ) -> Iterator[Fit]:
     """Minimise objectives of one log by L-BFGS-B, one after the other.
 
-    Coefficients of a feature that is 0 in all contexts keep their start. A large log has samples
-    (``LinearPredictor.samples``): its first objective is minimised on larger and larger samples, then on all rows. Each
+    Coefficients of a feature that is 0 in all contexts are not changed. If the log is so large that it has samples
+    (``LinearPredictor.samples``), its first objective is minimised on larger and larger samples, then on all rows. Each
     minimisation starts at the previous solution, unless ``start`` is better.
 
     Parameters
@@ -159,9 +159,10 @@ class _Problem:
 
 
 class _ScaledFunction:
-    """x ↦ ((R + ridge − level)/unit, gradient); inner searches start where the last ones ended.
+    """x ↦ ((R + ridge − level)/unit, gradient). Each evaluation gives a guess to the inner searches of the next.
 
-    ``objective`` is that of the problem, or the same on a sample. ``level`` is by default the value at the origin.
+    ``objective`` is the objective of the problem, or the same objective on a sample. ``level`` is by default the value
+    at the origin.
     """
 
     def __init__(self, problem: _Problem, objective: Objective | None = None, level: float | None = None):
@@ -226,7 +227,7 @@ def _minimize_in_stages(
 ) -> tuple[Fit, _Stage | None, float | None]:
     """Minimise on samples of the log if there is no previous solution, and then on all rows.
 
-    All stages and objectives share ``level``. Return the fit, its stage and the level.
+    Return the fit, its stage and the level. All stages and objectives have the same level.
     """
     samples, iterations = problem.objective.samples() if previous is None else (), 0
     callback = problem.make_callback(give_up)
@@ -260,7 +261,7 @@ def _minimize_turned(
     """Minimise over z with x = begin + R z, so that the curvature known so far is 1 in every direction of z.
 
     The first step of L-BFGS has length 1, and Newton's step has the length of the gradient. R is scaled so that the
-    first step has the larger of the two lengths: in flat regions a short step would be the last.
+    first step has the larger of the two lengths, because L-BFGS would stop after a short step in a flat region.
     """
     if begin.root is None:
         return minimize(function, begin.x, jac=True, method="L-BFGS-B", options=options, callback=callback)
@@ -284,8 +285,8 @@ def _minimize_turned(
 def _curvature_root(inverse: LbfgsInvHessProduct, coordinates: np.ndarray | None) -> np.ndarray | None:
     """Return R with R Rᵀ = the inverse Hessian, from the BFGS updates of an optimisation in these coordinates.
 
-    ``coordinates`` is the R of that optimisation. Return it unchanged if there was no update, or if there are too many
-    coefficients for a matrix. Source: Nocedal & Wright 2006, chapter 6.
+    ``coordinates`` is the R of that optimisation. It is returned unchanged if there was no update, or if there are too
+    many coefficients for a matrix. Source: Nocedal & Wright 2006, chapter 6.
     """
     steps, changes, p = inverse.sk, inverse.yk, inverse.shape[0]
     if not len(steps) or p > MAX_MATRIX_SIZE:
@@ -310,6 +311,6 @@ def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str)
 
 
 def _find_present_features(log: BanditLog) -> np.ndarray:
-    """Return which features are not 0 in all contexts, a mask (d,); all of them if every feature is 0."""
+    """Return a mask (d,) of the features that are not 0 in all contexts; if there are none, all are selected."""
     is_present = largest_entries(log.X, log.feature_range) > 0
     return is_present if is_present.any() else np.ones_like(is_present)

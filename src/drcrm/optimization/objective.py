@@ -20,8 +20,8 @@ from drcrm.risks import Risk
 from drcrm.risks.base import Evaluation
 from drcrm.weights import Clipped, Likelihood, Weight
 
-MAX_KEPT_SCORES = 2**25  # of a log whose probabilities are kept between the forward and the backward pass: 256 MB
-MAX_EXPONENT = 100  # of a weight of the weighted likelihood; e^700 would be beyond the range of numbers
+MAX_KEPT_SCORES = 2**25  # up to this number of scores, probabilities (256 MB) are kept for the backward pass
+MAX_EXPONENT = 100  # the largest weight of the weighted likelihood is e to this power; e^710 would overflow
 
 
 class Objective:
@@ -40,7 +40,7 @@ class Objective:
         By default π/p without clipping.
     estimate : "ips", "snips", "dr" or "dm"
     cost : array (n,), optional
-        In place of the log's costs.
+        Costs to use in place of the log's costs.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class Objective:
         self.estimate = design.estimate(kind, cost)
 
     def with_features(self, features: np.ndarray) -> Objective:
-        """Return the objective in the coefficients of some features; the others must be 0 in all contexts."""
+        """Return the objective in the coefficients of a subset of features; all others must be 0 in all contexts."""
         narrow = copy(self)
         narrow.design = self.design.with_features(features)
         return narrow

@@ -30,7 +30,7 @@ class ObjectiveBlock:
     estimate : Estimate or RowwiseEstimate
         The estimate on the whole log.
     keeps : bool
-        Whether to keep the arrays that the gradient needs, or to compute them again in the backward pass.
+        Whether to keep the arrays that the gradient needs. If not, the backward pass computes them again.
     """
 
     def __init__(self, block: Block, scores: ScoreMap, weight: Weight, estimate: Any, keeps: bool):

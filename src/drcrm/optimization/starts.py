@@ -20,10 +20,10 @@ STARTS = {
     "model": "the logging policy tilted by the cost model",
     "imitation": "the policy cloned from the logged actions",
 }
-MAX_COEFFICIENT = 30.0  # limit of the logging policy's coefficients, times the scale of the feature
+MAX_COEFFICIENT = 30.0  # limit of a coefficient of the logging policy, multiplied by the scale of its feature
 KEPT_SHARE = 1 / 3  # effective sample size at the automatic tilt, as a share of the rows
-TILT_RANGE = 1e-3, 1e3  # range of the search for the automatic tilt, over the standard deviation of the costs
-MAX_TILT = 10.0  # limit of the automatic tilt in the same unit: fits do not leave nearly certain policies
+TILT_RANGE = 1e-3, 1e3  # range of the search for the automatic tilt, divided by the standard deviation of the costs
+MAX_TILT = 10.0  # limit of the automatic tilt in the same unit: a fit would not leave a near-deterministic policy
 
 
 def start_coef(
@@ -42,7 +42,7 @@ def start_coef(
     design : LinearPredictor
         The log. If it has an intercept, that is the last row of Θ.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0. "logging" requires it; "model" tilts the cloned policy without it.
+        π0. The start "logging" requires it. If it is None, "model" tilts the cloned policy.
     model : array (d, …), optional
         Coefficients of the cost model, for "model"; their last row is the intercept if Θ has one.
     tilt : float ≥ 0 or "auto"
@@ -51,7 +51,7 @@ def start_coef(
     Raises
     ------
     InputError
-        If the start is unknown, its policy or model is missing or has another shape, or the tilt is not a number.
+        If the start is unknown, if its policy or model is missing or has a wrong shape, or if the tilt is invalid.
     """
     check_choice(STARTS, start, "start")
     kappa = as_tilt(tilt)
@@ -59,7 +59,7 @@ def start_coef(
         return np.zeros(design.shape), None
     if start == "logging" and logging_policy is None:
         raise InputError(
-            "start 'logging' needs the logging policy's coefficients; 'imitation' learns some from the log"
+            "start 'logging' needs the logging policy's coefficients; 'imitation' estimates them from the log"
         )
     known = None if logging_policy is None else _keep_uncertain(policy_coef(logging_policy, design), design)
     base = cloned_coefficients(design) if start == "imitation" or known is None else known
@@ -77,8 +77,9 @@ def start_coef(
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
     """Return the tilt κ at which the effective sample size of the tilted policy is a third of the rows.
 
-    κ is at most 10 over the standard deviation of the costs. If π0 already chooses well, even a nearly certain policy
-    keeps a third of the rows, and the objective is flat there. A large log is represented by a sample of its contexts.
+    κ is at most 10 divided by the standard deviation of the costs. If π0 already chooses well, even a
+    near-deterministic policy can have this effective sample size, and the objective is flat there. For a large log, κ
+    is computed from a sample of its contexts.
     """
     design = LinearPredictor(log, intercept=len(base) > log.X.shape[1]).sample
     log, slope = design.log, design.log.actions.score_part(model)

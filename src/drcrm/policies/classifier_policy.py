@@ -20,15 +20,15 @@ from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.policies.feature_maps import FeatureMap
 
-MAX_WEIGHT = 100.0  # of one occurrence of a row
-LEAST = 1e-6  # least probability of an action, before the probabilities are normalised
+MAX_WEIGHT = 100.0  # largest weight of a row, before it is multiplied by the row's count
+LEAST = 1e-6  # smallest probability of an action, before the probabilities are normalised
 
 
 def classifier_policy(log: BanditLog, classifier: Any, weights: str = "inverse_propensity") -> SoftmaxPolicy:
     """Return the policy π(a|x) = P(a|x) of a classifier that is fitted to the logged actions of a log.
 
-    Rows are weighted by their rewards: the classifier learns to take the actions that had small costs. It is a
-    competitor of counterfactual risk minimization, without a risk and without a guarantee.
+    Rows are weighted by their rewards, so the classifier learns to take the actions that had small costs. This policy
+    is a competitor of counterfactual risk minimization. It minimises no risk and has no guarantee.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def classifier_policy(log: BanditLog, classifier: Any, weights: str = "inverse_p
     Raises
     ------
     InputError
-        For other actions, a classifier that cannot be fitted, or a log in which all costs are equal.
+        For actions that are not one of K, a classifier that cannot be fitted, or a log in which all costs are equal.
     """
     fitted = fit_classifier(log, clone(classifier), weights)
     n_actions = log.actions.shape[0]
@@ -70,7 +70,7 @@ def row_weights(log: BanditLog, weights: str) -> np.ndarray:
 
 
 def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
-    """Return a classifier, fitted to the rows with a positive weight; if they have one action, a constant one."""
+    """Return a classifier fitted to the rows with a positive weight, or a constant one if they all have one action."""
     if "n_actions" not in log.actions.log_options:
         raise InputError(f"a classifier needs one action of K per row, got {log.actions}")
     if not (hasattr(classifier, "predict_proba") and has_fit_parameter(classifier, "sample_weight")):

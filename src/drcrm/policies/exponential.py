@@ -149,7 +149,7 @@ class SoftmaxPolicy(LinearPolicy):
     @staticmethod
     def _actions_of_shape(shape: tuple[int, ...]) -> Actions:
         if len(shape) not in (1, 2) or 0 in shape:
-            raise InputError(f"coef has shape {shape}, expected (features, actions), or (features,) of listed actions")
+            raise InputError(f"coef has shape {shape}, expected (features, actions), or (features,) for action lists")
         return SingleChoice(shape[1]) if len(shape) == 2 else ListedActions()
 
 
@@ -175,7 +175,7 @@ def check_compatible(
         raise InputError(f"{name} is over {policy.actions}, {owner} has {actions}")
     shape, expected = (policy.n_features, *policy.coef.shape[1:]), (n_features, *actions.shape)
     if shape != expected:
-        raise InputError(f"{name}'s coef has shape {shape}, expected {expected}, as {owner} has")
+        raise InputError(f"{name}'s coef has shape {shape}, expected {expected} to match {owner}")
 
 
 def append_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:

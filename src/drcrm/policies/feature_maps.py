@@ -22,8 +22,8 @@ from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_map_names import parse_feature_map
 
-DISTANCE_SAMPLE = 1000  # contexts for the median distance
-DEPTH = 5  # of random trees
+DISTANCE_SAMPLE = 1000  # number of contexts from which the median distance is computed
+DEPTH = 5  # depth of random trees
 MOST_FITTED = 2**17  # largest number of contexts to fit a map to, evenly spaced if there are more
 
 

@@ -29,7 +29,7 @@ from drcrm.policies.tabular import TabularPolicy, policy_for_log
 if TYPE_CHECKING:
     from drcrm.estimates.base import Estimate
 
-SAMPLE, GROWTH = 2**17, 8  # contexts of the first sample of a large log, and the ratio of consecutive sizes
+SAMPLE, GROWTH = 2**17, 8  # number of contexts in the first sample of a large log, and ratio of consecutive sizes
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class ScoreMap:
         Whether the last row of Θ is an intercept, that is, belongs to a constant 1 that X does not have.
     trains : bool
         Whether to use the fastest order of products and sums, for training. It changes the last digits and accepts
-        scores beyond the range of floats. With the narrow factor on the left, BLAS is a quarter to a third faster.
+        scores beyond the range of floats. BLAS is a quarter to a third faster if the narrow factor of a product is on
+        the left.
     """
 
     shape: tuple[int, ...]
@@ -174,7 +175,7 @@ class LinearPredictor:
 
     @property
     def is_large(self) -> bool:
-        """Whether a pass is slow, so that the number of passes matters."""
+        """Whether a pass over the log is slow, so that the number of passes matters."""
         return self.log.n_contexts >= LARGE
 
     @property
@@ -194,7 +195,7 @@ class LinearPredictor:
     def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), or None.
 
-        Θ is flat or has ``shape``. Rounding errors may make log π of a certain action positive.
+        Θ is flat or has ``shape``. If an action has probability 1, rounding errors may make its log π positive.
         """
         report_pass(len(self.log.Y))
         return self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))

@@ -44,7 +44,7 @@ class TabularPolicy:
 
     @classmethod
     def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> TabularPolicy:
-        """Return the policy, restricted to the rows and contexts that occur, from values for the whole log."""
+        """Return the policy without rows of count 0 and their contexts, from values for the whole log."""
         occurs = log.count > 0
         if mean is not None:
             used = np.bincount(log.context[occurs], minlength=log.n_contexts) > 0
@@ -81,7 +81,7 @@ def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> AnyPoli
 
 
 def _has_probabilities(policy: object) -> bool:
-    """Return whether an object computes probabilities. A class, our own estimator and an unfitted model do not."""
+    """Return whether an object computes probabilities; False for classes, unfitted models and estimators of drcrm."""
     if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), LinearPolicy):
         return False
     is_fitted = not hasattr(policy, "fit") or any(name.endswith("_") for name in vars(policy))

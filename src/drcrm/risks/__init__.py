@@ -1,6 +1,6 @@
 """Risk functionals: each maps a vector of counterfactual costs to a value and its gradient.
 
-A risk of your own is a subclass of :class:`Risk`; :func:`check_risk` tests it.
+To define your own risk, write a subclass of :class:`Risk` and test it with :func:`check_risk`.
 """
 
 from drcrm.risks.balls.chi2 import Chi2Ball

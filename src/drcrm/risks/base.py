@@ -1,7 +1,7 @@
 """Interface of all risks: ``risk(z, weights)`` returns a value and its gradient in z.
 
-The z are importance-weighted costs. A cost z_i occurs w_i times, where w is ``weights``. With n = Σ w, the mean is
-(1/n) Σ w z. The gradient has the derivatives in z_i, so each entry has a factor w_i.
+The costs z are importance-weighted. A cost z_i occurs w_i times, where w is ``weights``. With n = Σ w, the mean is
+(1/n) Σ w z. The gradient consists of the derivatives with respect to z_i, so each entry has a factor w_i.
 """
 
 from abc import ABC, abstractmethod
@@ -18,8 +18,8 @@ from drcrm.errors import InputError
 
 Evaluation = tuple[Any, np.ndarray, Any]  # value, gradient, start for the next search
 
-LARGEST_SAFE = 1e150  # squares of larger numbers overflow
-SMALLEST_SAFE = 1e-130  # squares of smaller numbers lose digits
+LARGEST_SAFE = 1e150  # squares of larger numbers may overflow
+SMALLEST_SAFE = 1e-130  # squares of smaller numbers may lose digits
 
 
 class ChunkedCosts(Protocol):
@@ -84,7 +84,7 @@ class Risk(ABC):
             n = weights.sum()
             support, share = weights > 0, weights / n
             gradient, value = np.zeros(len(z)), np.nan
-            if share[support].min() >= np.finfo(float).tiny:  # else weights differ too much; the risk stays NaN
+            if share[support].min() >= np.finfo(float).tiny:  # otherwise the weights differ too much: the risk is NaN
                 value, gradient[support], _ = self.evaluate(z[support], share[support], n)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise InputError(
@@ -94,7 +94,7 @@ class Risk(ABC):
         return float(value), gradient
 
     def for_fewer_rows(self, factor: float) -> "Risk":
-        """Return the equally robust risk for a log with n/``factor`` rows, whose means are noisier."""
+        """Return an equally robust risk for a log with n/``factor`` rows, whose means are noisier."""
         return self
 
     @abstractmethod

@@ -9,7 +9,7 @@ from drcrm.errors import InputError
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 from drcrm.risks.moments import boltzmann_mean, centred_moments
 
-OUTLIER_RATIO = 1e6  # (max z − mean)/(max z − value) from which mean + centred value loses precision
+OUTLIER_RATIO = 1e6  # if (max z − mean)/(max z − value) is larger, mean + centred value loses precision
 
 
 class BoltzmannRisk(Risk):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from drcrm.risks.base import Risk, check_costs
 
-STEP = 1e-6  # of finite differences, in units of the largest cost
+STEP = 1e-6  # step of finite differences, in units of the largest cost
 
 
 def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
@@ -23,9 +23,9 @@ def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
     Raises
     ------
     AssertionError
-        The gradient differs from finite differences; a weight 2 differs from two equal rows; a monotone risk has a
-        negative gradient; the risk changes its arguments; ``evaluate_sums`` differs from ``evaluate``; or equal costs
-        have no finite risk.
+        The gradient differs from finite differences; a row with weight 2 differs from two equal rows; a monotone risk
+        has a negative gradient; the risk changes its arguments; ``evaluate_sums`` differs from ``evaluate``; or the
+        risk of equal costs is not finite.
     """
     rng = np.random.default_rng(0)
     z, _ = check_costs(-rng.exponential(4, 25) if z is None else z, None)

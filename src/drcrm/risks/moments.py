@@ -5,8 +5,8 @@ import numpy as np
 from drcrm.arrays.numerics import exp
 from drcrm.risks.base import LARGEST_SAFE
 
-RARE = 1e-70  # if the total mass is smaller, terms that underflow may matter
-LARGE_EXPONENT = 1e3  # for larger β |max z|, z minus its tilted mean loses digits
+RARE = 1e-70  # if the total mass is smaller, terms that underflow to 0 may matter
+LARGE_EXPONENT = 1e3  # if β |max z| is larger, z minus its tilted mean loses digits
 
 
 def centred_moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:

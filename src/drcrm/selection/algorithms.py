@@ -36,12 +36,12 @@ from drcrm.risks import (
 from drcrm.selection.user_classes import import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, as_weight
 
-RIDGES = 1e-4, 1e-3, 1e-2  # λ towards π0 of a safe algorithm's additional fits, times the deviation of the costs
+RIDGES = 1e-4, 1e-3, 1e-2  # λ of a safe algorithm's fits with a ridge towards π0, in standard deviations of the costs
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """Entry of an estimator: the risk it minimises, and its names of the risk's arguments.
+    """Entry of an estimator: the risk that it minimises, and the names that it uses for the risk's arguments.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Estimator:
     risk : type
         A subclass of ``drcrm.risks.Risk``.
     parameters : tuple of str, optional
-        The estimator's names of the risk's arguments, in order; by default the same names.
+        The estimator's names for the risk's arguments, in the order of these arguments; by default the same names.
     hyper_parameter : str, optional
         The parameter with a grid; by default the first one, None if there is none.
     calibrated : bool
@@ -82,13 +82,13 @@ class Estimator:
     def criterion(self, estimate: str = "ips", weight: Any = CLIPPED, **values: Any) -> Criterion:
         """Return the criterion for values of the parameters.
 
-        ``weight`` is a weight, or its name; ``values`` then has the weight's parameter under ``weight.NAME``. Raise
-        InputError if a name is unknown or missing.
+        ``weight`` is a weight or its name. With a name, ``values`` has the weight's parameter under ``weight.NAME``.
+        Raise InputError if a name is unknown or missing.
         """
         check_choice(self.estimates, estimate, "estimate")
         weight = as_weight(weight, values=values)
         arguments = self._check_names(values)
-        if self.calibrated or self.likelihood:  # the risk does not check the value under this name
+        if self.calibrated or self.likelihood:  # the risk's own check is missing, or its message has another name
             values[self.hyper_parameter] = check_nonnegative(values[self.hyper_parameter], self.hyper_parameter)
         if not self.likelihood:
             return Criterion(self.risk(**{arguments[key]: value for key, value in values.items()}), weight, estimate)
@@ -157,11 +157,12 @@ class FitOptions:
         Whether the candidates include steps and ridges towards π0, and π0 itself.
     ridge : float ≥ 0
         λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
-        Under the stopping rule "public_code" there are no units.
+        Under the stopping rule "public_code" both units are 1.
     features : mapping, optional
         Name and size of a feature map; ``learn`` expects logs with mapped features.
     cost_model : str or mapping, optional
-        ``module:Class`` of a regressor, or a map of it to its parameters; by default the cost model is a ridge.
+        ``module:Class`` of a regressor, or ``{"module:Class": {parameter: value}}``. By default the cost model is a
+        ridge regression.
     """
 
     start: str = "zero"
@@ -181,7 +182,7 @@ class FitOptions:
         self.make_regressor()
 
     def make_regressor(self) -> Any:
-        """Return the regressor of the cost model, not fitted; None for the ridge."""
+        """Return the regressor of the cost model, not yet fitted; None for the default, a ridge regression."""
         return None if self.cost_model is None else make_object(self.cost_model, "cost_model", "predict")
 
 
@@ -224,7 +225,7 @@ class Algorithm:
         return FitOptions(**{name: value for name, value in self.options.items() if name in _OPTION_NAMES})
 
     def criteria(self, unit: float = 1) -> list[Criterion]:
-        """Return the criterion for each value of the grid, in a unit; raise InputError if the algorithm is invalid."""
+        """Return a criterion for each value of the grid, times ``unit``; raise InputError for an invalid algorithm."""
         estimator = find_estimator(self.estimator)
         self._check_grid(estimator)
         _ = self.fit_options
@@ -239,10 +240,10 @@ class Algorithm:
         return [estimator.criterion(**options, **value) for value in values]
 
     def _check_grid(self, estimator: Estimator) -> None:
-        """Raise InputError unless exactly the free hyper-parameter has a grid."""
+        """Raise InputError unless the hyper-parameter that has no value in the options, and only it, has a grid."""
         parameter, options = self.parameter, self.options
         if parameter in options:
-            raise InputError(f"{parameter!r} is the hyper-parameter of {self.estimator}, no option")
+            raise InputError(f"{parameter!r} is the hyper-parameter of {self.estimator} and cannot be an option too")
         weight = options.get("weight", CLIPPED)
         known = [CLIPPED, *WEIGHTS]
         weight_class = None if isinstance(weight, Weight) else WEIGHTS.get(check_choice(known, weight, "weight"))

@@ -12,7 +12,7 @@ from drcrm.selection.heldout_scores import choose, select_improvement
 from drcrm.selection.score_names import SCORES
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
-ROUNDING = 1e-9  # times the deviation of the costs: a candidate with less noise equals π0
+ROUNDING = 1e-9  # a candidate whose noise is below this many standard deviations of the costs equals π0
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Candidate:
 class GridFit:
     """The k candidates of an algorithm as arrays.
 
-    Without a hyper-parameter the grid has the single value NaN. The additional candidates of a safe algorithm
-    follow the grid; the last one is π0.
+    If there is no hyper-parameter, the grid has the single value NaN. A safe algorithm has additional candidates after
+    the fits along the grid; the last of them is π0.
 
     Attributes
     ----------
@@ -39,14 +39,14 @@ class GridFit:
     ridge : array (k,)
         λ, in units of the standard deviation of the costs.
     step : array (k,)
-        Distance from π0 to the fit: 1 for fits, 0 for π0.
+        Position between π0 (0) and a fit (1).
     coef : array (k, d, …)
     objective, iterations, converged : array (k,)
     scores : array (k, s)
         A column for each of ``drcrm.selection.score_names.SCORES``; NaN without held-out rows.
     chosen : array (s,)
-        Index of the candidate that each score chooses, −1 if all values are NaN. For a safe algorithm,
-        improvement_bound chooses by ``select_improvement``.
+        Index of the candidate that each score chooses, −1 if all values of the score are NaN. For a safe algorithm,
+        ``select_improvement`` chooses by improvement_bound.
     tilt : array (1,)
         κ of the start; NaN if the start is not tilted.
     """
@@ -86,8 +86,8 @@ class GridFit:
         """Return the candidate that improvement_bound chooses: π0, unless another one is shown to be better.
 
         Candidates are tested in the order of their noise on the training rows, which does not depend on the held-out
-        rows. A candidate without noise equals π0. It is not tested, because rounding would decide. ``cost_unit`` is the
-        standard deviation of the costs.
+        rows. A candidate without noise equals π0. It is not tested, because its result would be rounding.
+        ``cost_unit`` is the standard deviation of the costs.
         """
         noises = np.array([noise(coef) for coef in self.coef[:-1]])
         tested = np.flatnonzero(noises > ROUNDING * cost_unit)

@@ -1,4 +1,4 @@
-"""Names of the held-out scores and their labels in print, apart from the numerics so that tables need not import it."""
+"""Names of the held-out scores and their labels in print. Tables import this module without importing the numerics."""
 
 UNMODELLED = {"ips": "IPS", "clipped_ips": "clipped IPS", "snips": "SNIPS", "clipped_snips": "clipped SNIPS"}
 MODELLED = "dr", "dr_bound", "improvement_bound"  # these need a cost model

@@ -44,7 +44,7 @@ class Entry:
     classifier : classifier, optional
         A competitor in place of the algorithm: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
     weights : str
-        Weights of its rows.
+        How the classifier weights rows: "inverse_propensity" or "none".
     """
 
     name: str
@@ -60,7 +60,7 @@ def shipped_algorithms() -> dict[str, dict]:
     """Return the entries of ``algorithms.yaml`` by name. A configuration's entry replaces the one of the same name."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is ten times faster
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times faster
     return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
 
 
@@ -78,9 +78,9 @@ def as_entry(value: Any, name: str = "algorithm") -> Entry:
 def _check_mapping(mapping: Mapping, name: str) -> None:
     """Raise InputError unless a mapping has the keys and types of an entry."""
     if unknown := mapping.keys() - KEYS:
-        raise InputError(f"{name} has {min(unknown, key=str)!r}, expected {', '.join(KEYS)}")
+        raise InputError(f"{name} has the unknown key {min(unknown, key=str)!r}, expected {', '.join(KEYS)}")
     if mapping.get("estimator") is None and mapping.get("classifier") is None:
-        raise InputError(f"{name} has no estimator and no classifier")
+        raise InputError(f"{name} has neither the key estimator nor the key classifier")
     for key, value in mapping.items():
         kind, expected = KEYS[key]
         if not (value is None or isinstance(value, kind)):
@@ -105,7 +105,7 @@ def _make_entry(name: str, mapping: Mapping) -> Entry:
 
 def _make_classifier_entry(mapping: Mapping) -> Entry:
     if unused := mapping.keys() - {"classifier", "weights", "name", "label"}:
-        raise InputError(f"a classifier has no {min(unused)}")
+        raise InputError(f"the key {min(unused)} cannot be used with a classifier")
     classifier = make_object(mapping["classifier"], "classifier", "predict_proba")
     weights = check_choice(CLASSIFIER_WEIGHTS, mapping.get("weights") or "none", "weights")
     name = mapping.get("name") or type(classifier).__name__

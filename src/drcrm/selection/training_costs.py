@@ -1,4 +1,4 @@
-"""Modelled costs of a training log: the cost model, its support, and the effects on which policies are fitted."""
+"""Modelled costs of a training log: the cost model, its support, and the effects with which policies are fitted."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def import_class(path: str, key: str) -> type:
 def make_object(value: Any, key: str, method: str) -> Any:
     """Return the object that a value describes: ``"module:Class"``, or ``{"module:Class": {parameter: value}}``.
 
-    InputError, which names the key, for another value, and for a class without the method.
+    Raise InputError, which names the key, for any other value and for a class without the method.
     """
     path, parameters = next(iter(value.items())) if isinstance(value, Mapping) and len(value) == 1 else (value, {})
     if not (isinstance(path, str) and ":" in path and isinstance(parameters, Mapping | None)):

@@ -104,7 +104,7 @@ def test_a_name_that_leads_out_of_the_folder_is_an_error(tmp_path, mirror, capsy
     (tmp_path / "outside.svm").write_bytes(LINE)
     parameters = {**DEFAULTS, **FILES, "train": [name]}
     error = error_of(capsys, "fetch", {"mirror": mirror}, outputs_in(tmp_path), parameters)
-    assert error == f"{name!r} is not the name of a file: no path, no '-' in front, 255 bytes at most"
+    assert error == f"{name!r} is not a file name, expected no path, no '-' in front, and at most 255 bytes"
 
 
 def test_a_link_in_the_folder_is_replaced_and_not_followed(tmp_path, mirror):

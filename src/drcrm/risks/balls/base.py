@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from drcrm.arrays.validation import check_confidence, check_nonnegative
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 
-LARGEST_SCALED_RADIUS = 0.1  # in larger balls, all fits are so pessimistic that they can hardly be ranked
+LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that they can hardly be ranked
 
 
 class Ball(Risk):
@@ -40,7 +40,7 @@ class Ball(Risk):
         self.confidence = check_confidence(confidence, "confidence")
 
     def for_fewer_rows(self, factor: float) -> "Ball":
-        """Return the ball with radius ``factor`` · ε, but do not raise ε above 0.1. "auto" adapts to n by itself."""
+        """Return the ball with radius ``factor`` · ε, but do not raise ε above 0.1. The radius "auto" stays "auto"."""
         ball = copy(self)
         if isinstance(self.radius, float):
             ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SCALED_RADIUS))

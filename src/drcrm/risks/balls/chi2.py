@@ -9,7 +9,7 @@ from drcrm.risks.base import SMALLEST_SAFE, Evaluation
 
 SUM_TOLERANCE = 5e-13  # weights that sum to 1 within this error are not corrected
 LARGE_RADIUS = 1e3  # above this radius, the weights of all costs except the largest lose precision
-TINY_RADIUS = 1e-8  # up to here, the rounding error of Σ share matters
+TINY_RADIUS = 1e-8  # up to this radius, the rounding error of Σ share matters
 
 
 class Chi2Ball(SearchedBall):
@@ -37,7 +37,7 @@ class Chi2Ball(SearchedBall):
             centred = self._centre(below, mean, support, mass, radius)
             weighted = support * centred
             deviation = np.sqrt(weighted @ centred / mass)
-            # The ball allows this many standard deviations.
+            # The worst case on this support exceeds the mean by this many standard deviations.
             allowed = np.sqrt(max(radius + (mass - 1) * (1 + radius), 0))
             if (
                 allowed > 0
@@ -76,7 +76,7 @@ def _correct_rounding(worst: np.ndarray, support: np.ndarray, mass: float) -> np
     """Make worst-case weights non-negative with sum 1, in place."""
     np.maximum(worst, 0, out=worst)
     excess = worst.sum() - 1
-    if abs(excess) > SUM_TOLERANCE:  # a large factor has multiplied the rounding error of Σ share · centred
+    if abs(excess) > SUM_TOLERANCE:  # the rounding error of Σ share · centred was multiplied by a large factor
         worst -= support * (excess / mass)
         np.maximum(worst, 0, out=worst)
         worst /= worst.sum()

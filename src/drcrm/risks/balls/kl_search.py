@@ -114,7 +114,7 @@ def _tilt_among_closest(radius: float, z: np.ndarray, share: np.ndarray, tilted:
     span, mass = -z[has_weight].min(), share[has_weight].sum()
     remaining_radius = radius + np.log(mass)
     if span == 0 or has_weight.all() or remaining_radius <= 0:
-        return tilted  # all weight is on the largest z: only rounding can have let the radius reach this point
+        return tilted  # only rounding can lead here, with all weight on the largest z
     tilted = np.zeros(len(z))
     tilted[has_weight], _ = tilt_to_radius(remaining_radius, z[has_weight] / span, share[has_weight] / mass)
     return tilted
@@ -147,7 +147,7 @@ class Tilt:
 
 @dataclass(frozen=True)
 class OnLargest:
-    """Worst-case weights on the largest z, which have the given share, as a function of (z, share)."""
+    """Worst-case weights, all on the largest z, whose rows have the given share, as a function of (z, share)."""
 
     largest: float
     share: float
