@@ -1,7 +1,7 @@
 """How often does the propensity audit detect wrong propensities, by the number of rows?
 
-The study ``verdicts`` draws the logs, without an effect: normal contexts and one of 5 actions, drawn by the policy
-``soft`` or ``sharp``. The study audits each log with its true propensities and with wrong ones:
+The logs are those of the study ``verdicts`` without an effect: normal contexts and one of 5 actions, drawn by the
+policy ``soft`` or ``sharp``. This study audits each log with its true propensities and with wrong ones:
 
 none           the true probabilities of the drawn actions
 uniform        1/5

@@ -64,7 +64,7 @@ def negated(tails: str, distribution, low: float) -> Setting:
 
 
 def truncated(tails: str, distribution, limit: float, is_upwards: bool = False) -> Setting:
-    """Return z = −min(X, limit), or min(X, limit) − limit with the tail towards high costs."""
+    """Return z = −min(X, limit), or z = min(X, limit) − limit, whose tail is towards high costs."""
     mean = quad(distribution.sf, 0, limit, limit=500)[0]
     origin, sign = (-limit, 1) if is_upwards else (0.0, -1)
 
@@ -75,7 +75,7 @@ def truncated(tails: str, distribution, limit: float, is_upwards: bool = False) 
 
 
 def two_values(tails: str, low: float, probability: float, high: float) -> Setting:
-    """Return z that is low with a probability and high otherwise."""
+    """Return z that is ``low`` with the given probability and ``high`` otherwise."""
     truth = probability * low + (1 - probability) * high
     return Setting(tails, low, lambda n: truth, lambda rng, n: np.where(rng.random(n) < probability, low, high))
 

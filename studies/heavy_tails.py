@@ -1,13 +1,14 @@
 """How often are certificates issued, and how often are they false, if costs are rare, large or skewed?
 
 Contexts are normal with a constant, and a softmax draws one of four actions. Costs do not depend on context or action,
-so every policy costs their mean, and a difference to the logging policy is 0. A share of the rows has a loss of the
-size below, the others have none. A revenue is a negated loss. The policy `near` moves the scores of the logging policy
-a little, `far` three times as much. A cost model is fitted to another log of the same size. Certificates are at 0.95.
+so every policy costs their mean, and a difference from the logging policy is 0. A share of the rows has a loss, and
+``LAWS`` has this share and the size of a loss. A revenue is a negated loss. The policy `near` moves the scores of the
+logging policy a little, `far` three times as much. A cost model is fitted to another log of the same size.
+Certificates have confidence 0.95.
 
 The table has a row per law, sign, policy, number of rows and bound: the number of logs, the share with a certificate,
-and the share with a false one (its bound is below the truth). For the bounds by `dr` the same two shares follow without
-the check of tails (`check_tails=False`), and the share of logs whose 95 % interval covers the truth.
+and the share with a false one (its bound is below the truth). Bounds by `dr` have three further columns: the same two
+shares without the check of tails (`check_tails=False`), and the share of logs whose 95 % interval covers the truth.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class World:
 
 
 def certify(world: World, law: str, sign: int, n: int, seed: int) -> Iterator[tuple]:
-    """Yield policy, bound, and whether certificates are issued, false, plain and false, and the interval covers."""
+    """Yield the policy, the bound, and a boolean for each share in the table, NaN if it is not measured."""
     rng = np.random.default_rng([seed, n, list(LAWS).index(law), sign + 1])
     training, log = (world.log(law, sign, n, rng) for _ in range(2))
     model, mean = CostModel().fit_log(training), sign * LAWS[law][0] * LAWS[law][1][1]

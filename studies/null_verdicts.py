@@ -9,15 +9,15 @@ duplicated         500 rows with categorical features only, written twice, one c
 learned from       the policy is judged on its own log with 100 new rows appended (the verdict of `evaluate_policy`)
 rare losses        a cost of lognormal size (σ = 1.5) in 5 % of the rows, else 0
 rare revenue       a reward of lognormal size (σ = 2) in 5 % of the rows, else 0
-same action        100 users with 10 rows each; a user has the same features, the same action and a level of rewards
+same action        100 users with 10 rows each; the rows of a user share features, action and the level of rewards
 jittered           200 rows, each five times, with `age` moved by 10⁻³ standard deviations
 uniform p          1/3 in place of the propensity
 complement p       1 − p in place of the propensity p
 constant p         the mean propensity in place of each
 leaked             a copy of the reward among the features
 
-A row per kind: the number of logs, the share of each verdict, and the probability that a study in which 5 % are
-*better* has at least as many (one-sided binomial test). Log number s of each kind has seed s.
+The table has a row per kind: the number of logs, the share of each verdict, and the p-value of a one-sided binomial
+test that more than 5 % of the verdicts are *better*. Log number s of each kind has seed s.
 """
 
 from __future__ import annotations

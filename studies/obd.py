@@ -107,7 +107,10 @@ def logged_average(part: OpenedLog) -> dict[str, object]:
 
 
 def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:
-    """Return each position's item with the highest click rate, among items shown at least 30 times or most often."""
+    """Return the item with the highest click rate in each position, among items shown there at least 30 times.
+
+    If no item was shown 30 times in a position, the items shown most often are compared.
+    """
     best = {}
     for position in np.unique(positions):
         rows = positions == position
@@ -119,7 +122,7 @@ def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:
 
 
 def deterministic_policy(items: Mapping[str, int], part: OpenedLog) -> np.ndarray:
-    """Return the probabilities of the policy with one item per position, (m, K); other positions get any item."""
+    """Return the probabilities of the policy with one item per position, (m, K); other positions draw any item."""
     mean = np.full((part.log.n_contexts, part.log.actions.shape[0]), 1 / part.log.actions.shape[0])
     for position, item in items.items():
         mean[part.records.row_slices == position] = np.eye(part.log.actions.shape[0])[item]

@@ -7,8 +7,8 @@ expected cost over all contexts. ``ips, costs ≥ 0`` uses Hamming losses, witho
 
 The table has a row per κ and certificate: means over the logs of the effective sample size, of the share that holds
 (with its standard error) and of bound − truth, in labels. In the rows κ = best, the policy with the smallest of the ten
-bounds is certified, with choices = 10. In the rows κ = learned, each of a fifth as many logs certifies another policy,
-which DoublyRobustDRO learned from a separate log with its own cost model.
+bounds is certified, with choices = 10. The rows κ = learned are from a fifth as many logs. Each of these logs certifies
+another policy, which DoublyRobustDRO learned from a separate log with its own cost model.
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@ learn policies from at most 3000 rows; another policy is π0 with four times its
 DoublyRobustDRO: with the support rule for π0, for a clone of π0 (``imitation``), or without the rule (``plain``).
 
 Ten logs of n rows, each row with its own context, certify each policy at 0.95. The truth is the mean expected cost over
-all contexts. ``ips, costs ≥ 0`` subtracts the smallest cost. A difference is to the logged costs, or to ``twice``, π0
-with twice its scores. ``two bounds`` of a difference are the doubly robust certificate and a lower bound on the logged
-costs, at 0.975 each.
+all contexts. ``ips, costs ≥ 0`` subtracts the smallest cost. A difference is from the logged costs, or from the cost of
+``twice``, which is π0 with twice its scores. ``two bounds`` of a difference are the doubly robust certificate and a
+lower bound on the logged costs, at 0.975 each.
 
 The table has a row per kind, η, policy, n and certificate: the share of logs whose bound is not below the truth, with
 its standard error; the mean of bound − truth; the share of logs that show the policy to be better than its baseline;
-the shares of logs whose rows show that actions are missing, and that are refused; and the means of the policy's
-probability without support, if π0 is known, and of the effective sample size.
+the share of logs whose rows show that actions are missing; the share without a certificate; and the means of the
+policy's probability without support, if π0 is known, and of the effective sample size.
 """
 
 from __future__ import annotations

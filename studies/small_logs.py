@@ -5,8 +5,8 @@ choices have clicks. A quarter of the rows is held out and selects a candidate. 
 
 There is a row per run, η, number of contexts, algorithm and selection criterion. It has the expected loss on the test
 set of the selected policy, of the logging policy and of the best candidate. A selected step of 0 means the logging
-policy. The summary has mean differences to the logging policy with standard errors, and how often the selected policy
-is worse. It also has the share of the best candidate's gain that is kept. Its last lines are over all settings.
+policy. The summary has mean differences from the logging policy with standard errors, and how often the selected policy
+is worse. It also has the share of the best candidate's gain that is kept. Its last lines summarise all settings.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rows(
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per setting, algorithm and criterion: the difference to the logging policy, and the gain kept."""
+    """Return a row per setting, algorithm and criterion: the difference from the logging policy, and the gain kept."""
     rows = rows.assign(difference=rows["expected_loss"] - rows["logging"], gain=rows["logging"] - rows["least"])
     keys, lines = [*SETTING, "algorithm", "selection"], []
     for key, part in rows.groupby(keys, sort=True):

@@ -14,7 +14,7 @@ The logging policy π0 of a run, with its scores times η, draws a new log. KL-D
 
 The bound on DR with the support rule selects the radius. There is a row per run, η, method and its value: the expected
 loss on the test set of the selected policy, of the best policy along the grid of radii, and of π0. The summary has
-means, and differences to the support rule at τ = 0.05 with standard errors.
+means, and differences from the support rule at τ = 0.05 with standard errors.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def rows(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Return means by η, method and value, and differences to the default support rule with standard errors."""
+    """Return means by η, method and value, and differences from the default support rule with standard errors."""
     keys, lines = ["dataset", "sharpness", "method", "value"], []
     default = rows[(rows["method"] == "support") & (rows["value"] == SUPPORT)]
     for key, part in rows.groupby(keys, dropna=False, sort=False):

@@ -12,8 +12,8 @@ some doubled       soft, the propensities of two of the actions times 2
 missing            in contexts with x_0 > 0 the logging policy never takes the best action
 drift              clicks are 0.15 more likely in the last half of the rows
 duplicated         500 rows, each written four times, shuffled
-out of step        each row has the propensity of the row before it
-out of step, sharp
+out of step        soft; each row has the propensity of the row before it
+out of step, sharp the same with sharp
 
 The table has a row per log, world and policy:
 
@@ -25,7 +25,7 @@ The table has a row per log, world and policy:
 - ``unfounded``: the share of logs in which a diagnostic names a fault that was not planted;
 - ``coverage`` of the interval of the difference.
 
-Without an effect the two false claims exclude each other, and each has its own 5 %.
+Without an effect, one log cannot lead to both false claims, and each of them is allowed in 5 % of the logs.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ FIGURE_KINDS = ["pdf", "svg", "png"]
 LEMMAS = sorted({figure.lemma for figure in LEMMA_FIGURES.values()})
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
 
-# A module that is given a config does not read config.yaml.
+# Snakemake does not read config.yaml if this workflow is a module with a config of its own.
 if workflow.modifier.skip_configfile:
     outer_config, config = config, read_config(PROJECT / "config.yaml")
     update_config(config, outer_config)
@@ -45,7 +45,7 @@ try:
 except drcrm.errors.InputError as error:
     raise WorkflowError(str(error)) from None
 
-# Jobs run the code of this folder, on a cluster too. If the workflow is a module, the environment is not ours to change.
+# Jobs run the code of this folder, on a cluster too. In a module, the environment belongs to the other workflow.
 if workflow.modifier.is_main_snakefile():
     os.environ |= {"PYTHONPATH": str(PROJECT / "src")}
 if not shutil.which("drcrm"):  # the virtual environment is not activated

@@ -201,7 +201,7 @@ def arguments_of_run(wildcards, input):
 def arguments_of_table(wildcards, input):
     """Return the arguments of the command that writes a study's table.
 
-    These are the rows of its runs if it has runs, else its options and the folder of its files.
+    If the study has runs, these are the tables of the runs, else its options and the folder of its files.
     """
     if "runs" in config["studies"][wildcards.study]:
         return ["--rows", *input.rows]

@@ -6,7 +6,7 @@ from drcrm.experiments.config import check_target, project_config
 
 
 def run(options: argparse.Namespace) -> None:
-    """Check the configuration. The InputError has a line for each fault."""
+    """Check the configuration. The message of the InputError has a line for each fault."""
     config = project_config(options.project, options.configfile)
     if options.experiment:
         check_target(options.experiment, config)

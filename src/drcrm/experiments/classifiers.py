@@ -11,12 +11,12 @@ from drcrm.selection.user_classes import make_object
 
 
 def action_probabilities(log: BanditLog, X: Features, classifier: Any, weights: str, seed: int) -> np.ndarray:
-    """Return the probabilities of all actions in some contexts, (m, K), by a classifier of the weighted rows of a log.
+    """Return the probabilities of all actions in m contexts, (m, K), by a classifier fitted to weighted rows of a log.
 
     ``linear`` is scikit-learn's logistic regression, ``trees`` its histogram gradient boosting, with their defaults.
-    Any other classifier is ``module:Class``, or a map of it to its parameters. An action without a row of positive
-    weight gets probability 0. The classifiers do not see the last feature, which is constant. InputError if all costs
-    are equal, so that no row has a weight.
+    Any other classifier is ``module:Class``, or a map from this name to parameters. An action without a row of positive
+    weight gets probability 0. The classifiers do not see the last feature, which is constant. Raise InputError if all
+    costs are equal, so that no row has a weight.
     """
     counts = np.unique(log.Y[row_weights(log, weights) > 0], return_counts=True)[1]
     model = _make_model(classifier, seed, can_stratify=counts.min(initial=2) > 1)

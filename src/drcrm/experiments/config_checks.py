@@ -34,7 +34,7 @@ def cross_check(config: Mapping) -> Iterator[str]:
 
 
 def suggest(name: object, allowed: Iterable) -> str:
-    """Return a hint how to correct a name: a similar allowed name, if there is one, and all allowed names."""
+    """Return a hint for an unknown name: a similar allowed name, if there is one, and all allowed names."""
     names = [*map(str, allowed)]
     hint = "".join(f"; did you mean {match!r}?" for match in get_close_matches(str(name), names, n=1))
     return f"{hint} (allowed: {', '.join(names) or 'none'})"

@@ -75,8 +75,8 @@ def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
 def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
     """Return the seeds and the replay counts that a part of the report shows.
 
-    The replay-count figure and the ablation have their own. If the experiment has a number of seeds for each data set,
-    so does the result.
+    The replay-count figure and the ablation have their own seeds and counts. If the experiment has a number of seeds
+    for each data set, so does the result.
     """
     if part == "replay_count":
         return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}

@@ -48,7 +48,7 @@ def _entry(algorithms: Mapping, algorithm: object) -> object:
 
 
 def study_options(config: Mapping, study: str) -> dict[str, object]:
-    """Return the options of a study without runs and files, with the entries of its algorithms."""
+    """Return the options of a study except its runs and files. Entries replace the names of its algorithms."""
     options = _without(config["studies"][study], "runs", "files")
     if "algorithms" in options:
         options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
@@ -58,7 +58,7 @@ def study_options(config: Mapping, study: str) -> dict[str, object]:
 def provenance_parameters(config: Mapping, name: str) -> dict[str, Mapping]:
     """Return the configuration of an experiment, the theory or ``studies/NAME``, without the mirror.
 
-    That of a study has the configuration of its experiments too.
+    For a study, the result includes the configuration of its experiments.
     """
     kind, _, study = name.partition("/")
     if study:

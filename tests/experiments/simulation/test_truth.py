@@ -72,7 +72,7 @@ class TestClasses:
             (lambda t: t.losses(ExponentialPolicy(np.zeros((1, 3))), np.ones((2, 1))), "3 labels, expected one of 3"),
             (
                 lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 3))), np.ones((2, 1)), np.ones(3)),
-                "only label vectors can count an absent label",
+                "absent labels can count as ½ only for label vectors",
             ),
             (lambda t: t.losses_of_probabilities(np.ones((2, 4))), r"must have shape \(2, 3\), got \(2, 4\)"),
             (

@@ -157,6 +157,6 @@ def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys):
     outputs = {name: tmp_path / f"{name}.csv" for name in ("metrics", "grids")}
     parameters = {**PARAMETERS, "absent_label_score": "half"}
     error = error_of(capsys, "evaluate", evaluate_inputs(single), outputs, parameters)
-    assert "only label vectors can count an absent label as ½" in error
+    assert "absent labels can count as ½ only for label vectors" in error
     inputs = evaluate_inputs(single, classifiers=[single / "log.npz"])
     assert "no array 'probability'" in error_of(capsys, "evaluate", inputs, outputs, PARAMETERS)

@@ -97,8 +97,8 @@ def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, conten
     ("changes", "message"),
     [
         ({"dataset": ["toy"], "seed": 1}, "not a plan (unknown: dataset, seed)"),
-        ({"datasets": []}, "expected data sets, and seeds and counts from 1"),
-        ({"seeds": 0}, "expected data sets, and seeds and counts from 1"),
+        ({"datasets": []}, "a plan needs a data set, and seeds and counts of at least 1"),
+        ({"seeds": 0}, "a plan needs a data set, and seeds and counts of at least 1"),
         ({"seeds": "a"}, "not a plan ("),
         ({"selections": ["ip"]}, "selections are ['ip'], expected some of "),
     ],

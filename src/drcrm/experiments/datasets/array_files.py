@@ -36,7 +36,7 @@ def read_contexts(path: str | Path) -> tuple[Features, np.ndarray]:
 
 
 def read_truth(path: str | Path) -> tuple[Features, Truth]:
-    """Read labelled contexts and append a constant feature 1. InputError for content out of range."""
+    """Read labelled contexts and append a constant feature 1. Raise InputError for content out of range."""
     arrays = read_npz(path, ["X", "labels"], optional=["n_actions"])
     with prefix_errors(path):
         X = check_features(arrays["X"])
@@ -112,7 +112,7 @@ def read_cost_model(path: str | Path) -> CostModel:
 def read_fits(path: str | Path, n_scores: int) -> dict[str, Any]:
     """Read the arrays of k fits, see :func:`drcrm.experiments.steps.learning.fit`.
 
-    InputError for a wrong shape or a value out of range. The arrays grid, scores and tilt may contain NaN.
+    Raise InputError for a wrong shape or a value out of range. The arrays grid, scores and tilt may contain NaN.
     """
     names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
     fits = read_npz(path, names, optional=["features"])

@@ -1,4 +1,4 @@
-"""Scaling of a data set's features by its training part."""
+"""Scaling of a data set's features, determined by its training part."""
 
 import numpy as np
 from scipy import sparse
@@ -13,19 +13,19 @@ SCALES = ("none", "max_abs", "standard")
 def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features]:
     """Return the features of the training part (n, d) and the test part (m, d) on a common scale.
 
-    The training part alone determines the scale.
+    Only the training part determines the scale.
 
     - ``none``: unchanged
     - ``max_abs``: x / max |x|, which keeps zeros
     - ``standard``: (x − mean) / standard deviation (divisor n), only for dense features
 
-    A feature that the scale would divide by 0 is not divided. InputError for "standard" with a CSR matrix, and for a
-    scaled test part beyond the range of floating-point numbers.
+    A feature whose divisor would be 0 is not divided. Raise InputError for "standard" with a CSR matrix, and if the
+    scaled test part exceeds the range of floating-point numbers.
     """
     if kind == "none":
         return X, X_test
     if kind == "standard" and sparse.issparse(X):
-        raise InputError("scale must be max_abs or none for a sparse data set, got standard, which leaves no zeros")
+        raise InputError("scale must be max_abs or none for a sparse data set, got standard, which does not keep zeros")
     scales = feature_scales(X)
     with np.errstate(over="ignore"):
         train, test = _divide(X, scales), check_features(_divide(X_test, scales))

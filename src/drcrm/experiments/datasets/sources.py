@@ -29,10 +29,10 @@ class Source:
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def fetch(self, name: str, folder: Path) -> tuple[Path, str | None]:
-        """Fetch a file, and return its path and the place that it came from; None as the place of a file that was kept.
+        """Fetch a file, and return its path and the place that it came from, or None if an existing file was kept.
 
         An existing file is kept if its digest is the expected one or no digest is expected. The expected digest is the
-        known one, else that of the file in a local mirror.
+        known one or, if there is none, that of the file in a local mirror.
 
         Raises
         ------

@@ -18,7 +18,7 @@ from drcrm.experiments.simulation.losses import choose_by_greedy_loss
 from drcrm.policies.exponential import ExponentialPolicy
 
 CERTAIN = 1000.0
-UNMOVED = 1e-3  # weights of 0 are a failure if the gradient at 0 exceeds this share of max(1/C, Σ |x|)
+UNMOVED = 1e-3  # a fit with all weights 0 has failed if the gradient at 0 exceeds this share of max(1/C, Σ |x|)
 SKYLINE_MEMORY = 50  # pairs of CRFsuite's L-BFGS. With its default of 6, a skyline takes 1.6 to 2.8 times as long.
 
 

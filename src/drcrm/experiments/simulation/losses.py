@@ -39,9 +39,9 @@ def greedy_hamming(policy: ExponentialPolicy, X: Features, labels: np.ndarray) -
 def hamming_losses(
     policy: ExponentialPolicy, X: Features, labels: np.ndarray, tossed: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Return ``expected_loss`` and ``greedy_loss``, Hamming losses in labels. A label of the mask ``tossed`` counts ½.
+    """Return ``expected_loss`` and ``greedy_loss``, Hamming losses in labels. A label in the mask ``tossed`` counts ½.
 
-    InputError for a policy with another number of labels.
+    Raise InputError for a policy with another number of labels.
     """
     check_labels(policy, labels)
     judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
@@ -74,7 +74,7 @@ def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray
 def choose_by_greedy_loss(
     fit: Callable[[float], Any], grid: Sequence[float], X: Features, labels: np.ndarray
 ) -> tuple[Any, float]:
-    """Return the policy with the smallest greedy loss on held-out contexts, and its C. The grid of C must rise.
+    """Return the policy with the smallest greedy loss on held-out contexts, and its C. The grid of C must increase.
 
     The search stops as soon as the loss rises, because fits with a large C take most of the time. On Scene, Yeast and
     samples of RCV1 and TMC2007 the loss first falls to its minimum and then rises. The first of equally good policies

@@ -62,7 +62,7 @@ def enumerate_losses(
     - ``left``: w (H − q), the IPS loss without clipping
     - ``right``: w H, the same without the translation
 
-    InputError for more than 10^7 pairs of a context and an action.
+    Raise InputError for more than 10^7 pairs of a context and an action.
     """
     n, q = labels.shape
     if n * 2**q > MAX_PAIRS:

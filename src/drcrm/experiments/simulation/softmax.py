@@ -5,8 +5,8 @@ import numpy as np
 from drcrm.arrays.validation import Features
 from drcrm.policies.exponential import SoftmaxPolicy
 
-UNSEEN = -5.0  # coefficient of the constant for a class without a context: its probability stays above 0
-TOLERANCE = 1e-6  # for the gradient of the mean loss
+UNSEEN = -5.0  # coefficient of the constant for a class without a context; its probability stays above 0
+TOLERANCE = 1e-6  # tolerance for the gradient of the mean loss
 MAX_ITERATIONS = 10_000
 
 

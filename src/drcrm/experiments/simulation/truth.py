@@ -1,4 +1,4 @@
-"""The truth about contexts, their labels or classes: it gives the costs of logged actions and the losses of policies.
+"""True labels or classes of contexts, which give the costs of logged actions and the losses of policies.
 
 A truth also fits the logging policy π0 and the skyline. The rest of the simulation does not depend on the kind of
 actions.
@@ -71,7 +71,7 @@ class LabelTruth:
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
 
     def cost(self, Y: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
-        """Return the translated cost of logged actions, (n,). InputError unless the clicks are certain."""
+        """Return the translated cost of logged actions, (n,). Raise InputError unless the clicks are certain."""
         _check_certain(clicks)
         return hamming_cost(Y, self.labels[context])
 
@@ -85,7 +85,7 @@ class LabelTruth:
         check_labels(policy, self.labels)
 
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
-        """Return expected and greedy loss. A label of the mask ``absent`` counts ½ in both."""
+        """Return expected and greedy loss. A label in the mask ``absent`` counts ½ in both."""
         return hamming_losses(policy, X, self.labels, absent)
 
     def losses_of_probabilities(self, _) -> dict[str, float]:
@@ -162,7 +162,7 @@ class ClassTruth:
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
         """Return expected and greedy loss, the means of 1 − π(a*|x) and of 1[a ≠ a*] for the most probable action a."""
         if absent is not None:
-            raise InputError("only label vectors can count an absent label as ½, got one action of K")
+            raise InputError("absent labels can count as ½ only for label vectors, got one action of K")
         self.check(policy)
         return error_rates(policy.marginals(X), policy.greedy(X), self.labels)
 

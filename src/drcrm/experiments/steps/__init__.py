@@ -5,7 +5,7 @@
 ``{"input": …, "output": …}``.
 """
 
-STEPS = {  # name of a step, which is also that of its function → its module
+STEPS = {  # name of a step and of its function → its module
     "fetch": "fetch",
     "fetch_file": "fetch",
     "split": "logged_data",

@@ -165,7 +165,7 @@ def grid_limits(means: pd.Series, levels: Sequence[float], n_rows: int) -> tuple
     low, high = 0.95 * min(heights), 1.05 * max(heights)
     if known:
         high = min(high, max(1.5 * min(known), 1.05 * max(known)))
-    share = 0.1 * n_rows + 0.08  # of the panel's height, for the marks
+    share = 0.1 * n_rows + 0.08  # share of the panel's height that the marks need
     return low - share / (1 - share) * (high - low), high
 
 

@@ -16,9 +16,9 @@ from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, Dat
 from drcrm.reports.figures.style import BOUND, GREY, SCORE_MARKERS, START_LOOKS, TRUE_LOSS, WIDTH, Look
 from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
-FARTHEST = 1.5  # times π0's loss: the largest bound inside the axis
-OVERVIEW_ENDS = -45, 160  # percent: the left end of the overview, and its right end at most
-MAX_CURVES = 7  # in a panel
+FARTHEST = 1.5  # the axis of bounds ends at this many times π0's loss
+OVERVIEW_ENDS = -45, 160  # percent: the left end of the overview's axis, and the largest possible right end
+MAX_CURVES = 7  # largest number of curves in a panel
 LOGGED = "Rows were held out, not contexts.\nA bound covers the logged contexts, not new ones."
 
 

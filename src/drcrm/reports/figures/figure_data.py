@@ -47,7 +47,7 @@ class DatasetResults:
 
     @property
     def counts(self) -> list[int]:
-        """Replay counts. Figures with a single one use the first."""
+        """Replay counts. A figure that shows only one of them shows the first."""
         return sorted(self.plan.counts)
 
     @property
@@ -173,7 +173,7 @@ def surprises(results: DatasetResults) -> pd.DataFrame:
 
 
 def certified(results: DatasetResults) -> pd.DataFrame:
-    """Return the bound and the expected loss of each headline choice, with intervals.
+    """Return the bound and the expected loss of each policy that the headline criterion chose, with intervals.
 
     ``n_valid`` of ``n_bounds`` seeds have a bound that is not below the loss.
     """

@@ -166,7 +166,7 @@ class Names:
         return self.look(algorithm).label
 
     def grouped(self, algorithms: Iterable[str]) -> dict[str, list[str]]:
-        """Return algorithms by group. Groups have the order of all algorithms, members the given order."""
+        """Return algorithms by group, in the order of ``self.algorithms``. Members are in the order of the argument."""
         group_of = {name: self.look(name).group for name in algorithms}
         groups = dict.fromkeys([*(self.look(name).group for name in self.algorithms), *group_of.values()])
         members = {group: [name for name in group_of if group_of[name] == group] for group in groups}

@@ -20,7 +20,7 @@ SIZE, RADIUS = "sample size n", "radius ε"
 EXACT = 1e-16  # drawn in place of a difference of 0 on a logarithmic axis
 NEGLIGIBLE = 1e-3  # drawn in place of smaller α_n
 CALIBRATED: dict[str, Any] = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}
-LARGEST_RATIO = 6.0  # of temperatures, the end of the axis
+LARGEST_RATIO = 6.0  # the axis of temperature ratios ends here
 BALLS = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
 COVERED = {  # method and radius → look
     ("kl", "printed"): Look("KL ball, printed radius", "#D55E00", "P"),
@@ -122,7 +122,7 @@ def expansion(frame: pd.DataFrame) -> Figure:
 
 
 def penalty(frame: pd.DataFrame) -> Figure:
-    """Lemma 3: draw the χ² ball and mean + √(εV) against ε, and their difference below.
+    """Lemma 3: draw the χ² ball and mean + √(εV) (above), and their difference (below), against ε.
 
     A vertical line marks the first ε with a weight of 0. The value of the ball is that of the primal problem, which
     does not use a variance.
@@ -140,7 +140,7 @@ def penalty(frame: pd.DataFrame) -> Figure:
 
 
 def duality(frame: pd.DataFrame) -> Figure:
-    """Lemma 4: draw the dual and the Boltzmann mean against γ, and below their distance from the primal at γ*."""
+    """Lemma 4: draw the dual and the Boltzmann mean against γ (above), and their gap to the primal at γ* (below)."""
     figure, panels, columns = _panels(frame, 2, 4.6, sharex="row", sharey="row")
     radius = frame["radius"].median()
     for (above, below), part in columns:
@@ -157,7 +157,7 @@ def duality(frame: pd.DataFrame) -> Figure:
 
 
 def temperature(frame: pd.DataFrame) -> Figure:
-    """Lemma 5: draw √(V/2ε) / γ* against ε, and below the premium of aKL-CRM relative to that of the KL ball."""
+    """Lemma 5: draw √(V/2ε) / γ* (above), and the premium of aKL-CRM relative to the KL ball's (below), against ε."""
     figure, panels, columns = _panels(frame, 2, 5.0, sharex=True, sharey="row")
     for (above, below), part in columns:
         above.loglog(part["radius"], part["ratio"], color="black", label="√(V/2ε)")

@@ -88,7 +88,7 @@ def gauge(
 ) -> Mapping[str, object]:
     """Return a horizontal chart of an estimate with its interval and bound, next to the logging policy's value.
 
-    Arrows mark ends of the interval beyond the scale. The dot is hollow if the estimate is beyond it.
+    Arrows mark ends of the interval beyond the scale. The dot is hollow if the estimate is beyond the scale.
     """
     ends, arrows = None, []
     if is_number(interval.low) and is_number(interval.high):

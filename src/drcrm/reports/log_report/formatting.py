@@ -11,7 +11,7 @@ UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control and direction characters, lon
 JOINERS = "\u200c\u200d"  # of category Cf, but scripts and emoji need them
 LINE_BREAKS = "\t\n\r\u2028\u2029"
 MAX_NAME_LENGTH = 60
-MAX_COLUMNS = 8  # named in the sentence about missing values
+MAX_COLUMNS = 8  # largest number of columns that the sentence about missing values names
 MAX_VALUE = 1e100  # sums and squares of smaller numbers are finite
 
 

@@ -19,9 +19,9 @@ from drcrm.reports.log_report.formatting import (
     shorten,
 )
 
-MAX_DRAWN = 8  # candidates in the chart
+MAX_DRAWN = 8  # largest number of candidates in the chart
 MAX_ACTIONS = 12
-MAX_ROWS = 200  # of a table
+MAX_ROWS = 200  # largest number of rows of a table
 MAX_INFLUENTIAL = 20
 TOLERATED_UNSUPPORTED = 0.005  # share of decisions above which unsupported actions are highlighted
 QUANTILES = {"0": "smallest", "0.5": "median", "0.9": "90 %", "0.99": "99 %", "1": "largest", "1.0": "largest"}

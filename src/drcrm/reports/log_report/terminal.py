@@ -21,7 +21,7 @@ MAX_CANDIDATES = 10
 
 
 def text(answer: Mapping) -> str:
-    """Return the short answer, in lines of at most 100 columns unless a name is longer. Sentences are whole.
+    """Return the short answer, in lines of at most 100 columns unless a name is longer. No sentence is shortened.
 
     Parameters
     ----------

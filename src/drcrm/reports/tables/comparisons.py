@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Summarise the values of n seeds. If one is missing, so is the mean; n = 1 has no standard error."""
+    """Summarise the values of n seeds. If a value is missing, so is the mean. One seed has no standard error."""
     values = np.asarray(values, dtype=float)
     n, mean = len(values), values.mean() if len(values) else np.nan
     if n < 2:

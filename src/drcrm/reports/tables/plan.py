@@ -27,7 +27,7 @@ class Plan:
     datasets, selections : sequences of str
         In order; the first selection criterion is the headline.
     seeds : int, or mapping from a data set to int
-        The number of seeds, which start at 0. A mean over fewer is missing.
+        The number of seeds, which start at 0. A mean over fewer seeds is missing.
     counts : sequence of int
         Replay counts. The first is used if only one is shown.
     algorithms : sequence of str, optional
@@ -60,10 +60,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         if isinstance(self.seeds, Mapping) and (missing := set(self.datasets) - set(self.seeds)):
-            raise ValueError(f"no number of seeds of {', '.join(sorted(missing))}")
+            raise ValueError(f"seeds has no number for {', '.join(sorted(missing))}")
         seeds = self.seeds_by_dataset.values()
         if not (self.datasets and self.counts and min(*seeds, *self.counts) >= 1):
-            raise ValueError("expected data sets, and seeds and counts from 1")
+            raise ValueError("a plan needs a data set, and seeds and counts of at least 1")
         if not self.selections or set(self.selections) - set(SCORES):
             raise ValueError(f"selections are {self.selections}, expected some of {', '.join(SCORES)}")
 
@@ -94,7 +94,7 @@ class Plan:
         return rows[rows["seed"] < rows["dataset"].map(self.seeds_of).astype(float)]
 
     def seeds_of(self, dataset: str) -> int:
-        """Return the number of seeds of a data set, 0 for an unknown one if data sets differ."""
+        """Return the number of seeds of a data set, 0 if ``seeds`` is a mapping without this data set."""
         return self.seeds.get(dataset, 0) if isinstance(self.seeds, Mapping) else self.seeds
 
     @property

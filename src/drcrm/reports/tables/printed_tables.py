@@ -87,7 +87,7 @@ def format_seeds(table: pd.DataFrame, to: Markup) -> str:
 
 
 def explain_bold(table: pd.DataFrame, to: Markup) -> str:
-    """Return which means are bold: those not significantly worse than the best, or the smallest if seeds are few."""
+    """Return which means are bold: all that are not significantly worse than the best, or the best if seeds are few."""
     few = {name: number for name, number in _seeds(table).items() if number < ENOUGH_SEEDS}
     where = f" on {to.text(', '.join(map(to.names.dataset, few)))}" if set(table["dataset"]) - set(few) else ""
     tested = "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)"
@@ -142,10 +142,10 @@ def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> st
     """Return the comparison of one metric with the paper. Algorithms without a hyper-parameter have one row."""
     cells = table[table["metric"] == metric]
     title = (
-        f"{_loss_name(cells, metric, to)}: mean ± standard error, and the difference to the paper and to the public "
-        "code. In brackets is the difference in standard errors: ours for the paper, which prints none, and joint ones "
-        "for the public code. Algorithms without a hyper-parameter are not chosen. Differences in data or protocol are "
-        "listed below."
+        f"{_loss_name(cells, metric, to)}: mean ± standard error, and the difference from the paper and from the "
+        "public code. In brackets is the difference in standard errors: in ours for the paper, which prints none, and "
+        "in joint ones for the public code. Nothing is chosen for algorithms without a hyper-parameter. Differences "
+        "in data or protocol are listed below."
     )
     cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])

@@ -65,8 +65,8 @@ def paper_comparison(tables: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataF
     Returns
     -------
     DataFrame
-        One row per metric, data set, algorithm and selection. ``difference_in_errors`` is the difference to the paper
-        in our standard errors, ``code_difference_in_errors`` that to the public code in joint standard errors.
+        One row per metric, data set, algorithm and selection. ``difference_in_errors`` is the difference from the paper
+        in our standard errors, ``code_difference_in_errors`` that from the public code in joint standard errors.
         ``differs`` lists differences in data and protocol.
     """
     (paper, code), rows = published(), []
@@ -87,7 +87,7 @@ def paper_comparison(tables: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataF
 
 
 def _compare_with_paper(row: Mapping, value: float) -> dict[str, object]:
-    """Return our cell and its difference to the paper's, which has no standard error."""
+    """Return our cell and its difference from the paper's, which has no standard error."""
     difference = row["mean"] - value
     return {
         **{name: row[name] for name in ("dataset", "algorithm", "selection", "standard_error", "n_seeds")},
@@ -99,7 +99,7 @@ def _compare_with_paper(row: Mapping, value: float) -> dict[str, object]:
 
 
 def _compare_with_code(row: Mapping, cell: Mapping) -> dict[str, float]:
-    """Return the public code's cell, and our difference to it in joint standard errors."""
+    """Return the public code's cell, and our difference from it in joint standard errors."""
     joint_error = np.hypot(row["standard_error"], cell["standard_error"])
     return {
         "code": cell["mean"],

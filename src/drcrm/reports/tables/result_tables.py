@@ -21,7 +21,7 @@ PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
 
 
 def require_runs(metrics: pd.DataFrame, **values: Iterable) -> None:
-    """Raise an InputError for the first combination of the columns' values that no row has."""
+    """Raise an InputError for the first combination of values of the columns that no row has."""
     runs = set(metrics[list(values)].itertuples(index=False, name=None))
     for run in product(*values.values()):
         if run not in runs:
