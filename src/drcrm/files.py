@@ -145,7 +145,7 @@ def write_npz(path: str | Path, **arrays: Any) -> None:
 def read_npz(
     path: str | Path, names: Iterable[str], optional: Iterable[str] = ()
 ) -> dict[str, np.ndarray | sparse.csr_array]:
-    """Return the arrays ``names``, and those of ``optional`` that the file has.
+    """Return the arrays ``names``, and the arrays of ``optional`` that the file has.
 
     Raise InputError if the file is missing or damaged, or an array of ``names`` is missing.
     """

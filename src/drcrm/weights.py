@@ -169,7 +169,7 @@ def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | Non
 def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:
     """Return the effective number of rows (Σ w)² / Σ w² for weights (n,) and counts of the rows (n,).
 
-    Weights are divided by the largest one, so their squares do not overflow. If some weights are infinite, return the
+    Weights are divided by the largest weight, so squares do not overflow. If some weights are infinite, return the
     number of rows with an infinite weight. Source: Kish 1965.
     """
     largest = weight.max()

@@ -110,7 +110,7 @@ class ModelledCosts(ABC):
         """Return moments (g, c, c) and weights (g, rows of X), which approximate the second moments Σ share z zᵀ.
 
         Modelled costs are linear in z. The effects form g consecutive groups of c effects. The second moments of a
-        group are nearly moments ⊗ Σ weight x xᵀ, and those between groups are nearly 0. If c is 1, both are exact.
+        group are nearly moments ⊗ Σ weight x xᵀ. Second moments between groups are nearly 0. If c is 1, both are exact.
         """
 
 

@@ -51,7 +51,7 @@ def infer_actions(
 
 
 def check_context_features(X: Any) -> Features:
-    """Return the checked features of contexts; for lists those of all candidates."""
+    """Return the checked features of contexts, or of all candidates if the contexts are lists."""
     return X.features if isinstance(X, ActionLists) else check_features(X)
 
 

@@ -42,7 +42,7 @@ class ArrayWriter:
         self._row_ends = [np.zeros(1, dtype=np.int64)]
 
     def append(self, batch: Features) -> None:
-        """Write a batch (rows, …), dense or CSR like the first one; an OSError names the file."""
+        """Write a batch (rows, …), dense or CSR like the first batch; an OSError names the file."""
         if not sparse.issparse(batch):
             self._write("", np.ascontiguousarray(batch))
             return

@@ -60,7 +60,7 @@ def find_constant_features(X: Features, feature_range: tuple | None = None) -> n
 
 
 def column_range(X: Features) -> tuple[np.ndarray, np.ndarray]:
-    """Return the smallest and the largest value of each column, (d,) each."""
+    """Return the smallest and the largest value of each column, as two arrays (d,)."""
     low, high = X.min(axis=0), X.max(axis=0)
     return (low.toarray().ravel(), high.toarray().ravel()) if sparse.issparse(X) else (low, high)
 
@@ -74,7 +74,7 @@ def check_coefficients(coef: Any) -> np.ndarray:
 
 
 def check_actions(Y: Any, rows: int | None = None, name: str = "Y", columns: str = "label") -> np.ndarray:
-    """Return ``Y`` as a C-contiguous (n, q) array of 0 and 1, one byte each."""
+    """Return ``Y`` as a C-contiguous uint8 array (n, q) of 0 and 1."""
     Y = _as_numbers(Y, name)
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise InputError(f"{name} has shape {Y.shape}, expected (rows, {columns}s)")

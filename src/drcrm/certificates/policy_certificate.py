@@ -116,7 +116,7 @@ def policy_certificate(
     Notes
     -----
     Missing actions are charged the largest cost a: the terms a + w (c − a) replace z. This happens if the rows show
-    that the log lacks actions of the policy, or if the mean of w' is as low as in the warning above.
+    that the log lacks actions of the policy, or if the mean of w' is as low as the mean weight in the warning above.
     """
     _check_settings(estimate, by, choices)
     policy, baseline, groups, log = _select_occurring(policy, baseline, groups, as_log(log))
@@ -282,8 +282,8 @@ def _lacking_gaps(
 def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lacking: bool) -> float:
     """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
 
-    The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and its mean can
-    hide its tail. So the result is the larger skewness of costs and centred costs.
+    The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and a mean far
+    from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
     """
     log, side = case.log, sides[0]
     reference: Any = 0.0

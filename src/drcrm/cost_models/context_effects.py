@@ -153,7 +153,7 @@ def _maximise(
     for rounds in range(MAX_ROUNDS + 1):
         moments = [batch.moments(covariance, noise) for batch in batches]
         gram, misfit, likelihood = (sum(values) for values in zip(*moments, strict=True))
-        likelihood -= (logged - n) * np.log(noise) / 2  # up to a constant
+        likelihood -= (logged - n) * np.log(noise) / 2  # without a constant, which does not change the gain
         if rounds == MAX_ROUNDS or likelihood - last < MIN_GAIN * m:
             break
         last = likelihood

@@ -153,7 +153,7 @@ class BanditLog:
 
     @cached_property
     def feature_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest value of each feature, (d,) each."""
+        """Smallest and largest value of each feature, as two arrays (d,)."""
         return column_range(self.X)
 
     @cached_property

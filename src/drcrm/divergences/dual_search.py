@@ -114,7 +114,7 @@ def _normalise(
 def _interpolate(
     divergence: SmoothDivergence, low: float, high: float, drop: np.ndarray, share: np.ndarray, density: np.ndarray
 ) -> np.ndarray:
-    """Return densities between those at two neighbouring floats, with Σ share t = 1.
+    """Return densities with Σ share t = 1, interpolated between the densities at two neighbouring floats.
 
     φ* can be so steep that the solution lies between two neighbouring floats.
     """

@@ -1,4 +1,4 @@
-"""L-BFGS on the objectives of a log, in units that do not depend on those of costs and features."""
+"""L-BFGS for the objectives of a log, with results that do not depend on the units of costs and features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drcrm.optimization.objective import Objective
 STOPPING = ("scaled", "public_code")
 MIN_ITERATIONS = 200  # before a fit may be given up
 LARGE_TOLERANCE = 2e-4  # of the decrease on a large log; smaller tolerances gave no better policies
-SAMPLE_PAIRS = 200  # pairs of vectors on a sample, where fits rarely have more iterations
+SAMPLE_PAIRS = 200  # pairs of vectors on a sample; fits to samples rarely have more iterations
 MAX_MATRIX_SIZE = 2000  # with more coefficients, the curvature is not kept as a matrix
 PAIRS = 10  # pairs of vectors; 50 pairs reached nearly the same objectives at up to six times the cost
 

@@ -201,7 +201,7 @@ class LinearPredictor:
         return self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
 
     def gather(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return log π and the expected modelled costs of the log, from those of each block."""
+        """Return log π and the expected modelled costs of the log, from the results of ``forward`` on each block."""
         log_prob = np.empty(len(self.log.Y))
         expected = None if self.effects is None else np.empty(self.log.n_contexts)
         for block, (of_rows, of_contexts) in zip(self.chunked.blocks, passes, strict=True):

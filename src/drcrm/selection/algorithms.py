@@ -129,7 +129,7 @@ ESTIMATORS = {
 
 
 def find_estimator(name: str) -> Estimator:
-    """Return an estimator by its name, or that of a user's risk at ``module:Class``."""
+    """Return the estimator of this name, or an estimator for a user's risk at ``module:Class``."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     if ":" in name:
@@ -206,7 +206,7 @@ class Algorithm:
     estimator : str
         A key of ``ESTIMATORS``, or ``module:Class`` of a risk.
     parameter : str, optional
-        Name of the hyper-parameter: that of the estimator, ``weight.NAME`` of its weight, or ``ridge``.
+        Name of the hyper-parameter: a parameter of the estimator, ``weight.NAME`` for its weight, or ``ridge``.
     grid : sequence of k floats
         Values of the hyper-parameter; empty if there is none.
     options : mapping

@@ -105,8 +105,8 @@ def learn(
         π0, for the starts "logging" and "model" and for the support of a cost model; by default the policy is cloned
         from the log.
     cost_model : optional
-        For estimates, starts and scores that use one. If an estimate or a start needs a model and there is none, it is
-        fitted to the log. A regressor of scikit-learn is fitted to the log, too.
+        The cost model of estimates, starts and scores. If it is None and an estimate or a start needs a model, a ridge
+        regression is fitted to the log. A regressor of scikit-learn is fitted to the log, too.
     settings : LearnSettings, optional
 
     Raises
@@ -172,7 +172,7 @@ def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
 
 
 def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
-    """Return the coefficients by which the start "model" tilts π0; those of a ridge if the cost model is not linear."""
+    """Return the coefficients by which the start "model" tilts π0: of the cost model, or of a ridge if it has none."""
     linear = model if hasattr(model, "coef_") else CostModel().fit_log(log, action_intercepts=intercept)
     return tilt_coefficients(linear, intercept)
 
@@ -213,7 +213,7 @@ class _Search:
         return np.array(self.algorithm.grid if self.algorithm.parameter else [np.nan], dtype=float)
 
     def fit_candidates(self, scorer: HeldoutScores | None, cost_model: Any) -> list[Candidate]:
-        """Return the fits along the grid and, if the algorithm is safe, those towards π0."""
+        """Return the fits along the grid and, if the algorithm is safe, the candidates that are closer to π0."""
         is_safe, ridges = self.algorithm.fit_options.safe, self.algorithm.ridges
         report_progress(0, "fits", len(self.grid) + (len(self._safe_ridges()) if is_safe else 0))
         fits = self._fit_grid(ridges, None if is_safe else scorer)

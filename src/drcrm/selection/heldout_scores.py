@@ -62,7 +62,7 @@ def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) ->
 class HeldoutScores:
     """Held-out scores of policies. There are nine, in the order of ``SCORES``.
 
-    ips … clipped_snips   those of ``off_policy_scores``
+    ips … clipped_snips   the four scores of ``off_policy_scores``
     dr                    the doubly robust mean with min(M, w)
     dr_bound, snips_bound the worst case of dr and of clipped_snips over the KL ball of radius q²/(2n), where q is the
                           normal quantile at 0.95; both are large if few rows have most of the weight

@@ -38,15 +38,15 @@ def model_training_costs(
     model : CostModel, SupportedModel, any model with ``predict`` and ``expectation``, or None
         None fits a CostModel to the log.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0; by default that of a SupportedModel, else the policy cloned from the log.
+        π0; by default the logging policy of a SupportedModel, else the policy cloned from the log.
     support : float in [0, 1]
         τ.
     shift : float
-        Subtracted from the costs.
+        Constant that is subtracted from the costs.
     intercept : bool
         Whether a fitted model and a cloned policy have intercepts.
     has_context_effects : bool
-        Whether the effects include those of :mod:`drcrm.cost_models.context_effects`.
+        Whether the effects include context effects: see :mod:`drcrm.cost_models.context_effects`.
     """
     is_known = logging_policy is not None or (isinstance(model, SupportedModel) and not model.is_cloned)
     if isinstance(model, SupportedModel):

@@ -41,8 +41,8 @@ def tilt_to_radius(
 ) -> tuple[np.ndarray, float]:
     """Return Q_β ∝ share · e^{βz} with KL(Q_β‖share) = radius, and the guess for a search with similar z.
 
-    If the bracket becomes empty, the function returns the closest Q. Rounding can hide the differences of the costs
-    that have all weight, because they are close to the largest one. The search then continues among these costs.
+    If the bracket becomes empty, the function returns the closest Q. If all costs that have weight are close to the
+    largest cost, rounding can hide their differences. The search then continues among these costs.
 
     Parameters
     ----------
