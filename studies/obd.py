@@ -11,7 +11,7 @@ Baselines for the algorithms of the configuration:
 bts, random       the two logging policies, by the average of the log that each of them wrote
 imitation         a clone of the logging policy that was learned from; ``drcrm learn`` returns it if no candidate is
                   shown to be better
-best item         in each position the item with the highest click rate, among those shown there at least 30 times
+best item         in each position the item with the highest click rate, among the items shown there at least 30 times
 
 The table has a row per set, training log and policy. ``ips``, ``snips`` and ``dr`` are click rates with 95 % intervals,
 without clipping; the cost model of ``dr`` comes from the training log. ``more`` is the click rate minus that of bts, by

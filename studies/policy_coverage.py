@@ -1,14 +1,14 @@
 """How often do certificates of a policy hold, as it moves away from the logging policy?
 
-Each row draws its context from those of Digits. The logging policy, a CRF trained on 5 % of the contexts, with its
-coefficients divided by 10, draws the actions. A cost model fitted to one log tilts the logging policy by κ = 0 … 12.
+Each row has a random context of Digits and an action drawn by the logging policy. This policy is a CRF trained on 5 %
+of the contexts, with its coefficients divided by 10. A cost model fitted to one log tilts it by κ = 0 … 12.
 Certificates, by the KL ball at 0.95, use fresh logs of 1500 rows and the same cost model. The truth is the mean
 expected cost over all contexts. ``ips, costs ≥ 0`` uses Hamming losses, without subtracting the number of labels.
 
-The table has a row per κ and certificate: means over the logs of the effective sample size, of the share that holds
-(with its standard error) and of bound − truth, in labels. In the rows κ = best, the policy with the smallest of the ten
-bounds is certified, with choices = 10. The rows κ = learned are from a fifth as many logs. Each of these logs certifies
-another policy, which DoublyRobustDRO learned from a separate log with its own cost model.
+The table has a row per κ and certificate: the share of logs in which the certificate holds, with its standard error,
+and the means of the effective sample size and of bound − truth, in labels. In the rows κ = best, the policy with the
+smallest of the ten bounds is certified, with choices = 10. The rows κ = learned are from a fifth as many logs. Each of
+these logs certifies another policy, which DoublyRobustDRO learned from a separate log with its own cost model.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ The logging policy π0 of a run, with its scores times η, draws a new log. KL-D
     pessimistic  adds β standard errors of the ridge regression to each modelled cost; only with one action of K
     eligible     allows only supported actions (τ = 0.05) and the most probable action under π0; only with one action
                  of K
-    switch       sets weights above a threshold to 0, so that only the model counts there. Source: Wang, Agarwal &
-                 Dudík 2017
+    switch       sets weights above a threshold to 0, so that only the model counts in these rows. Source: Wang,
+                 Agarwal & Dudík 2017
     normalised   adds λ (w̄ − 1)² to the objective. The mean weight w̄ has expectation 1 if π0 has support: this is the
                  normaliser of SNIPS as a constraint. λ is in units of the standard deviation of the costs
 

@@ -83,7 +83,7 @@ class Evaluation:
 
 
 def exit_status(verdict: Verdict, requirement: str | None) -> int:
-    """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if it does not, 4 if that is undecided.
+    """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
 
     Print the verdict to standard error if the requirement does not hold.
     """

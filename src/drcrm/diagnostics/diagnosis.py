@@ -94,8 +94,8 @@ class Diagnosis:
     ----------
     diagnostics : tuple of Diagnostic
     units : array (n,) or None
-        Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions with
-        a parameter ``groups`` take them.
+        Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions
+        with a parameter ``groups`` accept them.
     rows : int
     weights, overlap : dict
     calibration, slices, actions, largest_rows : list of dict

@@ -26,7 +26,7 @@ ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94
 ROUNDING = 1e-9  # relative to the largest cost
 MIN_ROWS = 40
 MIN_R2 = -0.02
-MIN_EXPECTED = 5  # an action is tested if each half of the log has at least this many expected rows of it
+MIN_EXPECTED = 5  # an action is tested if at least this many of its rows are expected in each half of the log
 NO_DRIFT = f"0 in its {1 - DRIFT_LEVEL:.2%} interval"
 
 

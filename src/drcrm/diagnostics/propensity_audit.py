@@ -17,8 +17,8 @@ A mean above 1 shows that propensities are too small. A mean below 1 has two pos
 large, or the logging policy never takes actions that f counts. So a mean below 1 fails only if q explains p, that is,
 if p has no information that q lacks.
 
-The level α is exact for the rows of one fold. Over all folds it holds in large samples. There, twice the log ratio is
-about χ²_d − 2d for a model with d coefficients.
+The level α is exact for the rows of one fold, and holds over all folds in large samples. In these, twice the log ratio
+is about χ²_d − 2d for a model with d coefficients.
 
 Sources: Li, Chen, Kleban & Gupta 2015 for the means. Their arithmetic mean uses π0 of all actions. Wasserman, Ramdas &
 Balakrishnan 2020 for likelihood ratios with models of other rows. Waudby-Smith & Ramdas 2024 for the bets.

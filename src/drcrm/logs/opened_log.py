@@ -127,8 +127,8 @@ class SplitLog:
 def log_folder(path: Path) -> Iterator[Folder]:
     """Yield a function that creates a folder for the arrays of a large log; the folder is removed at the end.
 
-    The folder is next to a file, or among the system's temporary files if it cannot be created there. From its
-    creation to the end of the ``with`` block, arrays that are derived from its arrays are written to it too.
+    The folder is next to ``path``, or among the system's temporary files if it cannot be created there. Until the end
+    of the ``with`` block, arrays that are computed from arrays in the folder are written to it, too.
     """
     parent = path.absolute().parent
     _remove_left_folders(parent)

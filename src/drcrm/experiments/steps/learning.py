@@ -51,7 +51,7 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
         - coef: (k, features, labels)
         - scores: (k, s)
         - chosen: (s,), the index of the grid value that each score chooses
-        - tilt: (1,), the strength κ of the start's tilt by the cost model
+        - tilt: (1,), the strength κ with which the cost model tilts the start
         - features: the feature map as JSON, if there is one
     parameters
         ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says

@@ -160,7 +160,7 @@ class HashedEncoding(Encoding):
 
     @property
     def _place(self) -> np.ndarray:
-        """Place of each hashed column among those kept; −1 for the rest."""
+        """Place of each hashed column among the kept columns; −1 for other columns."""
         place = np.full(N_COLUMNS, -1, dtype=np.int32)
         place[self.kept] = np.arange(len(self.kept))
         return place

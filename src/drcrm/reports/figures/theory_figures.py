@@ -81,7 +81,7 @@ def _draw_coverage(axes: Axes, part: pd.DataFrame, looks: Mapping[tuple[str, str
 def width(frame: pd.DataFrame) -> Figure:
     """Lemma 1: draw the mean width of bounds relative to Student's, at δ = 0.05.
 
-    Balls have one-sided radii; a band covers those of all divergences.
+    Balls have one-sided radii; a band covers the balls of all divergences.
     """
     frame = frame[(frame["confidence"] == 0.95) & frame["radius"].fillna("one_sided").eq("one_sided")]
     figure, panels, columns = _panels(frame, 1, 3.4, sharey=True)

@@ -134,7 +134,7 @@ class Candidate:
 
     @cached_property
     def difference(self) -> Interval:
-        """Its cost or reward minus that of the logging policy. A missing upper end mirrors the lower one."""
+        """Its cost or reward minus the logging policy's. Without an upper end, the interval is symmetric."""
         value, low, high = (self.comparison.get(key) for key in ("value", "low", "high"))
         if is_number(value) and is_number(low) and not is_number(high):
             high = 2 * value - low

@@ -28,7 +28,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def over(cls, values: Iterable[object], core: Iterable[object] = ()) -> "Scale":
-        """Return a scale that contains the core, and other values at most one width of the core away from it."""
+        """Return a scale that contains the ``core`` and those ``values`` that are at most its width away from it."""
         outer = numbers(values)
         inner = numbers(core) or outer or [0.0, 1.0]
         low, high = min(inner), max(inner)

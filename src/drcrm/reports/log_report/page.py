@@ -195,7 +195,7 @@ def _interval_with_level(answer: Answer, interval: Interval) -> str:
 
 
 def provenance(answer: Answer) -> Mapping[str, list[str]]:
-    """Return what the report is based on, as lists of texts by term, without empty ones."""
+    """Return what the report is based on, as a list of texts for each term. Terms without texts are left out."""
     log = answer.part("log")
     names = log["actions"]
     actions = [shorten(name, 24) for name in names[:MAX_ACTIONS]]
