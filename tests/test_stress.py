@@ -133,9 +133,9 @@ def values(parameter: str | None) -> list:
 
 @pytest.mark.parametrize("log_name", LOGS)
 def test_a_fit_is_finite_or_refused_in_one_line(log_name):
-    """Fit every estimator; weight, estimate and hyper-parameters vary with the log."""
+    """Fit every second estimator; weight, estimate and hyper-parameters vary with the log."""
     turn = [*LOGS].index(log_name)
-    for place, name in enumerate(ESTIMATORS):
+    for place, name in [*enumerate(ESTIMATORS)][turn % 2 :: 2]:
         pairs = weights_and_estimates(name)
         weight, estimate = pairs[(turn + place) % len(pairs)]
         grid, weight_grid = values(ESTIMATORS[name].hyper_parameter), values(PARAMETERS[weight])

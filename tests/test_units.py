@@ -52,7 +52,7 @@ def assert_same(coef: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(unit=st.floats(-12, 12), scales=st.lists(st.floats(-6, 6), min_size=5, max_size=5))
 def test_the_units_of_costs_and_features_do_not_matter(name, unit, scales):
     assert_same(fit(name, unit=10**unit, scales=10 ** np.array(scales))[0], original_coef(name))

@@ -142,17 +142,6 @@ def test_invalid_settings_are_refused(heldout, settings, reason):
         policy_certificate(policy, log, **settings)
 
 
-@pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
-def test_a_log_without_any_weight_is_refused(heldout, estimate):
-    _, log, _ = heldout
-    never = ExponentialPolicy(np.full((4, 2), -1.0))
-    X, Y = 1e4 * np.ones_like(log.X), np.ones_like(log.Y)
-    far = BanditLog(X, Y, log.propensity, log.cost, log.context, log.count)
-    model = CostModel().fit_log(far) if estimate == "dr" else None
-    with pytest.raises(InputError, match="every row of the log has weight 0"):
-        policy_certificate(never, far, estimate, cost_model=model)
-
-
 @by_row_and_context
 @pytest.mark.parametrize("estimate", ["ips", "snips"])
 def test_infinite_weights_and_a_single_unit_are_refused(by, estimate):

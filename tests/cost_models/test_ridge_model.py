@@ -112,15 +112,6 @@ def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work,
     assert effects[:, -1] + 7 == pytest.approx(plain.effects(log.X)[:, -1], rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("estimate", ["dr", "dm"])
-@pytest.mark.parametrize("has_constant", [True, False])
-def test_modelled_estimates_move_with_the_costs(estimate, has_constant):
-    log = make_log(1) if has_constant else without_constant(make_log(1))
-    policy = ExponentialPolicy(np.random.default_rng(2).normal(size=(log.X.shape[1], LABELS)))
-    values = [off_policy_value(policy, moved, estimate) for moved in (log, log.with_cost(log.cost + 50))]
-    assert values[1] - values[0] == pytest.approx(50, rel=1e-9)
-
-
 def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
     limit_work(0)
     for module in ("normal_equations", "ridge_solvers"):

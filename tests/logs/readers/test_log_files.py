@@ -286,12 +286,3 @@ def test_the_variant_of_a_file_can_come_from_its_siblings(tmp_path):
     assert read_records(tmp_path / "0").action.tolist() == [1, 1]
     assert read_records(tmp_path / "1").kind == "single"
     assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
-
-
-def test_actions_of_all_batches_are_numbered_from_1(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_files, "ROWS", 2)
-    path = write_text(tmp_path, "log.vw", "3:1:0.5 | a\n1:1:0.5 | a\n" * 5 + "5:1:0.5 | a\n")
-    assert read_records(path).names == [1, 2, 3, 4, 5]
-    path = write_text(tmp_path, "log.vw", "3:1:0.5 | a\n" * 5 + "999999999:1:0.5 | a\n")
-    with pytest.raises(InputError, match="the largest action is 999999999 in 6 rows, expected numbers from 1"):
-        read_records(path)

@@ -34,7 +34,7 @@ radii = st.floats(-5, 0.7).map(lambda exponent: 10**exponent)
 
 
 @every_divergence
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(weighted_costs(), radii)
 def test_primal_and_dual_agree(name, costs, radius):
     """Q is in the ball, and the dual at γ*, c* has the same value. By weak duality both are optimal."""
@@ -84,7 +84,7 @@ def test_total_variation_and_cvar_are_linear_programs(costs, radius):
         assert ball(z, share)[0] == pytest.approx(-solution.fun, abs=1e-8)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(weighted_costs(40), radii)
 def test_specialised_balls_agree_with_the_general_one(costs, radius):
     z, weights = costs
