@@ -1,0 +1,12 @@
+"""Random generators of the pipeline's steps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from drcrm.experiments.simulation.random_generators import generator
+
+
+def test_every_data_set_seed_and_step_has_draws_of_its_own():
+    axes = [*product(("toy", "digits"), (0, 1), ("split", "replay"))]
+    assert len({generator(*values).random() for values in axes}) == len(axes)
