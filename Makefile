@@ -1,15 +1,15 @@
-# make demo    the default experiment, installed and run from nothing; results in results/demo
-# make test    the test suite, the workflow from end to end among it
-# make test-all    the slow tests, too: workflows run again and again, more of the generated inputs
-# make test-faults    processes killed, disks full, files damaged, servers that fail, each for real: runs go on and end the same
-# make test-browser    the demo's report and the page on a log in Chromium, as wide as a screen and as a phone
-# make test-slurm    a smaller demo on a throw-away Slurm: its tables are the local ones, its jobs ask for what they use
-# make test-slurm-faults    jobs too long or too large, cancelled, on a node that dies; runs that are interrupted
+# make demo    install, then run the default experiment; the report is results/demo/report.html
+# make test    the fast tests, including the workflow from end to end
+# make test-all    all tests, including the slow ones: repeated runs of the workflow and more generated inputs
+# make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
+# make test-browser    the demo's report and the page on a log in Chromium, on a wide screen and on a phone
+# make test-slurm    a smaller demo on a temporary Slurm cluster; its tables equal those of a local run
+# make test-slurm-faults    Slurm jobs that are too long or too large, cancelled or on a failing node, and interrupted runs
 # make fuzz    the property tests with 20 times as many generated inputs; SEED=N repeats a run
-# make report EXPERIMENT=sample    results/sample/report.html, building what is missing; of one's own with CONFIG=mine.yaml
-# make bench MIRROR=PATH_OR_URL    times beside what no formula can avoid: results/bench.json; without a mirror, less
+# make report EXPERIMENT=sample    run what is missing, then write results/sample/report.html; CONFIG=mine.yaml adds a file
+# make bench MIRROR=PATH_OR_URL    run times compared with lower bounds, results/bench.json; fewer of them without a mirror
 # make site    the documentation as a site, results/site/index.html; warnings are errors
-# make docs    the figures and tables of the documentation from docs/results; TAKE="sample ..." takes results there first
+# make docs    the documentation's figures and tables from docs/results; TAKE="sample ..." first copies results there
 # make lint    ruff, import-linter, mypy, snakefmt, snakemake --lint
 # make pins    renew requirements.txt from pyproject.toml
 
