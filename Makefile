@@ -66,7 +66,7 @@ bench: .venv/installed
 	python benchmarks/bench.py
 
 site: .venv/site
-	@echo "building the site: 3 minutes on 2 cores"
+	@echo "building the site: 1 to 2 minutes"
 	@sphinx-build --quiet --fail-on-warning --keep-going -d results/site/.doctrees docs results/site
 	@echo "The site: results/site/index.html"
 
