@@ -148,10 +148,13 @@ def test_a_run_ends_with_the_location_of_its_results(finished):
 
 
 def test_a_change_of_the_configuration_runs_only_what_it_affects(finished, config, tmp_path):
-    """The change is a second seed, another unit of POEM's grid, and another mirror, which affects nothing."""
+    """The change is a second seed, another unit of POEM's grid, and another mirror, which affects nothing.
+
+    The command has no target, so it builds ``run``.
+    """
     changed = changed_config(config, tmp_path, "experiments.tiny.variance_penalty_scale", "unit")
     changed = changed_config(changed, tmp_path, "experiments.tiny.seeds", 2)
-    arguments = "tiny", "--dry-run", "--printshellcmds", "--config", "mirror=/nowhere"
+    arguments = "--dry-run", "--printshellcmds", "--config", "mirror=/nowhere", "run=[tiny]"
     output = snakemake(finished, changed, *arguments)
     planned = jobs(output)
     assert "fetch" not in planned
