@@ -85,8 +85,8 @@ def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, mo
     learn = ["learn", log, "--config", config, "--output", policy]
     assert run(*learn)[0] == 0
     expected = read_policy(policy)
-    is_last = mapping.get("split") == "last 25 %"  # training rows then lack no age
-    assert expected.encoding.indicators == (("price",) if is_last else ("age", "price"))
+    if kind == "labels":  # the last quarter of the rows, in which ages are missing, is held out
+        assert expected.encoding.indicators == ("price",)
     assert_same_in_files(run, monkeypatch, learn)
     stored = read_policy(policy)
     assert stored.encoding == expected.encoding
