@@ -153,6 +153,10 @@ def test_diagnose_has_no_policy():
         assert absent not in written
 
 
+def test_calibration_compares_propensities_with_a_fitted_model():
+    assert re.search(r"probability by a fitted model [\d. ]+ propensity", text_of(diagnosed()))
+
+
 def test_a_single_policy():
     written = text_of(cannot())
     assert "Evaluated policy: estimated reward" in written

@@ -163,7 +163,7 @@ def _bar(left: float, width: float, height: float, colour: str) -> dict[str, str
 
 
 def calibration(points: Sequence[tuple[float, float]]) -> Mapping[str, object]:
-    """Return a scatter plot of positive pairs: logged propensities (x) and observed frequencies (y)."""
+    """Return a scatter plot of positive pairs: mean propensities (x) and mean probabilities by a model (y)."""
     values = [value for point in points for value in point]
     low, high = min(values), max(values)
     scale = Scale(low / 1.3, high * 1.3, is_log=True) if high > 12 * low > 0 else Scale.over([0.0, *values])
