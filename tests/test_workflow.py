@@ -243,7 +243,7 @@ rule summary:
     input: "inner/results/tiny/metrics.csv"
     output: "summary.txt"
     params: sections=sorted(config["drcrm"])
-    shell: "wc -l < {{input}} > {{output}}; echo ${{{{PYTHONPATH-no PYTHONPATH}}}}, {{params.sections}} >> {{output}}"
+    shell: "wc -l < {{input}} > {{output}}; echo $PYTHONPATH, {{params.sections}} >> {{output}}"
 """
 
 
@@ -259,7 +259,7 @@ def test_the_workflow_runs_as_a_module_of_another_workflow(finished, config, tmp
     assert inner == {name: content for name, content in contents(finished).items() if name in inner}
     lines = len((finished / "results/tiny/metrics.csv").read_text().splitlines())
     keys = " ".join(sorted(outer["drcrm"]))
-    assert (tmp_path / "work/summary.txt").read_text() == f"{lines}\nno PYTHONPATH, {keys}\n"
+    assert (tmp_path / "work/summary.txt").read_text() == f"{lines}\n{PROJECT}/src, {keys}\n"
     assert "Nothing to be done" in snakemake(*arguments, project=tmp_path)
 
 
