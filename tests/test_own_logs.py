@@ -33,17 +33,17 @@ def folder(tmp_path_factory):
     return folder
 
 
-def same(said: str, stated: str) -> bool:
+def same(printed: str, stated: str) -> bool:
     """Whether a text begins with what is stated, its numbers within 5 %."""
-    said, stated = (" ".join(each.replace("−", "-").split()) for each in (said, stated))
-    numbers = [[float(each) for each in NUMBER.findall(text)] for text in (said, stated)]
-    words = [NUMBER.sub("#", text) for text in (said, stated)]
+    texts = [" ".join(text.replace("−", "-").split()) for text in (printed, stated)]
+    numbers = [[float(number) for number in NUMBER.findall(text)] for text in texts]
+    words = [NUMBER.sub("#", text) for text in texts]
     return words[0].startswith(words[1]) and numbers[0][: len(numbers[1])] == pytest.approx(numbers[1], rel=0.05)
 
 
 def test_the_csv_is_the_one_that_is_shown(folder):
-    [shown] = [text for kind, text in BLOCKS if kind == "csv"]
-    assert (folder / "shop.csv").read_text().startswith(shown.rstrip("\n"))
+    [table] = [text for kind, text in BLOCKS if kind == "csv"]
+    assert (folder / "shop.csv").read_text().startswith(table.rstrip("\n"))
     log = read_log(folder / "shop.csv", folder / "shop.yaml")
     assert (len(log.Y), log.actions.shape) == (12_000, (4,))
 

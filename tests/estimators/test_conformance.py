@@ -136,9 +136,9 @@ def test_an_intercept_of_the_logging_policy_is_not_dropped(kind_logs):
 def test_a_cost_model_of_the_user_is_used_unchanged(data):
     """Any object with ``predict`` and ``expectation``; the start "model" also needs its coefficients."""
     fitted = CostModel(0.01).fit_log(data.log)
-    own = SimpleNamespace(predict=fitted.predict, expectation=fitted.expectation)
-    estimator, expected = (data.fit(KLDRO(estimate="dr"), cost_model=model) for model in (own, fitted))
-    assert estimator.cost_model_.model is own
+    users = SimpleNamespace(predict=fitted.predict, expectation=fitted.expectation)
+    estimator, expected = (data.fit(KLDRO(estimate="dr"), cost_model=model) for model in (users, fitted))
+    assert estimator.cost_model_.model is users
     assert estimator.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     assert estimator.coef_ == pytest.approx(expected.coef_, rel=1e-6, abs=1e-8)
     assert data.fit(KLDRO(), cost_model=fitted).cost_model_.model is fitted
@@ -148,9 +148,9 @@ def test_a_cost_model_of_the_user_is_used_unchanged(data):
 def test_a_cost_model_without_the_constant_serves_a_fit_with_an_intercept(log):
     X, rows = log.X[:, :-1], (log.Y, log.propensity, log.cost, log.context)
     model = CostModel(0.01).fit(X, log.Y, cost=log.cost, context=log.context)
-    wide, own = CostModel(), SimpleNamespace(predict=model.predict, expectation=model.expectation)
+    wide, users = CostModel(), SimpleNamespace(predict=model.predict, expectation=model.expectation)
     wide.coef_ = np.vstack([model.coef_, model.intercept_])
-    first, second = (KLDRO(estimate="dr", fit_intercept=True).fit(X, *rows, cost_model=m) for m in (model, own))
+    first, second = (KLDRO(estimate="dr", fit_intercept=True).fit(X, *rows, cost_model=m) for m in (model, users))
     third = KLDRO(estimate="dr").fit(log.X, *rows, cost_model=wide)
     assert first.cost_model_.model is model
     assert first.coef_ == pytest.approx(second.coef_, rel=1e-6, abs=1e-8)

@@ -133,5 +133,5 @@ def test_without_routing_a_search_raises_before_it_begins(one_row_logs):
         GridSearchCV(pipeline, {"kldro__radius": RADII}).fit(
             data.X, data.Y, **{f"kldro__{name}": values for name, values in rows.items()}
         )
-    own = GridSearchCV(KLDRO(), {"radius": RADII}, scoring=lambda estimator, X, Y: -estimator.predict_proba(X).sum())
-    assert own.fit(data.X, data.Y, **rows).best_params_["radius"] in RADII
+    search = GridSearchCV(KLDRO(), {"radius": RADII}, scoring=lambda estimator, X, Y: -estimator.predict_proba(X).sum())
+    assert search.fit(data.X, data.Y, **rows).best_params_["radius"] in RADII
