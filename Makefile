@@ -39,7 +39,7 @@ report: .venv/installed
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed
-	@echo "testing: 3 minutes on 2 cores"
+	@echo "testing: 2 minutes on 2 cores"
 	$(PYTEST) -m "not slow"
 
 test-all: test
