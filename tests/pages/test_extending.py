@@ -1,4 +1,4 @@
-"""The code of user-guide/extending.md runs."""
+"""The code of user-guide/extending.md runs, after the risk and the estimator of its example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import yaml
 
 from drcrm.selection.shipped_algorithms import as_entry
 
-PAGE = (Path(__file__).parents[2] / "docs/user-guide/extending.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "user-guide/extending.md").read_text(encoding="utf-8")
+EXAMPLE = (DOCS / "examples/own_risk.py").read_text(encoding="utf-8").split("# %%\n# Compare")[0]
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def page(monkeypatch):
     """The module of the page's code, importable as ``my_risks``."""
     module = ModuleType("my_risks")
     monkeypatch.setitem(sys.modules, "my_risks", module)
-    for block in re.findall(r"```py\n(.*?)```", PAGE, re.S):
+    for block in [EXAMPLE, *re.findall(r"```py\n(.*?)```", PAGE, re.S)]:
         exec(block, vars(module))
     return module
 
