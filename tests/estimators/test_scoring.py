@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,6 @@ from drcrm.errors import InputError
 from drcrm.selection.heldout_scores import SCORES, HeldoutScores
 from drcrm.selection.score_names import MODELLED
 
-README, LIBRARY = (
-    (Path(__file__).parents[2] / name).read_text() for name in ("README.md", "docs/user-guide/library.md")
-)
 RADII = [1e-3, 1e-1, 0.5]
 KINDS = ("labels", "single", "eligible", "lists")
 every_kind = pytest.mark.parametrize("kind", KINDS)
