@@ -48,11 +48,6 @@ def test_the_csv_is_the_one_that_is_shown(folder):
     assert (len(log.Y), log.actions.shape) == (12_000, (4,))
 
 
-def test_the_mapping_of_the_workflow_is_one():
-    config = yaml.safe_load([text for kind, text in BLOCKS if kind == "yaml"][1])
-    assert config["logs"]["shop"]["algorithm"] == "kl_dro_dr"
-
-
 @pytest.mark.slow
 def test_every_command_says_what_the_page_says(folder):
     commands = [(place, text) for place, (kind, text) in enumerate(BLOCKS) if kind == "sh" and " example " not in text]

@@ -40,8 +40,10 @@ def test_the_risk_and_its_estimator_work(page):
 @pytest.mark.usefixtures("page")
 def test_a_configuration_accepts_the_algorithms():
     mappings = [yaml.safe_load(text)["algorithm"] for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
-    (*_, with_risk), modelled, (*_, classifier) = mappings
+    (*_, with_risk), (*_, classifier) = mappings
     criteria = as_entry(with_risk).algorithm.criteria()
     assert [criterion.risk.penalty for criterion in criteria] == [0.1, 0.5, 1]
+    model = yaml.safe_load(re.search(r"`cost_model: (.*?)`", PAGE)[1])
+    modelled = {**with_risk, "grid": [0.1], "options": {**with_risk["options"], "cost_model": model}}
     assert as_entry(modelled).algorithm.fit_options.make_regressor().min_samples_leaf == 20
     assert as_entry(classifier).classifier.min_samples_leaf == 20
