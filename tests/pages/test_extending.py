@@ -39,8 +39,9 @@ def test_the_risk_and_its_estimator_work(page):
 
 @pytest.mark.usefixtures("page")
 def test_a_configuration_accepts_the_algorithms():
-    mappings = [yaml.safe_load(text)["algorithm"] for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
-    (*_, with_risk), (*_, classifier) = mappings
+    with_risk, classifier = (
+        yaml.safe_load(re.search(rf"`(\{{{key}: .*?\}})`", PAGE)[1]) for key in ("estimator", "classifier")
+    )
     criteria = as_entry(with_risk).algorithm.criteria()
     assert [criterion.risk.penalty for criterion in criteria] == [0.1, 0.5, 1]
     model = yaml.safe_load(re.search(r"`cost_model: (.*?)`", PAGE)[1])
