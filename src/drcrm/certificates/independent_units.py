@@ -86,6 +86,13 @@ def mean_and_deviation(z: np.ndarray, weights: np.ndarray, n: float) -> tuple[fl
 class PolicyValue(float):
     """An estimate of a policy's cost: a float with its standard error, interval and overlap diagnostics.
 
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    **attributes
+        The attributes below.
+
     Attributes
     ----------
     standard_error : float

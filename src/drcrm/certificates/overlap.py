@@ -129,6 +129,10 @@ def policy_support(
     support : float in [0, 1]
         τ, in units of the uniform policy's probability.
 
+    Returns
+    -------
+    PolicySupport
+
     Raises
     ------
     InputError

@@ -54,12 +54,6 @@ class BanditLog:
     eligible : boolean array (m, K), optional
         Available actions of each context; by default all.
 
-    Raises
-    ------
-    InputError
-        Arrays whose shapes do not match, a value out of range, or a log without rows. The message has the row of the
-        value.
-
     Attributes
     ----------
     encoding : Encoding or None
@@ -68,6 +62,12 @@ class BanditLog:
         Number of rows that the reader of a file skipped, by reason.
     imitated_propensities : bool
         Whether the propensities are estimated, not logged.
+
+    Raises
+    ------
+    InputError
+        Arrays whose shapes do not match, a value out of range, or a log without rows. The message has the row of the
+        value.
     """
 
     encoding: Any = None

@@ -30,6 +30,8 @@ from drcrm.selection.grid_search import Learned, LearnSettings, learn
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import CLIPPED, Weight, as_weight
 
+PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
+
 
 @dataclass(eq=False, repr=False)
 class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
@@ -142,13 +144,14 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     }
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Append inherited parameters and attributes to the docstring of a class."""
+        """Add inherited parameters and attributes to the docstring of a class, in the order of its signature."""
         super().__init_subclass__(**options)
-        inherited = cleandoc(super(cls, cls).__doc__ or "").partition("----------\n")[2]
         if cls.__doc__:
-            text, _, attributes = cleandoc(cls.__doc__).partition("\n\nAttributes\n----------")
-            heading = "" if "\nParameters\n" in text else "\n\nParameters\n----------"
-            cls.__doc__ = f"{text}{heading}\n{inherited}{attributes}"
+            summary, parameters, attributes = _split_docstring(cls.__doc__)
+            _, inherited, inherited_attributes = _split_docstring(super(cls, cls).__doc__ or "")
+            has_only_keywords = "_" in cls.__annotations__  # the class declares KW_ONLY
+            ordered = inherited + parameters if has_only_keywords else parameters + inherited
+            cls.__doc__ = f"{summary}{PARAMETERS}{ordered}{ATTRIBUTES}{inherited_attributes}{attributes}\n"
 
     def fit(
         self,
@@ -350,3 +353,10 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         warn_of_result(self, log, learned)
+
+
+def _split_docstring(docstring: str) -> tuple[str, str, str]:
+    """Return the text before the parameters, the parameters, and the attributes of a class docstring."""
+    text, _, attributes = cleandoc(docstring).partition(ATTRIBUTES)
+    summary, _, parameters = text.partition(PARAMETERS)
+    return summary, parameters, attributes

@@ -30,10 +30,14 @@ def read_log(path: str | Path, mapping: Any = None) -> BanditLog:
     mapping : dict, path of YAML or JSON, or LogMapping, optional
         Meaning of the columns of a table: see :meth:`BanditLog.from_frame`.
 
+    Returns
+    -------
+    BanditLog
+
     Raises
     ------
     InputError
-        If the file or the mapping is invalid. The message is one line that begins with its path.
+        If the file or the mapping is invalid. The message is one line that begins with the path of the invalid file.
     """
     return log_of(read_records(path, mapping))
 

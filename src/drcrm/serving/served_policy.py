@@ -28,6 +28,14 @@ LIST = "_multi"  # key of a context's list of actions, as in dsjson
 def load_policy(path: str | Path) -> ServedPolicy:
     """Return the policy in a file that ``drcrm learn`` wrote, ready to decide.
 
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ServedPolicy
+
     Raises
     ------
     InputError
@@ -38,6 +46,11 @@ def load_policy(path: str | Path) -> ServedPolicy:
 
 class ServedPolicy:
     """A policy that decides for contexts as an application has them. Threads may share it.
+
+    Parameters
+    ----------
+    stored : StoredPolicy
+        Content of a policy file. :func:`load_policy` reads it.
 
     Attributes
     ----------
