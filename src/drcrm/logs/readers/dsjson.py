@@ -20,7 +20,7 @@ Lines = Iterable[tuple[int, bytes]]
 DESCRIPTION = "a dsjson file"
 DEFAULT_VARIANT = 1  # actions are counted from 1
 ROUNDING = 0.005  # largest change of a probability that is rounded to two digits
-MOST_TESTED = 1000  # number of decisions that are searched for the number of the first action
+MOST_TESTED = 1000  # number of decisions to read to find out whether actions are counted from 0 or from 1
 UNSUPPORTED = {
     "_outcomes": "conditional bandits (CCB) or slates",
     "_slots": "conditional bandits (CCB)",
@@ -31,7 +31,7 @@ CHECKPOINT, SKIPPED, DANGLING = "checkpoints", "lines with _skipLearn", "rewards
 
 
 def detect_variant(lines: Lines) -> int | None:
-    """Return the number of the first action, 0 or 1, from the first list ``a`` that shows it; None if none does."""
+    """Return the number from which actions are counted, 0 or 1; None if no list ``a`` shows it."""
     for decision, event in islice(_decisions(lines, Counter()), MOST_TESTED):
         numbers = event.get("a")
         if isinstance(numbers, list) and (0 in numbers or decision.n_actions in numbers):
@@ -47,7 +47,7 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
     lines : iterable of (int, bytes)
         Lines with their numbers.
     first_action : int
-        Number of the first action, from ``detect_variant``.
+        Number from which actions are counted, 0 or 1: see ``detect_variant``.
     skipped : Counter
         Counts lines without a decision, by reason.
 
@@ -59,7 +59,7 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
     for decision, event in _decisions(lines, skipped):
         with prefix_errors(f"row {decision.row}"):
             if first_action and isinstance(event.get("a"), list) and 0 in event["a"]:
-                raise InputError("a has the action 0, expected actions counted from 1, like in earlier lines")
+                raise InputError("'a' has the action 0, expected actions counted from 1, like in earlier lines")
             place = _place(event, decision.n_actions, first_action)
             outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + first_action))
             dropped = to_float(event.get("pdrop", 0))
@@ -102,7 +102,10 @@ def _parsed(line: bytes) -> dict:
 
 
 def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
-    """Return the context of a decision with its list of actions; count a line to skip, and return None."""
+    """Return the context of a decision with its list of actions.
+
+    If the line is to be skipped, count it and return None.
+    """
     if event.get("_skipLearn") is True and (learning or "c" not in event):
         skipped[SKIPPED] += 1
         return None
@@ -111,12 +114,12 @@ def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
         return None
     context = event.get("c", {})
     if not isinstance(context, dict):
-        raise InputError(f"c is of type {type(context).__name__}, expected a map")
+        raise InputError(f"'c' is of type {type(context).__name__}, expected a map")
     if unsupported := [key for key in UNSUPPORTED if key in event or key in context]:
         key = unsupported[0]
         raise InputError(f"describes {UNSUPPORTED[key]}, expected one action of a list ({key} is not supported)")
     if "c" not in event:
-        raise InputError("has no c, expected the context of a decision")
+        raise InputError("has no 'c', expected the context of a decision")
     actions = context.get("_multi")
     if not (isinstance(actions, list) and actions and all(isinstance(action, dict) for action in actions)):
         raise InputError("_multi is missing or not a list of maps, expected the features of each action")
@@ -124,9 +127,10 @@ def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
 
 
 def features(context: dict, namespace: str = "") -> Pairs:
-    """Return named features like Vowpal Wabbit: a text is a category of its key, a number a value, true is 1.
+    """Return named features as Vowpal Wabbit does.
 
-    False, null and 0 are left out. The words of ``_text`` are features; other keys with an underscore are ignored.
+    Text gives an indicator ``key=text``. A number is the value of the feature ``key``. True has the value 1. False,
+    null and 0 are left out. The words of ``_text`` are features; other keys with an underscore are ignored.
     """
     pairs: Pairs = []
     for key, value in context.items():
@@ -176,31 +180,32 @@ def _place(event: dict, n_actions: int, first_action: int) -> int:
 def _propensity(event: dict, action: int) -> float:
     """Return the probability of the logged action, from ``p`` in the order of ``a`` or from the label.
 
-    Only an action that was not logged may have probability 0: bagging explorers log such actions. The sum of ``p`` is
-    at most 1, up to rounding to two digits.
+    The logged action has a positive probability. Other actions may have probability 0, as in the logs of bagging
+    explorers. The sum of ``p`` is at most 1, up to rounding to two digits.
     """
     stated = _finite(event, "_label_probability") if "_label_probability" in event else None
     if "p" not in event:
         if stated is None:
-            raise InputError("has no p and no _label_probability, expected the probability of the logged action")
+            raise InputError("has no 'p' and no _label_probability, expected the probability of the logged action")
         return stated
     actions, probabilities = event.get("a"), event["p"]
     if not (isinstance(actions, list) and isinstance(probabilities, list)):
-        raise InputError("a or p is not a list, expected actions and their probabilities")
+        raise InputError("'a' or 'p' is not a list, expected actions and their probabilities")
     if len(actions) != len(probabilities):
-        raise InputError(f"a has {len(actions)} entries, p {len(probabilities)}, expected the same number")
+        raise InputError(f"'a' has {len(actions)} entries and 'p' has {len(probabilities)}, expected the same number")
     if action not in actions:
-        raise InputError(f"the logged action, {action}, is not in a")
+        raise InputError(f"the logged action, {action}, is not in the list 'a'")
     logged = actions.index(action)
     for place, value in enumerate(probabilities):
         if not 0 <= to_float(value) <= 1 or (place == logged and not value):
             expected = "(0, 1] for the logged action" if place == logged else "[0, 1]"
-            raise InputError(f"p has {str(value)[:40]!r}, expected a number in {expected}")
+            raise InputError(f"'p' has {str(value)[:40]!r}, expected a number in {expected}")
     total, propensity = sum(map(to_float, probabilities)), to_float(probabilities[logged])
     if total > 1 + ROUNDING * len(probabilities):
-        raise InputError(f"p adds up to {total:g}, expected at most 1: it has a probability for each action of a")
+        raise InputError(f"'p' adds up to {total:g}, expected at most 1: it has one probability for each action in 'a'")
     if stated is not None and not abs(propensity - stated) <= 1e-3 * stated:
         raise InputError(
-            f"_label_probability is {stated:g}, but the logged action has {propensity:g} in p; order p like a"
+            f"_label_probability is {stated:g}, but the logged action has {propensity:g} in 'p'; "
+            "'p' must be in the order of 'a'"
         )
     return propensity
