@@ -68,7 +68,7 @@ def test_a_study_of_unknown_names_is_an_error(changes, message):
         ("choice.click_rates", [0.2, 0.7], "must be above the rate of wrong ones, got 0.2, 0.7"),
         ("choice.click_rates", [0.5, 0.5], "must be above the rate of wrong ones, got 0.5, 0.5"),
         ("demo.click_rates", [0.7, 0.2], "need one action of K, but 'toy' has label vectors"),
-        ("choice.absent_label_score", "half", "half needs label vectors, but 'classes' has one action of K"),
+        ("choice.absent_label_score", "half", "'half' needs label vectors, but 'classes' has one action of K"),
         ("demo.algorithms", ["cips", "peer"], "'peer' needs one action of K, but 'toy' has label vectors"),
         ("choice.ablation", {"algorithms": ["peer"], "starts": ["zero"]}, "'peer' is a classifier, which has no start"),
         ("choice.seeds", {"toy": 3}, "must have a number for each data set, but lacks classes"),

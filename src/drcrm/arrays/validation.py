@@ -1,4 +1,7 @@
-"""Checks of arrays and numbers that users pass. Each check raises InputError with the first bad entry."""
+"""Checks of arrays and numbers that users pass. Each check raises InputError with the first bad entry.
+
+``append_constant``, ``find_constant_features`` and ``column_range`` check nothing. They work on valid feature matrices.
+"""
 
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -90,7 +93,7 @@ def check_actions(Y: Any, rows: int | None = None, name: str = "Y", columns: str
 
 
 def check_vector(values: Any, rows: int, name: str) -> np.ndarray:
-    """Return ``values`` as a finite float vector of ``rows`` entries."""
+    """Return ``values`` as a finite float vector of length ``rows``."""
     values = np.asarray(as_float_array(values, name), order="C")
     if values.shape != (rows,):
         raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
@@ -111,7 +114,7 @@ def check_costs(cost: Any, rows: int) -> np.ndarray:
 
 
 def check_integers(values: Any, rows: int, name: str) -> np.ndarray:
-    """Return ``values`` as a vector of ``rows`` whole numbers; integers are not copied."""
+    """Return ``values`` as a vector of whole numbers of length ``rows``. Integers are not copied."""
     if not (type(values) is np.ndarray and values.dtype.kind == "i" and values.shape == (rows,)):
         values = check_vector(values, rows, name)
         reject_rows(values != np.round(values), values, name, "a whole number")
@@ -126,7 +129,7 @@ def as_integer_vector(values: Any, name: str) -> np.ndarray:
 
 
 def check_context(context: Any, rows: int, n_contexts: int) -> np.ndarray:
-    """Return ``context`` as a vector of ``rows`` row numbers of X."""
+    """Return ``context`` as a vector of length ``rows`` whose entries are row numbers of X."""
     context = check_integers(context, rows, "context")
     reject_rows((context < 0) | (context >= n_contexts), context, "context", f"a row of X, 0 to {n_contexts - 1}")
     return context

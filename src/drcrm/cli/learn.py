@@ -86,7 +86,7 @@ class LearningResult:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the best candidate. Its sentence mentions if the logging policy is returned instead."""
+        """The verdict on the best candidate. If the logging policy is returned instead, its sentence says so."""
         verdict = self.evaluation.verdict
         if verdict.verdict != "not shown":
             return verdict
@@ -277,7 +277,7 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
 def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> StoredPolicy:
     """Return the policy to write: the best candidate, or the estimate of the logging policy if it is not better.
 
-    The fit of the candidate started from this estimate.
+    The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
     """
     heldout, best = learned.log.heldout, learned.best
     policy, model = best.policy, best.cost_model

@@ -96,16 +96,17 @@ class ChunkedLog:
         return Block(part, tuple(arrays), rows, contexts, None)
 
     def map_rows(self, function: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
-        """Apply a function to each block, and return its values for all rows of the log, (n,)."""
+        """Apply a function to each block, and return the values for all rows of the log, (n,)."""
         values = np.empty(len(self._log.Y))
         for block, block_values in zip(self.blocks, self.blocks.map(function, *arguments), strict=True):
             values[block.rows] = block_values
         return values
 
     def map_contexts(self, function: Callable[..., Features], *arguments: Any) -> Features:
-        """Apply a function to each block, and return its rows for all contexts, or candidates, as one array.
+        """Apply a function to each block, and join the arrays that it returns into one array.
 
-        The array is in a file if the log's features are in a file and there is a scratch folder.
+        The array has a row for each context or, for lists of actions, each candidate. It is in a file if the log's
+        features are in a file and there is a scratch folder.
         """
         return write_blocks(scratch_path(self._log.X), self.blocks.map(function, *arguments))
 

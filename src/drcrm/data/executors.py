@@ -89,7 +89,7 @@ class ChunkExecutor(Executor):
             yield from results
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
-        """Yield the results of calls on this machine, in order, and submit only a few calls ahead."""
+        """Run calls on this machine, and yield their results in order. Only a few calls are submitted ahead."""
         calls = iter(calls)
         first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice does not accept large numbers
         waiting = deque(self.submit(call) for _, call in first)
@@ -121,7 +121,7 @@ def current_executor() -> ChunkExecutor:
 
 
 def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:
-    """Yield the results of calls, in order, with the current threads of this machine."""
+    """Run calls on this machine with the threads of the current executor, and yield their results in order."""
     return _EXECUTOR.get().run(calls)
 
 

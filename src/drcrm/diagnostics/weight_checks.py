@@ -28,7 +28,9 @@ from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
-MANY_EFFECTIVE_ROWS = 400  # enough even if their share is low: with 50 actions, a constant policy has 2 % of any log
+# This effective sample size is enough even if it is a small share of the rows. With 50 equally frequent actions, the
+# effective sample size of a constant policy is 2 % of a log of any size.
+MANY_EFFECTIVE_ROWS = 400
 MIN_TAIL = 5  # least number of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN, MAX_MEAN = 0.9, 1.1
@@ -221,7 +223,7 @@ def _check_mean(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) ->
     if fails or is_off:
         low = ". The log lacks actions of the policy, or propensities are too large"
         sentence += low if mean < 1 else ". Propensities are too small, or depend on information that is not logged"
-    level, threshold = worst_level(fails, is_off), "1 in its 99 % interval"
+    level, threshold = worst_level(fails, is_off), "its 99 % interval contains 1"
     return Diagnostic("mean weight", mean, threshold, level, sentence, "E π/p = 1", interval["low"], interval["high"])
 
 

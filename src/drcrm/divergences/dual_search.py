@@ -1,9 +1,9 @@
 """Search for the optimum of the dual inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ) of a smooth φ-divergence.
 
 The worst case has the density t_i = φ*'((z_i − c)/γ), with Σ share t = 1 and Σ share φ(t) = ε. Shift z so that its
-maximum is 0, and write (z − c)/γ = a + bz. For each b, exactly one a gives Σ share t = 1, and with this a the
-divergence grows with b. So an outer search finds b. For each b, an inner search finds the density ``top`` of the
-largest z, and a = φ'(top).
+maximum is 0, and write (z − c)/γ = a + bz. For each b, exactly one value a(b) gives Σ share t = 1. The divergence at
+(a(b), b) grows with b. So an outer search finds b. For each b, an inner search finds the density ``top`` of the largest
+z, and a(b) = φ'(top).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def find_density_at_radius(
     """Return t, a, b and the guess for a search with similar z.
 
     For small b, the log of the divergence is nearly linear in log b. So the search takes Newton steps inside a bracket.
-    It halves the bracket when a step does not at least halve the error of the log, or after 50 rounds.
+    It halves the bracket when a step does not at least halve |log(radius / divergence)|, or after 50 rounds.
 
     Parameters
     ----------
     divergence : SmoothDivergence
     radius : float
-        At least 0 and below the divergence of the distribution on the largest z.
+        At least 0 and below the divergence of the distribution with all mass on the largest z.
     z : array of shape (n,)
         Costs with minimum −1 and maximum 0.
     share : array of shape (n,)
@@ -84,7 +84,7 @@ def find_density_at_radius(
 def _normalise(
     divergence: SmoothDivergence, top: float, b: float, z: np.ndarray, share: np.ndarray, largest_density: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the t of the largest z at which Σ share t = 1, all t, and their slopes φ*''.
+    """Find the densities t with Σ share t = 1. Return the t of the largest z, all t, and all slopes φ*''.
 
     The search starts at ``top``. The sum is nearly linear in the t of the largest z, so the search takes Newton steps
     inside a bracket.

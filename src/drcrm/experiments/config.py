@@ -102,7 +102,8 @@ def _parse_text(config: dict, schema: Path) -> None:
 def _validate(config: dict, schema: Path) -> None:
     """Validate the configuration and fill in the schema's defaults. An InputError says what the schema refuses."""
     try:
-        validate(config, str(schema), set_default=False)  # filling in defaults would fail on a value that must be a map
+        # First validate without defaults. Filling them in fails if a value that should be a map is something else.
+        validate(config, str(schema), set_default=False)
         validate(config, str(schema))
     except WorkflowError as error:
         fault = error.__context__

@@ -119,7 +119,7 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
     for dataset in datasets:
         if is_single(config, dataset):
             if experiment["absent_label_score"] == "half":
-                yield f"{key}.absent_label_score: half needs label vectors, but {dataset!r} has one action of K"
+                yield f"{key}.absent_label_score: 'half' needs label vectors, but {dataset!r} has one action of K"
             continue
         if (right, wrong) != (1, 0):
             yield f"{key}.click_rates: need one action of K, but {dataset!r} has label vectors"

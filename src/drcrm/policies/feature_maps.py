@@ -1,6 +1,6 @@
 """Feature maps X ↦ X' = [X, s φ(X)] with a scikit-learn transformer φ, for policies that are linear in X'.
 
-The factor s gives both parts the same mean squared norm, so that a ridge or a tilt treats them alike.
+The factor s gives both parts the same mean squared norm, so that a ridge penalty treats them alike.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FeatureMap:
         return np.concatenate([coef, np.zeros((self.n_mapped, *coef.shape[1:]))])
 
     def check(self) -> None:
-        """Raise InputError if the map returns a wrong number of features, because its file is damaged."""
+        """Raise InputError if the map returns a wrong number of features: its policy file is then damaged."""
         X = self(np.zeros((1, self.n_features)))
         if X.shape != (1, self.n_features + self.n_mapped):
             raise InputError(

@@ -165,14 +165,17 @@ def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learne
 
 
 def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
-    """Return the cost model. The regressor of the algorithm, or one in place of a cost model, is fitted to the log."""
+    """Return the cost model. A regressor, of the algorithm or passed as the cost model, is first fitted to the log."""
     if regressor is None and not is_regressor(cost_model):
         return cost_model
     return RegressorModel(cost_model if regressor is None else regressor).fit_log(log)
 
 
 def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
-    """Return the coefficients by which the start "model" tilts π0: of the cost model, or of a ridge if it has none."""
+    """Return the coefficients by which the start "model" tilts π0.
+
+    They come from the cost model or, if it has no coefficients, from a ridge regression.
+    """
     linear = model if hasattr(model, "coef_") else CostModel().fit_log(log, action_intercepts=intercept)
     return tilt_coefficients(linear, intercept)
 
@@ -302,6 +305,6 @@ def calibrated_penalty(log: BanditLog) -> float:
     if deviation <= 0 or mean >= 0:
         raise InputError(
             f"POEM's penalty cannot be calibrated on costs with mean {mean:.6g} and standard error {deviation:.6g}, "
-            "expected a negative mean and costs that vary. Or set variance_penalty_scale to unit"
+            "expected a negative mean and costs that vary. Alternatively, set variance_penalty_scale to 'unit'"
         )
     return float(-mean / deviation)

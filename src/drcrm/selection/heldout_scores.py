@@ -104,7 +104,7 @@ class HeldoutScores:
     ):
         self._clip, self._is_cloned = np.inf if clip is None else clip, is_cloned
         self.logged = log.count @ log.cost / log.size
-        # The last digits of the two predictors differ, and published scores come from both.
+        # Keep two predictors: their last digits differ, and published scores come from both.
         self._weighing = LinearPredictor(log, intercept=intercept)
         self._bounding = LinearPredictor(log, effects, intercept, trains=True)
         self._ball, weight = KLBall("auto"), Clipped(self._clip)
@@ -135,7 +135,7 @@ class HeldoutScores:
         return {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
 
     def noise(self, coef: np.ndarray) -> float:
-        """Return the standard deviation over rows of z(π) − z(π0), the differences of improvement_bound, at Θ."""
+        """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
         log = self._bounding.log
         return mean_and_deviation(self._z(*self._bounding.forward(coef)) - self._baseline, log.count, log.size)[1]
 
@@ -176,9 +176,9 @@ def select_improvement(bounds: Any, noise: Any) -> int | None:
 
     The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each bound
     holds with probability 1 − δ. If ``noise`` does not depend on the rows of the bounds, all claims are true with
-    probability 1 − δ, for any number of tests. The reason: any false claim requires that the first policy of the
-    sequence that is no improvement passes its test. Among bounds that differ only by rounding, the one with the least
-    noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
+    probability 1 − δ, for any number of tests. The reason: a claim can be false only if the first policy in the
+    sequence that is not an improvement passes its test. Among bounds that differ only by rounding, the one with the
+    least noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
     """
     bounds = np.asarray(bounds, dtype=float)
     order = np.argsort(noise, kind="stable")

@@ -10,6 +10,9 @@ same fit, the smallest radius goes on.
 
 No fit is warm-started from the fit to a smaller sample. In a measurement with 45 000 contexts and 300 actions, such
 fits took more iterations. Their policies were 1 to 10 % worse, because they had overfitted the smaller sample.
+
+``fit_entry`` fits one algorithm with its settings, to a sample or to all training rows. It also serves logs on which
+all fits use all rows, without successive halving.
 """
 
 from __future__ import annotations
@@ -44,8 +47,9 @@ BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvemen
 class Trial:
     """A fit to a sample, with its grid value or its ridge, and its scores on other training rows.
 
-    ``bound`` is the smallest ``improvement_bound`` of the fit and its steps. ``cost`` is the doubly robust cost of the
-    fit, or without a cost model the bound on its self-normalised cost.
+    ``bound`` is the smallest ``improvement_bound`` of the fit and of the policies between it and the logging policy.
+    ``cost`` is the doubly robust cost of the fit. Without a cost model, it is the bound on the fit's self-normalised
+    cost.
     """
 
     entry: Entry

@@ -11,7 +11,9 @@ BETS = 0.03, 0.1, 0.3, 0.9
 
 
 class Agreement(NamedTuple):
-    """How often pairs of rows have equal values. Pairs after the point where the evidence is largest are left out.
+    """How often pairs of rows have equal values.
+
+    The evidence is accumulated pair by pair. Pairs after its maximum are left out.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Detect dependent rows: similar rows that have the same action too often.
 
 Similar rows have nearly equal features, or belong to the same user. Let a be the action of an earlier row. The later of
-two independent rows has the same action with probability p = π0(a|x), where x is the context of the later row. If it
-does, p is the logged propensity of the later row. So 1(actions are equal)/p has an expectation of at most 1.
+two independent rows has the same action with probability p = π0(a|x), where x is the context of the later row. If the
+later row has action a, p is its logged propensity. So 1(actions are equal)/p has an expectation of at most 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ MAX_ROWS = 2**17  # only the first rows are tested
 MAX_NEIGHBOURS = 10_000  # rows among which nearest neighbours are searched for
 DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found
 MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # least numbers of repeated values in a column of identifiers
-CLOSE = 0.9  # a column is named if its evidence is at least this share of the evidence from nearly equal features
+# The message suggests a column as `group:` if its evidence exceeds this share of that from nearly equal features.
+CLOSE = 0.9
 NAME = "independence of rows"
 
 
@@ -83,7 +84,7 @@ def check_independence(
     }
     required = np.log((1 + len(by_column)) / LEVEL)
     agreement = measure_agreement(rows.action, rows.propensity, *near_pairs(rows))
-    similar, advice = "rows with nearly equal features", "name their user's column with `group:`"
+    similar, advice = "rows with nearly equal features", "set `group:` to the column of user ids"
     column = max(by_column, key=lambda name: by_column[name].log_capital, default=None)
     if column is not None and by_column[column].log_capital > max(required, CLOSE * agreement.log_capital):
         agreement, similar, advice = by_column[column], f"rows with the same `{column}`", f"add `group: {column}`"

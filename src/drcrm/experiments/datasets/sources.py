@@ -119,7 +119,8 @@ def local_digests(source: Source, names: Sequence[str], record: Record) -> dict[
     """Return the digests of files from a local mirror. If a digest changes, the files must be fetched again.
 
     A digest comes from the mirror or, if the mirror lacks the file, from the record. The result leaves out files whose
-    digest is in the configuration. It also leaves out a file from a URL if the mirror has the same content.
+    digest is in the configuration. It also leaves out a file whose recorded origin is a URL or unknown, unless the
+    mirror has other content.
     """
     digests = {}
     for name in names:

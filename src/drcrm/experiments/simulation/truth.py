@@ -1,7 +1,7 @@
 """True labels or classes of contexts, which give the costs of logged actions and the losses of policies.
 
-A truth also fits the logging policy π0 and the skyline. The rest of the simulation does not depend on the kind of
-actions.
+The classes also have methods that fit the logging policy π0 and the skyline, which is trained on the true labels. The
+rest of the simulation does not depend on the kind of actions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Rates = Sequence[float]
 
 
 class LabelTruth:
-    """True labels y* ∈ {0,1}^q. The loss is the Hamming loss in labels, a cost is the loss minus q, policies are CRFs.
+    """True labels y* ∈ {0,1}^q of each context.
+
+    The loss is the number of wrong labels (Hamming loss), and a cost is the loss minus q. Policies are conditional
+    random fields (CRFs).
 
     Parameters
     ----------
@@ -89,12 +92,14 @@ class LabelTruth:
         return hamming_losses(policy, X, self.labels, absent)
 
     def losses_of_probabilities(self, _) -> dict[str, float]:
-        """Raise InputError: only a truth of one action of K has class probabilities."""
+        """Raise InputError: only :class:`ClassTruth` has class probabilities."""
         raise InputError("expected a policy over label vectors, got probabilities of classes")
 
 
 class ClassTruth:
-    """True class a* of each context. The loss is the error rate, a click costs −1, policies are softmax regressions.
+    """True class a* of each context.
+
+    The loss is the error rate, and a click costs −1. Policies are softmax regressions.
 
     Parameters
     ----------

@@ -23,9 +23,10 @@ from drcrm.selection.grid_search import LearnSettings, learn
 def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
     """Fit the cost model to the training part of a log.
 
-    Reads ``log``. Writes ``model``, an npz file. Its arrays are coef (features + 1, labels + 1), whose last column
-    belongs to no label, the intercept and the penalty. The intercept is 0, because one feature is constant. If the
-    actions have context effects, the file also has their covariance, (labels + 1, labels + 1), and the noise.
+    Reads ``log``. Writes ``model``, an npz file. Its arrays are the intercept, the penalty, and coef
+    (features + 1, labels + 1). The last column of coef belongs to no label. The intercept is 0, because one feature is
+    constant. If the actions have context effects, the file also has their covariance, (labels + 1, labels + 1), and the
+    noise.
     """
     train, _ = read_log(inputs["log"])
     model = CostModel().fit_log(train)

@@ -26,7 +26,7 @@ def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
 
 
 def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) -> Records:
-    """Return the rows of a frame, a part of a file that begins with the row ``first``."""
+    """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()

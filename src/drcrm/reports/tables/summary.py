@@ -29,7 +29,7 @@ def format_page(title: str, all_results: Sequence[DatasetResults], table: str, s
     all_results : sequence of DatasetResults
         Results on each data set. If there are several, the findings become a list with one item for each.
     table : str
-        The headline's table in HTML.
+        The main table, in HTML.
     svg : str
         Content of the overview's svg file.
     """

@@ -102,7 +102,7 @@ class PhiBall(Ball):
 
 
 class CVaRRisk(PhiBall):
-    """Mean of the largest costs, a share α of all: the risk of the `CVaR` ball. Source: Rockafellar & Uryasev 2000.
+    """Mean of the α n largest of n costs, which is the risk of the `CVaR` ball. Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
