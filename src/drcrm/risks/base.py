@@ -1,8 +1,8 @@
 """Interface of all risks: ``risk(z, weights)`` returns a value and its gradient in z.
 
-The costs z already contain the importance weights. ``weights``, written w, are counts: the cost z_i occurs w_i times.
-With n = Σ w, the mean is (1/n) Σ w z. The gradient consists of the derivatives with respect to z_i, so each entry has a
-factor w_i.
+The costs z already contain the importance weights. ``weights``, written w, are multiplicities: the cost z_i counts w_i
+times. With n = Σ w, the mean is (1/n) Σ w z. The gradient consists of the derivatives with respect to z_i, so each
+entry has a factor w_i.
 """
 
 from abc import ABC, abstractmethod

@@ -154,7 +154,7 @@ class FitOptions:
     context_effects : bool or "auto"
         Whether the training costs are modelled with context effects under "dr" and "dm".
     safe : bool
-        Whether the candidates include steps and ridges towards π0, and π0 itself.
+        Whether the candidates include fits with a ridge towards π0, policies between π0 and a fit, and π0 itself.
     ridge : float ≥ 0
         λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
         Under the stopping rule "public_code" both units are 1.

@@ -1,4 +1,4 @@
-"""Candidates of a selection: fits along a grid, fits with a ridge towards π0, steps from π0 to a fit, and π0 itself."""
+"""Candidates of a selection: fits along a grid, with a ridge towards π0, or part of the way from π0, and π0 itself."""
 
 from __future__ import annotations
 

@@ -258,9 +258,10 @@ class _Search:
         return fits
 
     def _fit_towards(self, known: np.ndarray, fitted: list[Candidate]) -> list[Candidate]:
-        """Return fits of the least robust objective with a ridge towards π0, steps from π0 to all fits, and π0.
+        """Return fits with a ridge towards π0, policies part of the way from π0 to each fit, and π0.
 
-        ``known`` is Θ of π0. On a large log the objective of a step is NaN, because it would need all rows once more.
+        ``known`` is Θ of π0. The fits with a ridge use the least robust objective. On a large log the objective of a
+        policy part of the way is NaN, because it would need all rows once more.
         """
         least_robust = self._order()[0]
         objective, value, lbfgs = self.objectives[least_robust], self.grid[least_robust], self.settings.lbfgs

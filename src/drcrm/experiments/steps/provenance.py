@@ -29,8 +29,7 @@ def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters
 
     ``inputs`` has the ``project``, the folder of the code. ``parameters`` is the configuration of the experiment, its
     data sets and its algorithms. The commit comes from the git repository in the folder, or from a file that
-    ``git archive`` writes. The digest of the source files identifies the code if the
-    folder has neither.
+    ``git archive`` writes. The digest of the source files identifies the code if the folder has neither.
     """
     project = Path(inputs["project"])
     changes = _git(project, "status", "--porcelain")
