@@ -136,7 +136,7 @@ def test_examples_print_what_the_readme_and_the_library_page_state(capsys):
     assert float(outputs[0]) == pytest.approx(float(re.search(r"# ([\d.]+); a coin has", example)[1]), abs=0.005)
     *_, bound, logging = outputs[1].splitlines()
     assert bound.startswith(re.search(r"# (cost at most .*?) …", certificate)[1])
-    assert logging == re.search(r"# (-[\d.]+): the logging", certificate)[1]
+    assert logging == re.search(r"# (-[\d.]+): with", certificate)[1]
 
 
 def test_the_protocol_says_which_options_experiments_combine():

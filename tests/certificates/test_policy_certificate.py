@@ -99,7 +99,8 @@ def test_each_of_k_choices_has_its_share_of_the_level(heldout):
     certificate = policy_certificate(policy, log, confidence=0.9, choices=4)
     assert certificate.bound == pytest.approx(policy_certificate(policy, log, confidence=0.975).bound, abs=1e-12)
     assert repr(certificate).startswith(
-        f"cost at most {certificate.bound:.6g} with probability 0.9, 1 − 0.025 for each of 4 choices, as n → ∞ (ips "
+        f"cost at most {certificate.bound:.6g} with probability 0.9 "
+        "(error probability 0.025 for each of 4 choices), as n → ∞ (ips "
     )
 
 

@@ -61,7 +61,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         share = (1 - self.confidence) / self.choices
-        level = f", 1 − {share:.4g} for each of {self.choices} choices" if self.choices > 1 else ""
+        level = f" (error probability {share:.4g} for each of {self.choices} choices)" if self.choices > 1 else ""
         level += ", as n → ∞" if self.asymptotic else ""
         quantity = "cost difference" if self.baseline else "cost"
         low, high = self.costs
