@@ -73,7 +73,7 @@ def test_losses_that_agree_with_the_printed_tables():
     in_text = agreeing("paper_text", "ips")
     claims = {
         "# of the # losses printed for Scene": [agreeing("reference_code", "snips"), len(printed)],
-        "With the protocol of the paper's text, only # are": [in_text],
+        "With it, only # of these losses agree": [in_text],
         "# of # cells agree": [in_text, len(printed)],
         "# of the # cells of claim": [agreeing("sample", "ips"), len(printed)],
         "standard errors by IPS, # by SNIPS": [agreeing("sample", "snips")],
