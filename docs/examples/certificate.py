@@ -27,7 +27,7 @@ def draw_log(n: int, seed: int) -> BanditLog:
 
 
 # %%
-# The certificate for 3000 rows. It says what it holds for, and with which probability.
+# The certificate for 3000 rows. Its text names the cost that it bounds and its confidence level.
 log = draw_log(3000, seed=1)
 print(policy_certificate(policy, log))
 
