@@ -120,7 +120,7 @@ class LogMapping:
     def require_table(self) -> LogMapping:
         """Return the mapping; InputError if it lacks a key that a table needs."""
         for key, present, expected in (
-            ("action", self.action or self.labels, "a column's name, or labels"),
+            ("action", self.action or self.labels, "a column's name, or labels (drcrm init LOG proposes a mapping)"),
             ("reward", self.reward or self.cost, "a column's name, or cost"),
             (
                 "propensity",

@@ -152,6 +152,8 @@ def run(options: argparse.Namespace) -> None:
     else:
         config = "MAPPING.yaml" if is_printed else str(output)
         words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
+        if is_printed:
+            print("To save the mapping in a file, add: --output MAPPING.yaml", file=stream)
         print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
 
 
