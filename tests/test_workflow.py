@@ -143,7 +143,7 @@ def test_provenance_has_the_options_with_their_defaults(finished):
 
 def test_a_run_ends_with_the_location_of_its_results(finished):
     output = (finished / "output.txt").read_text()
-    assert "Tables and figures: results/tiny. For the report: make report EXPERIMENT=tiny\n" in output
+    assert "Tables and figures: results/tiny. For the report: make report EXPERIMENT=tiny [CONFIG=FILE]\n" in output
     assert re.search(r"^Job \d+: my_robust on toy, seed 0, replay count 2$", output, re.MULTILINE)
 
 
