@@ -2,7 +2,7 @@
 # make test    the fast tests, including the workflow from end to end
 # make test-all    all tests, including the slow ones: repeated runs of the workflow and more generated inputs
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
-# make test-browser    the demo's report and the page on a log in Chromium, on a wide screen and on a phone
+# make test-browser    the demo's report, the report on a log and the site in Chromium, on a wide screen and on a phone
 # make test-slurm    a smaller demo on a temporary Slurm cluster; its tables equal those of a local run
 # make test-slurm-faults    Slurm jobs that are too long or too large, cancelled or on a failing node, and interrupted runs
 # make fuzz    the property tests with 20 times as many generated inputs; SEED=N repeats a run

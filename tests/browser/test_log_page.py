@@ -1,20 +1,15 @@
-"""Report on a log in a browser, as wide as a screen and as a phone: nothing is cut off, and all text can be read.
-
-Needs Chromium: ``apt-get install chromium``.
-"""
+"""Report on a log in a browser, as wide as a screen and as a phone: nothing is cut off, and all text can be read."""
 
 from __future__ import annotations
 
 import io
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from log_answers import ANSWERS, better
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from drcrm.reports.log_report.page import page as log_page
 
@@ -22,7 +17,6 @@ WIDTHS = (1400, 390)
 HEIGHT = 900
 MIN_TEXT = 11  # pixels
 MIN_INK = 0.002  # of a chart's pixels
-FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
 PROBLEMS = """([width, minText]) => {
   const elements = [...document.querySelectorAll("body *")];
   const name = element => element.tagName + " " + element.className;
@@ -48,16 +42,6 @@ PROBLEMS = """([width, minText]) => {
     ...stacks.map(table => "a table is cut off: " + name(table)),
   ];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    assert path, "Chromium is missing. Install it with: apt-get install chromium"
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=[*FLAGS.split(), "--disable-sync"])
-        yield browser
-        browser.close()
 
 
 def problems(browser: Browser, html: str, width: int, folder: Path) -> list[str]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import html
 import io
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "results/demo/report.html"
@@ -23,18 +22,6 @@ WIDTHS = (1400, 390)
 MIN_INK = 0.01  # of a figure's pixels
 MIN_TEXT = 7  # pixels, for exponents; all other text is a third larger
 COMMANDS = "PYTHONPATH|MALLOC_|DRCRM_"  # parts of the commands of jobs, which captions must not show
-FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    assert path, "Chromium is missing. Install it with: apt-get install chromium"
-    assert REPORT.exists(), f"{REPORT.relative_to(ROOT)} is missing. Run: make demo"
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=[*FLAGS.split(), "--disable-sync"])
-        yield browser
-        browser.close()
 
 
 def problems(browser: Browser, report: Path, width: int) -> list[str]:

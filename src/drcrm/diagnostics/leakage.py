@@ -69,7 +69,7 @@ def check_leakage(
     name = max(shares, key=lambda name: shares[name])
     share = shares[name]
     level = worst_level(share > FAILS, share > CAUTIONS)
-    sentence = f"no single feature explains more than {max(share, 0):.0%} of the variance of costs"
+    sentence = f"the best single feature explains {max(share, 0):.0%} of the variance of costs"
     if level != "good":
         sentence = f"feature {name} alone explains {share:.0%} of the variance of costs on rows that it was not fitted "
         sentence += f"to. {ADVICE}"

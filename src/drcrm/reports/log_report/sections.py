@@ -89,9 +89,12 @@ def candidates(answer: Answer) -> Section:
     columns += [Column("Interval"), Column(f"Certified {units.side}"), Column("Difference")]
     columns += [Column("Effective sample size")]
     n_hidden = len(answer.candidates) - len(drawn)
+    result = f"{len(answer.candidates)} compared with the logging policy"
+    if answer.raw["command"] == "learn":
+        result += f", each the best of its algorithm; {plural(answer.raw['choices'], 'candidate')} tried"
     return {
         "title": "Candidates" if len(answer.candidates) > 1 else "Policy",
-        "result": f"{len(answer.candidates)} compared with the logging policy" if len(answer.candidates) > 1 else "",
+        "result": result if len(answer.candidates) > 1 else "",
         "is_held_out": bool(answer.part("log").get("heldout")),
         "table": Table.of(columns, rows, scale=scale),
         "more": plural(n_hidden, "more candidate") if n_hidden else "",
