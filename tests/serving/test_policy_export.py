@@ -20,14 +20,18 @@ from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.serving.policy_export import export_policy
 from drcrm.serving.served_policy import ServedPolicy
 
-SCORER = Path(__file__).parents[2] / "docs/examples/score.mjs"
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 SCHEMA = json.loads(resources.files("drcrm.serving").joinpath("policy.schema.json").read_text(encoding="utf-8"))
 RUN = f"""import {{readFileSync}} from "node:fs";
-import {{decide, probabilities}} from {json.dumps(SCORER.as_uri())};
+import {{decide, probabilities}} from {json.dumps((EXAMPLES / "score.mjs").as_uri())};
+import {{TERMS}} from {json.dumps((EXAMPLES / "score_terms.mjs").as_uri())};
 const [policy, contexts, draws] = JSON.parse(readFileSync(process.argv[2]));
 const next = () => draws.shift();
-console.log(JSON.stringify(contexts.map((x) => [probabilities(policy, x), decide(policy, x, next)])));
-try {{ decide(policy, {{}}); }} catch (error) {{ console.log(error.message); }}
+console.log(JSON.stringify(contexts.map((x) => [probabilities(policy, x, TERMS), decide(policy, x, TERMS, next)])));
+for (const context of [{{}}, contexts[0]])
+  try {{ decide(policy, context); }} catch (error) {{ console.log(error.message); }}
+policy.features = policy.features.filter(({{type}}) => type === "number" || type === "category");
+console.log(contexts.every((x) => String(probabilities(policy, x)) === String(probabilities(policy, x, TERMS))));
 """
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 
@@ -42,6 +46,8 @@ def test_javascript_agrees_with_python(kind, tmp_path):
     command = ["node", tmp_path / "run.mjs", tmp_path / "input.json"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout.splitlines()
     assert lines[1] == "the context has no age; a missing value is null"
+    assert lines[2].endswith("pass TERMS of score_terms.mjs")
+    assert lines[3] == "true"
     probability = served.policy.marginals(served._encode(contexts))
     for expected, (actual, decision) in zip(probability, json.loads(lines[0]), strict=True):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
