@@ -210,10 +210,10 @@ def near_deterministic() -> str:
     lines = {
         "π0": "logging",
         "CIPS": "cips",
-        "`kl_dro_dr_plain`: no support": "kl_dro_dr_plain",
-        "`kl_dro_dr_support`: with support": "kl_dro_dr_support",
-        "`kl_dro_dr`: and context effects": "kl_dro_dr",
-        "`kl_dro_dr_map`: and a feature map": "kl_dro_dr_map",
+        "`kl_dro_dr_plain`: no support rule": "kl_dro_dr_plain",
+        "`kl_dro_dr_support`: support rule": "kl_dro_dr_support",
+        "`kl_dro_dr`: support rule and context effects": "kl_dro_dr",
+        "`kl_dro_dr_map`: the same with a feature map": "kl_dro_dr_map",
     }
 
     def cell(data: str, name: str) -> str:
@@ -225,8 +225,8 @@ def near_deterministic() -> str:
     for data in SHARPNESS_SETS:
         factor, digits = unit(data)
         supervised.append(number(factor * losses("sharpness", data, "skyline", metric="greedy_loss").mean(), digits))
-    header = ("expected loss at η = ¼ · 1 · 4 · 16", "Scene", "Yeast", "satimage, %", "pendigits, %")
-    return format_table(header, [*rows, ("linear with all labels, greedy", *supervised)])
+    header = ("mean expected loss at η = ¼ · 1 · 4 · 16", "Scene", "Yeast", "satimage, %", "pendigits, %")
+    return format_table(header, [*rows, ("full supervision, greedy loss", *supervised)])
 
 
 def support_methods() -> str:
