@@ -65,7 +65,7 @@ def test_shares_and_tolerances_on_the_page_are_those_of_the_code():
 
 
 def test_the_first_table_has_the_sizes_of_the_code():
-    rows = table("training contexts × features | method") + table("log | shortcut")
+    rows = table("size of the log | method") + table("size of the log | shortcut")
     text = " ".join(row[0] for row in rows)
     sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * design.SAMPLE, successive_halving.MANY_SCORES}
     assert sizes | {successive_halving.MANY_ACTIONS} <= numbers_of(text)
