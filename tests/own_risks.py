@@ -28,6 +28,14 @@ class WrongGradient(EntropicRisk):
         return value, 1.001 * gradient, None
 
 
+class UnitCosts(EntropicRisk):
+    """It is defined for costs in [−1, 0] only."""
+
+    def evaluate(self, z, share, n, guess=None):
+        value, gradient, _ = super().evaluate(z, share, n)
+        return (value if z.min() >= -1 else np.nan), gradient, None
+
+
 class CountsRows(EntropicRisk):
     """It depends on the number of distinct rows."""
 

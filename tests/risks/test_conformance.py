@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from own_risks import CountsRows, EntropicRisk, NegativeGradient, WrongGradient
 
+from drcrm.errors import InputError
 from drcrm.risks import check_risk
+from drcrm.selection.algorithms import Algorithm, check_algorithm
 
 
 def test_a_sound_risk_passes():
@@ -23,3 +25,23 @@ def test_a_sound_risk_passes():
 def test_a_fault_is_named(risk, message):
     with pytest.raises(AssertionError, match=message):
         check_risk(risk)
+
+
+@pytest.mark.parametrize(
+    ("risk", "message"),
+    [
+        ("EntropicRisk", None),
+        ("UnitCosts", None),
+        (
+            "WrongGradient",
+            "estimator own_risks:WrongGradient: the gradient must be the derivative of the value; the",
+        ),
+    ],
+)
+def test_an_algorithm_with_a_faulty_risk_is_refused(risk, message):
+    algorithm = Algorithm(f"own_risks:{risk}", "temperature", (0.5, 1.0))
+    if message is None:
+        check_algorithm(algorithm)
+        return
+    with pytest.raises(InputError, match=message):
+        check_algorithm(algorithm)

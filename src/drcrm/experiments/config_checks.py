@@ -10,7 +10,7 @@ from drcrm.experiments.runs import CLASSIFIERS, is_classifier, is_single
 from drcrm.files import check_file_name
 from drcrm.logs.mapping import as_mapping
 from drcrm.optimization.starts import STARTS
-from drcrm.selection.algorithms import Algorithm, find_estimator
+from drcrm.selection.algorithms import Algorithm, check_algorithm
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import as_entry
 from drcrm.selection.user_classes import make_object
@@ -68,9 +68,8 @@ def _check_algorithm(key: str, entry: Mapping) -> list[str]:
     faults: list[str] = []
     if "estimator" in entry:
         with _collected(key, faults):
-            find_estimator(entry["estimator"])
             parts = ("estimator", "parameter", "grid", "options")
-            Algorithm(**{part: entry[part] for part in parts if part in entry}).criteria()
+            check_algorithm(Algorithm(**{part: entry[part] for part in parts if part in entry}))
     elif entry["classifier"] not in CLASSIFIERS:
         with _collected(key, faults):
             make_object(entry["classifier"], "classifier", "predict_proba")

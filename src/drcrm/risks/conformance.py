@@ -50,7 +50,9 @@ def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
 
 
 def _assert_close(actual: Any, expected: Any, message: str, tolerance: float) -> None:
-    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance, err_msg=message)
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    error = np.abs(actual - expected).max()
+    assert np.allclose(actual, expected, rtol=tolerance, atol=tolerance), f"{message}; the largest error is {error:.3g}"
 
 
 class _Chunks:

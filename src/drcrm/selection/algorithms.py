@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -32,6 +33,7 @@ from drcrm.risks import (
     PhiBall,
     Risk,
     VariancePenalizedRisk,
+    check_risk,
 )
 from drcrm.selection.user_classes import import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, as_weight
@@ -274,6 +276,18 @@ class Algorithm:
         if self.parameter and self.parameter.startswith("weight."):
             return WEIGHTS[self.options["weight"]].robust_end
         return find_estimator(self.estimator).robust_end
+
+
+def check_algorithm(algorithm: Algorithm) -> None:
+    """Raise InputError for an invalid algorithm, and for a user's risk that :func:`drcrm.risks.check_risk` rejects."""
+    risk = algorithm.criteria()[0].risk
+    if algorithm.estimator in ESTIMATORS:
+        return
+    try:
+        with suppress(InputError):  # the risk may be undefined for the costs of the check
+            check_risk(risk)
+    except AssertionError as error:
+        raise InputError(f"estimator {algorithm.estimator}: {error}. Test it with drcrm.risks.check_risk") from None
 
 
 def _import_risk(path: str) -> type[Risk]:

@@ -11,7 +11,7 @@ from typing import Any
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, parse_feature_map
-from drcrm.selection.algorithms import RIDGES, Algorithm
+from drcrm.selection.algorithms import RIDGES, Algorithm, check_algorithm
 from drcrm.selection.user_classes import make_object
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
@@ -99,7 +99,7 @@ def _make_entry(name: str, mapping: Mapping) -> Entry:
     if features is not None:
         parse_feature_map(features)
     algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), tuple(mapping.get("grid") or ()), options)
-    algorithm.criteria()
+    check_algorithm(algorithm)
     return Entry(name, mapping.get("label") or name, algorithm, features)
 
 
