@@ -344,7 +344,7 @@ def audit_power() -> str:
         (policy, faults[fault], *map(share, row))
         for (policy, fault), row in zip(rows.index, rows.to_numpy(), strict=True)
     )
-    return format_table(("logging policy", "logged instead of p", *map(str, rows.columns)), cells)
+    return format_table(("logging policy", "logged as propensity", *map(str, rows.columns)), cells)
 
 
 def policy_coverage() -> str:
