@@ -8,6 +8,8 @@ import pytest
 from page_numbers import check_claims, ends, numbers, rounded
 from pages.published import study
 
+from drcrm.diagnostics.weight_checks import MANY_EFFECTIVE_ROWS
+
 PAGE = "docs/user-guide/open-bandit.md"
 
 
@@ -47,9 +49,9 @@ def test_sentences_on_verdicts(learned):
     check_claims(
         PAGE,
         {
-            "# algorithms learned # policies": [learned["policy"].nunique(), len(learned)],
-            "rows show that # of them are better": [learned["shown"].astype(bool).sum()],
-            r"# verdicts are \*not shown\* and # are \*the log": [*verdicts[["not shown", "the log cannot say"]]],
+            "# algorithms learned a policy": [learned["policy"].nunique()],
+            "rows, # of these # policies are shown": [learned["shown"].astype(bool).sum(), len(learned)],
+            r"# \[verdicts\]\(.{,30}\) are \*not shown\* and # are": [*verdicts[["not shown", "the log cannot say"]]],
         },
     )
     assert len(verdicts) == 2
@@ -64,7 +66,7 @@ def test_sentences_on_policies_judged_on_random(learned):
     check_claims(
         PAGE,
         {
-            "Intervals are ± # to # points wide and rest on # to # clicks of equal weight": [
+            "click rates are ± # to # points, from effective sample sizes of # to # clicks": [
                 *ends(halves, 2),
                 *ends(judged["clicks"]),
             ],
@@ -73,13 +75,13 @@ def test_sentences_on_policies_judged_on_random(learned):
                 *in_percent(below, "more"),
                 *rounded(below["clicks"], 1),
             ],
-            "of a learned policy, ± # points": [round(halves.min(), 2)],
+            "of a learned policy on `random`, ± # points": [round(halves.min(), 2)],
         },
     )
     needed = 10_000 * (np.array([halves.min(), halves.max()]) / 0.05) ** 2
     [thousands], [millions] = (
         numbers(PAGE, "would take about # 000 rows"),
-        numbers(PAGE, "judged on `random` # million"),
+        numbers(PAGE, "for the widest interval # million"),
     )
     assert (thousands * 1e3, millions * 1e6) == pytest.approx(tuple(needed), rel=0.05)
 
@@ -92,7 +94,7 @@ def test_sentences_on_policies_judged_on_bts(learned):
     check_claims(
         PAGE,
         {
-            "On men # of # intervals are below `bts`, by # to # points": [
+            "On men # of # intervals are below `bts`, their estimates by # to # points": [
                 *(len(lower), len(men)),
                 *ends(-100 * lower["more"], 2),
             ],
@@ -114,10 +116,16 @@ def test_sentences_on_single_items_and_cloned_policies(rows):
     check_claims(
         PAGE,
         {
-            r"single item\*\* rests on # to # clicks": ends(best["clicks"]),
+            r"clicked item\*\* rests on # to # clicks": ends(best["clicks"]),
             first + r" .{,50} has # % \(# to #\) on": in_percent(cloned, "dr"),
             "copy of `random` is also # points worse": rounded([-100 * rows["more"]["men", "random", "imitation"]], 2),
         },
     )
     for (data, policy), low, high in zip(files, cloned["dr_low"], cloned["dr_high"], strict=True):
         assert round(100 * low, 2) <= 100 * rows["ips"][data, "bts", policy] <= round(100 * high, 2)
+
+
+def test_rows_that_a_policy_of_one_item_needs():
+    items = np.array(numbers(PAGE, "one row in # or # of a random log"))
+    needed = 1000 * np.array(numbers(PAGE, "sample size below # # or # # rows")).reshape(2, 2) @ [1, 1e-3]
+    assert needed.tolist() == (MANY_EFFECTIVE_ROWS * items).tolist()
