@@ -352,7 +352,7 @@ def policy_coverage() -> str:
     rows = study("policy_coverage").set_index(["tilt", "certificate"])
     certificates = {"dr": "DR", "snips": "SNIPS", "ips": "IPS, costs ≤ 0", "ips, costs ≥ 0": "IPS, costs ≥ 0"}
     names = {
-        "best": "policy with the least bound of the ten above, `choices=10`",
+        "best": "policy with the smallest of the ten bounds, `choices=10`",
         "learned": "learned by `DoublyRobustDRO`: ",
     }
     cells = []
@@ -401,7 +401,7 @@ def certified() -> str:
     bounds = metrics("certified").query("selection == 'dr_bound' and algorithm not in ('logging', 'skyline')")
     holds = (bounds["bound"] >= bounds["expected_loss"]).groupby(bounds["dataset"])
     [cases] = set(holds.size())
-    rows.append(("effective sample size of `kl_dro_dr`", *sizes))
+    rows.append(("effective sample size of KL-DRO with DR", *sizes))
     rows.append((f"bound holds, of {cases} cases", *(str(holds.sum()[data]) for data in sets)))
     return format_table(("", *sets.values()), rows)
 
