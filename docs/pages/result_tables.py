@@ -57,18 +57,18 @@ def beyond_losses() -> str:
         "CIPS": ("cips",),
         "POEM · aKL-CRM · KL-DRO": ("poem", "akl_crm", "kl_dro"),
         "Norm-POEM · weighted likelihood": ("norm_poem", "weighted_likelihood"),
-        "log smoothing · from π0": ("log_smoothing", "log_smoothing_anchored"),
-        "implicit exploration · from π0": ("implicit_exploration", "implicit_exploration_anchored"),
-        "exponential smoothing · from π0": ("exponential_smoothing", "exponential_smoothing_anchored"),
+        "log smoothing, from 0 · from π0": ("log_smoothing", "log_smoothing_anchored"),
+        "implicit exploration, from 0 · from π0": ("implicit_exploration", "implicit_exploration_anchored"),
+        "exponential smoothing, from 0 · from π0": ("exponential_smoothing", "exponential_smoothing_anchored"),
         "log-sum-exp": ("log_sum_exp",),
-        "SNIPS · KL-DRO with SNIPS, tilted start": ("snips", "kl_dro_snips"),
-        "DR · DM, tilted start": ("dr", "dm"),
-        "**KL-DRO with DR** (`kl_dro_dr`)": ("kl_dro_dr",),
-        "the same, `radius: auto`": ("kl_dro_dr_auto",),
-        "the same, safe (`kl_dro_dr_safe`)": ("kl_dro_dr_safe",),
-        "**the same with a map** (`kl_dro_dr_map`)": ("kl_dro_dr_map",),
-        "χ²-DRO with DR, tilted start": ("chi2_dro_dr",),
-        "CRF with all labels, expected · greedy": ("skyline", EXPECTED_AND_GREEDY),
+        "SNIPS · KL-DRO with SNIPS, both from tilted π0": ("snips", "kl_dro_snips"),
+        "DR · DM (cost model only), both from tilted π0": ("dr", "dm"),
+        "**KL-DRO with DR, from tilted π0** (`kl_dro_dr`)": ("kl_dro_dr",),
+        "the same with `radius: auto`": ("kl_dro_dr_auto",),
+        "the same with safe learning (`kl_dro_dr_safe`)": ("kl_dro_dr_safe",),
+        "**the same with a feature map** (`kl_dro_dr_map`)": ("kl_dro_dr_map",),
+        "χ²-DRO with DR, from tilted π0": ("chi2_dro_dr",),
+        "full supervision (CRF), expected · greedy": ("skyline", EXPECTED_AND_GREEDY),
     }
     return format_table(("expected Hamming loss", "Scene", "Yeast"), losses_of("beyond", SCENE_AND_YEAST, lines))
 
@@ -76,15 +76,15 @@ def beyond_losses() -> str:
 def beyond_gap() -> str:
     lines = {
         "with a feature map (`kl_dro_dr_map`)": ("kl_dro_dr_map", 20),
-        "KL ball on DR, tilted start, support, context effects (`kl_dro_dr`)": ("kl_dro_dr", 20),
+        "KL ball on DR, tilted start, support and context effects (`kl_dro_dr`)": ("kl_dro_dr", 20),
         "without context effects (`kl_dro_dr_support`)": ("kl_dro_dr_support", 20),
         "also without support (`kl_dro_dr_plain`)": ("kl_dro_dr_plain", 20),
         "without the ball: DR": ("dr", 20),
         "cost model only: DM": ("dm", 20),
         "baseline from the tilted start: Norm-POEM": ("norm_poem_from_model", 10),
-        "ball, start at π0": ("kl_dro_dr_from_logging", 10),
-        "ball, start at Θ = 0": ("kl_dro_dr_from_zero", 10),
-        "neither ball nor tilt: DR from Θ = 0": ("dr_from_zero", 10),
+        "`kl_dro_dr` from π0": ("kl_dro_dr_from_logging", 10),
+        "`kl_dro_dr` from Θ = 0": ("kl_dro_dr_from_zero", 10),
+        "without the ball, from Θ = 0: DR": ("dr_from_zero", 10),
         "nothing learned: π0's most probable actions": ("logging", 20),
     }
     rows = [
@@ -113,8 +113,8 @@ def beyond_large() -> str:
         ]
         rows.append((label, *sum(cells, ())))
     supervised = [number(losses("beyond_large", data, "skyline", metric="greedy_loss").mean()) for data in LARGER]
-    rows.append(("CRF with all labels, greedy", supervised[0], "100", supervised[1], "100"))
-    return format_table(("expected loss, gap closed in %", "RCV1 subset", "", "TMC2007-500", ""), rows)
+    rows.append(("full supervision (CRF), greedy loss", supervised[0], "100", supervised[1], "100"))
+    return format_table(("expected loss, greedy gap closed in %", "RCV1 subset", "", "TMC2007-500", ""), rows)
 
 
 def unseen_gap() -> str:

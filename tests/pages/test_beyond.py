@@ -64,16 +64,16 @@ def test_sentences_on_the_ingredients():
     check_claims(
         BEYOND,
         {
-            r"\(`kl_dro_dr`\) closes # % of the gap from CIPS to full supervision on Scene and # % on Yeast": ball,
+            r"\(`kl_dro_dr`\) closes # % of this gap on Scene and # % on Yeast": ball,
             r"\(`kl_dro_dr_map`\) it closes # and #": closed("kl_dro_dr_map"),
-            "on importance weights closes # and # %, the best baseline # and # %": weighted,
-            "The start brings # of # points on Scene, # of # on Yeast": start,
+            r"on importance-weighted costs\) closes # and # %, the best baseline # and # %": weighted,
+            "`kl_dro_dr` loses # of its # points on Scene and # of # on Yeast": start,
             "lifts Norm-POEM from # to # and from # to #": poem,
-            "label vectors, gain # ± # on Scene and # ± # on Yeast": means_and_errors(
+            "label vectors, lower the loss by # ± # on Scene and # ± # on Yeast": means_and_errors(
                 *(gain(data, "kl_dro_dr", "kl_dro_dr_support") for data in SCENE_AND_YEAST)
             ),
-            r"A feature map\*\* gains # ± # on Scene": mean_and_error(gain(SCENE, "kl_dro_dr_map", "kl_dro_dr")),
-            "DR without it is # ± # better on Scene and level on Yeast; DM is # ± # better": means_and_errors(
+            r"A feature map\*\* lowers it by # ± # on Scene": mean_and_error(gain(SCENE, "kl_dro_dr_map", "kl_dro_dr")),
+            "DR and DM, which have no ball, are # ± # and # ± # better on Scene and level on Yeast": means_and_errors(
                 *(gain(SCENE, name, "kl_dro_dr") for name in ("dr", "dm"))
             ),
             "has # and # at Δ = 1.{,60} has # and # at Δ = 256": losses_at_one(),
@@ -81,7 +81,7 @@ def test_sentences_on_the_ingredients():
             "by clipped SNIPS, ours has # ± # and # ± #": means_and_errors(
                 *(loss(data, "norm_poem", "clipped_snips") for data in SCENE_AND_YEAST)
             ),
-            r"Context effects gain # ± # and # ± #\. The ball gains # ± # and # ± #": means_and_errors(
+            r"Context effects gain # ± # and # ± #\. The ball's # ± # and # ± #": means_and_errors(
                 *large["kl_dro_dr_support"], *large["dr"]
             ),
         },
@@ -114,7 +114,7 @@ def test_every_competitor_is_behind():
     """From its usual start, and from the tilted start by the selection that suits it best."""
     largest_p, n = 2e-7, *numbers(BEYOND, r"Holm over # comparisons")
     tilted = [name for name in metrics("beyond")["algorithm"].unique() if name.endswith("_from_model")]
-    *means, largest_tilted = numbers(BEYOND, r"Norm-POEM, # and # with .{,60}, p at most # on each set")
+    *means, largest_tilted = numbers(BEYOND, r"Norm-POEM, # and # at best \(10 seeds, p at most #\)")
     for data, mean in zip(SCENE_AND_YEAST, means, strict=True):
         p = [p_below(-gain(data, "kl_dro_dr", name)) for name in COMPETITORS]
         assert len(p) == n
