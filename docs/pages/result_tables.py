@@ -261,9 +261,9 @@ def single_actions() -> str:
         "reward-weighted, boosted trees": ("rewarded_rows_trees", "expected_loss"),
         "importance-weighted, linear": ("importance_weighted", "expected_loss"),
         "importance-weighted, boosted trees": ("importance_weighted_trees", "expected_loss"),
-        "`kl_dro_dr_plain`: no support": ("kl_dro_dr_plain", "expected_loss"),
+        "`kl_dro_dr_plain`: without support": ("kl_dro_dr_plain", "expected_loss"),
         "`kl_dro_dr`: with support": ("kl_dro_dr", "expected_loss"),
-        "`kl_dro_dr_map`: and a feature map": ("kl_dro_dr_map", "expected_loss"),
+        "`kl_dro_dr_map`: with support and a feature map": ("kl_dro_dr_map", "expected_loss"),
     }
     sets = ("satimage", "pendigits", "letter")
 
@@ -275,7 +275,7 @@ def single_actions() -> str:
         (label, *(cell(data, clicks, *line) for clicks in ("", "_clicks") for data in sets))
         for label, line in lines.items()
     ]
-    return format_table(("error at η = ¼ · 1 · 4", *sets, *(f"{data}, clicks" for data in sets)), rows)
+    return format_table(("error in % at η = ¼ · 1 · 4", *sets, *(f"{data}, clicks" for data in sets)), rows)
 
 
 def other_tools() -> str:

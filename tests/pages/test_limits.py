@@ -64,7 +64,7 @@ def test_sentences_on_settings_above_the_logging_policy():
                 *(len(settings) - len(above), len(settings)),
                 *(number for setting in soft for number in above["kl_dro_dr", *setting]),
             ],
-            "has errors of # and # there": [mean_error(*setting, "logging") for setting in soft],
+            "drawn from π0 have errors of # and #": [mean_error(*setting, "logging") for setting in soft],
         },
     )
 
@@ -82,7 +82,7 @@ def test_sentences_on_boosted_trees():
             "boosted trees at every η, by # to # points on satimage, # to # on pendigits and # to # on letter": [
                 end for data in SETS for end in ends(trees_behind(data, "_clicks"))
             ],
-            "On digits it loses by # at η = 1": [-digits[1]],
+            "On digits it wins at η = ¼ and 4, and loses by # at η = 1": [-digits[1]],
         },
     )
     assert min(digits[0], digits[2]) > 0
