@@ -183,8 +183,8 @@ def ablation() -> str:
 def divergences() -> str:
     lines = {
         "no ambiguity set (`dr`)": "dr",
-        "KL, `KLDRO` (`kl_dro_dr`)": "kl_dro_dr",
-        "KL, `PhiDRO`": "dr_kl",
+        "KL, by `KLDRO` (`kl_dro_dr`)": "kl_dro_dr",
+        "KL, by the general class `PhiDRO`": "dr_kl",
         "χ²": "dr_chi2",
         "squared Hellinger": "dr_hellinger",
         "reverse KL": "dr_reverse_kl",

@@ -214,6 +214,7 @@ def test_sentences_on_the_ablation():
 
     zero, logging, model = (mean(f"kl_dro_dr{start}") for start in ("_from_zero", "_from_logging", ""))
     tilted = [number for name in ("cips_from_model", "snips", "dr") for number in mean(name)]
+    radii = losses("divergences", YEAST, "kl_dro_dr", metric="hyperparameter")
     check_claims(
         TRIALS,
         {
@@ -222,5 +223,15 @@ def test_sentences_on_the_ablation():
             ),
             "Norm-POEM, is # behind on Scene and # on Yeast": rounded(mean("norm_poem_from_model") - model, 3),
             "CIPS has # on Scene and # on Yeast, SNIPS # and #, DR # and #": rounded(tilted, 2),
+            "SNIPS, DM and DR gain # to # in all": ends(
+                (mean(f"{name}_from_zero")[0] - mean(name)[0] for name in ("snips", "dm", "dr")), 2
+            ),
+            "`kl_dro_dr` has # from Θ = 0 already": [round(zero[1], 3)],
+            "# of # seeds on Yeast select a radius of # or #": [
+                radii.isin([0.0316, 0.1]).sum(),
+                len(radii),
+                0.0316,
+                0.1,
+            ],
         },
     )
