@@ -117,13 +117,33 @@ def beyond_large() -> str:
     return format_table(("expected loss, greedy gap closed in %", "RCV1 subset", "", "TMC2007-500", ""), rows)
 
 
+def grid_ends() -> str:
+    """Return how many seeds of `beyond` select the first or the last value of a baseline's grid."""
+    rows = metrics("beyond").query("selection == 'dr_bound'").set_index(["algorithm", "dataset"])["hyperparameter"]
+    ends = {
+        "weighted likelihood": ("weighted_likelihood", "last, β = 100", 100),
+        "implicit exploration": ("implicit_exploration", "last, λ = 0.1", 0.1),
+        "log-sum-exp": ("log_sum_exp", "last, 10⁵", 1e5),
+        "log smoothing": ("log_smoothing", "first, λ = 10⁻⁴", 1e-4),
+        "exponential smoothing": ("exponential_smoothing", "first, α = 0.2", 0.2),
+        "log smoothing from π0": (ANCHORED[0], "first, penalty 10⁻⁶", 1e-6),
+        "implicit exploration from π0": (ANCHORED[1], "first, penalty 10⁻⁶", 1e-6),
+        "exponential smoothing from π0": (ANCHORED[2], "first, penalty 10⁻⁶", 1e-6),
+    }
+    counts = [
+        (label, end, *(str((rows[name, data] == value).sum()) for data in SCENE_AND_YEAST))
+        for label, (name, end, value) in ends.items()
+    ]
+    return format_table(("baseline", "end of the grid", "seeds on Scene", "seeds on Yeast"), counts)
+
+
 def unseen_gap() -> str:
     lines = {
-        "with a feature map (`kl_dro_dr_map`)": ["kl_dro_dr_map"],
         "KL ball on DR (`kl_dro_dr`)": ["kl_dro_dr"],
-        "without context effects (`kl_dro_dr_support`)": ["kl_dro_dr_support"],
-        "also without support (`kl_dro_dr_plain`)": ["kl_dro_dr_plain"],
-        "without the ball: DR": ["dr"],
+        "`kl_dro_dr` with a feature map (`kl_dro_dr_map`)": ["kl_dro_dr_map"],
+        "`kl_dro_dr` without context effects (`kl_dro_dr_support`)": ["kl_dro_dr_support"],
+        "`kl_dro_dr` without context effects and support (`kl_dro_dr_plain`)": ["kl_dro_dr_plain"],
+        "`kl_dro_dr` without the ball: DR": ["dr"],
         "cost model only: DM": ["dm"],
         "best baseline of each set": [*BASELINES, *ANCHORED],
         "nothing learned: π0's most probable actions": ["logging"],
@@ -132,26 +152,41 @@ def unseen_gap() -> str:
     for label, names in lines.items():
         best = [max(share_closed(data, name, run, seeds=5) for name in names) for data, run in UNSEEN.items()]
         rows.append((label, *(number(share, 0) for share in best)))
-    return format_table(("gap closed", "few labels", "many labels", "near-deterministic π0"), rows)
+    return format_table(("gap closed, %", "few labels", "many labels", "near-deterministic π0"), rows)
 
 
 def made_losses() -> str:
-    lines = {
+    """Return expected losses, differences to `kl_dro_dr`, and shares of the gap that greedy losses close."""
+    names = {
+        "CIPS": "cips",
+        "POEM": "poem",
+        "aKL-CRM": "akl_crm",
+        "KL-DRO": "kl_dro",
+        "Norm-POEM": "norm_poem",
+        "exponential smoothing": "exponential_smoothing",
+        "weighted likelihood": "weighted_likelihood",
+        "SNIPS": "snips",
+        "KL-DRO with SNIPS": "kl_dro_snips",
+        "DM": "dm",
+        "DR": "dr",
+        "**KL-DRO with DR** (`kl_dro_dr`)": "kl_dro_dr",
+        "χ²-DRO with DR": "chi2_dro_dr",
+    }
+    lines: dict[str, Sequence] = {
         "π0, expected · greedy": ("logging", EXPECTED_AND_GREEDY),
-        "CIPS · POEM · aKL-CRM · KL-DRO": ("cips", "poem", "akl_crm", "kl_dro"),
-        "Norm-POEM · exponential smoothing · weighted likelihood": (
-            "norm_poem",
-            "exponential_smoothing",
-            "weighted_likelihood",
-        ),
-        "SNIPS · KL-DRO with SNIPS": ("snips", "kl_dro_snips"),
-        "DR · DM": ("dr", "dm"),
-        "**KL-DRO with DR**": ("kl_dro_dr",),
-        "χ²-DRO with DR": ("chi2_dro_dr",),
+        **{label: (name,) for label, name in names.items()},
         "CRF with all labels, expected · greedy": ("skyline", EXPECTED_AND_GREEDY),
     }
-    header = ("expected loss", "small: 20 features, 5 labels", "many: 100, 12", "sparse: 300, 8")
-    return format_table(header, losses_of("made", SYNTHETIC, lines))
+    rows = losses_of("made", SYNTHETIC, lines)
+    for label, name in {"DR": "dr", "DM": "dm", "χ²-DRO with DR": "chi2_dro_dr"}.items():
+        differences = (with_error(gain(data, "kl_dro_dr", name, "made"), "+") for data in SYNTHETIC)
+        rows.append([f"{label}, minus `kl_dro_dr`", *differences])
+    closing = {"`kl_dro_dr`": ["kl_dro_dr"], "the best baseline": BASELINES, "π0's most probable actions": ["logging"]}
+    for label, algorithms in closing.items():
+        best = (max(share_closed(data, name, "made", seeds=10) for name in algorithms) for data in SYNTHETIC)
+        rows.append([f"gap closed by {label}", *(f"{number(share, 0)} %" for share in best)])
+    header = ("small: 20 features, 5 labels", "many: 100 features, 12 labels", "sparse: 300 features, 8 labels")
+    return format_table(("expected loss", *header), rows)
 
 
 def ablation() -> str:
@@ -433,7 +468,7 @@ def vowpal_wabbit() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
-        *(beyond_losses, beyond_gap, beyond_large, unseen_gap, made_losses, ablation, divergences),
+        *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
         *(fixed_policy_verdicts, null_verdicts, audit_power, policy_coverage, heavy_tails, certified, vowpal_wabbit),
     )
