@@ -9,6 +9,7 @@ from page_numbers import (
     SCENE_AND_YEAST,
     SETS,
     check_claims,
+    ends,
     is_level,
     mean_and_error,
     means_and_errors,
@@ -162,7 +163,7 @@ def test_sentences_on_unseen_sets():
             r"many labels\.\*\* DR without it has # ± # more wrong labels there": mean_and_error(
                 gain_of("unseen_many", "kl_dro_dr", "dr")
             ),
-            "one of five fits has a loss of #, more than π0's #. `kl_dro_dr` has # ± #": certain,
+            r"one of 5 fits loses # \(π0: #, `kl_dro_dr`: # ± #\)": certain,
             r"Context effects\*\* gain # ± # if π0 is near-deterministic, # ± # with few": means_and_errors(*effects),
             "In the # logs, it never selects a policy that is worse than π0": [sum(map(len, safe))],
         },
