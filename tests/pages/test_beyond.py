@@ -163,7 +163,7 @@ def test_sentences_on_unseen_sets():
             r"many labels\.\*\* DR without it has # ± # more wrong labels there": mean_and_error(
                 gain_of("unseen_many", "kl_dro_dr", "dr")
             ),
-            r"one of 5 fits loses # \(π0: #, `kl_dro_dr`: # ± #\)": certain,
+            r"one of 5 fits has a loss of #\. π0 has #, and `kl_dro_dr` has # ± #": certain,
             r"Context effects\*\* gain # ± # if π0 is near-deterministic, # ± # with few": means_and_errors(*effects),
             "In the # logs, it never selects a policy that is worse than π0": [sum(map(len, safe))],
         },
