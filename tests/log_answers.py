@@ -185,6 +185,8 @@ def better() -> dict:
                 "policy": -0.081 + 0.009 * index,
                 "low": -0.081 - 0.004 * index,
                 "high": -0.081 + 0.022 * index,
+                "action": NEWS[index],
+                "share": 0.3 + 0.1 * index,
             }
             for index in (1, 2, 3)
         ],
@@ -393,7 +395,15 @@ def hostile() -> dict:
         for number, item in enumerate(NAMES * 80)
     ]
     answer["slices"] = [
-        {"slice": item, "policy": -0.05, "low": bad[number % 12], "high": 1.0} for number, item in enumerate(NAMES)
+        {
+            "slice": item,
+            "policy": -0.05,
+            "low": bad[number % 12],
+            "high": 1.0,
+            "action": item,
+            "share": bad[number % 11],
+        }
+        for number, item in enumerate(NAMES)
     ]
     for item, label in zip(answer["candidates"], NAMES, strict=False):
         item |= {"label": label, "parameter": label, "value": 1e-5}

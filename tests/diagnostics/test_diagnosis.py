@@ -60,6 +60,7 @@ def test_answers_are_json_and_slices_are_separate():
     answer = json.loads(json.dumps(diagnosis.as_dict() | comparison.as_dict(), allow_nan=False))
     assert [(entry["slice"], entry["rows"]) for entry in answer["slices"]] == [("<b>", 2000), ("ü", 1000)]
     assert all(entry["low"] < entry["policy"] < entry["high"] for entry in answer["slices"])
+    assert all(entry["action"] in names and 0.25 < entry["share"] < 1 for entry in answer["slices"])
     assert answer["actions"][0]["action"] == "$a$"
     assert sum(entry["policy"] for entry in answer["actions"]) == pytest.approx(1)
     assert sum(answer["weights"]["histogram"]["rows"]) == sum(answer["overlap"]["logged"]) == 3000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -180,7 +180,7 @@ def diagnose(
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, modelled)
-            slices = _estimate_slices(weights, details.slices, units)
+            slices = _estimate_slices(weights, details, units)
             of_policy = [*check_weights(weights, units), _check_slices(slices)]
             of_log.append(check_gain_drift(log, weights.weight, is_last, units))
         tables = weight_tables(weights, details.action_names, details.row_numbers) | {"slices": slices[:MAX_SLICES]}
@@ -227,11 +227,14 @@ def _weigh_policy(
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)
 
 
-def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: np.ndarray | None) -> list[dict]:
-    """Estimate a policy in each slice by SNIPS without clipping. The slices with the most rows come first."""
-    if slices is None:
+def _estimate_slices(weights: PolicyWeights, details: LogDetails, units: np.ndarray | None) -> list[dict]:
+    """Estimate a policy in each slice by SNIPS without clipping, and name the action or label that it takes most often.
+
+    The slices with the most rows come first.
+    """
+    if details.slices is None:
         return []
-    values, index = np.unique(slices.astype(str), return_inverse=True)
+    values, index = np.unique(details.slices.astype(str), return_inverse=True)
     log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # estimates from probabilities do not need X
     estimates = []
     for number in np.argsort(-np.bincount(index, log.count), kind="stable"):
@@ -245,9 +248,21 @@ def _estimate_slices(weights: PolicyWeights, slices: np.ndarray | None, units: n
             "effective_size": to_json(value.effective_size),
             "logging": float(part.count @ part.cost / part.size),
             "policy": value.as_dict()["value"],
+            **_most_frequent_action(weights, inside, details.action_names),
         }
         estimates.append(estimate | {end: value.as_dict()[end] for end in ("low", "high")})
     return estimates
+
+
+def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray, names: Sequence | None) -> dict[str, object]:
+    """Return the action or label that the policy takes most often on selected rows, and its share; empty for lists."""
+    log = weights.log
+    if weights.mean is None or not log.actions.shape:
+        return {}
+    count = np.bincount(log.context, log.count * rows, log.n_contexts)
+    share = count @ weights.mean / count.sum()
+    action = int(share.argmax())
+    return {"action": str(action if names is None else names[action]), "share": float(share[action])}
 
 
 def _check_slices(slices: list[dict]) -> Diagnostic | None:

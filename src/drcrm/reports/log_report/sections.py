@@ -295,6 +295,7 @@ def slices(answer: Answer) -> Section:
     scale = Scale.over([value for interval in intervals for value in interval], core)
     columns = [Column("Slice", "name"), Column(units.name.capitalize(), "picture"), Column("Logging policy")]
     columns += [Column("Policy"), Column("Interval"), Column("Rows"), Column("Effective sample size")]
+    columns += [Column("Policy's most frequent action", "name")]
     rows = [
         [
             Cell(clean_name(part.get("slice"))),
@@ -304,6 +305,7 @@ def slices(answer: Answer) -> Section:
             Cell(answer.format_interval(interval, DASH)),
             Cell(format_count(part.get("rows"))),
             Cell(format_count(part.get("effective_size"))),
+            Cell(clean_name(part["action"]), format_share(part.get("share"))) if "action" in part else Cell(),
         ]
         for part, interval, value in zip(parts[:MAX_ROWS], intervals, logging, strict=False)
     ]
