@@ -42,39 +42,47 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimate : "ips", "snips", "dr" or "dm"
-        How the risk is estimated from the log: see :mod:`drcrm.estimates`.
+        Estimate of a policy's cost: inverse propensity scoring, the same self-normalised, doubly robust, or the direct
+        method, which uses only a cost model. See :mod:`drcrm.estimates`.
     weight : "clipped" or a weight
-        min(M, π/p), or a weight of :mod:`drcrm.weights`, such as ``Implicit(0.1)``.
+        Importance weight of a row whose action has propensity p and probability π under the policy. "clipped" is
+        min(M, π/p). :mod:`drcrm.weights` has others, such as ``Implicit(0.1)``.
     start : "zero", "logging", "model" or "imitation"
-        Start of the fit: Θ = 0, the logging policy, the logging policy tilted by the cost model, or the policy cloned
-        from the logged actions. Without a logging policy, "model" tilts the cloned one.
+        Where the fit starts:
+
+        - "zero": Θ = 0, the uniform policy.
+        - "logging": the logging policy π0.
+        - "model": π0, tilted towards actions with a small modelled cost. If π0 is unknown, the cloned policy is tilted.
+        - "imitation": the cloned policy, which is fitted to the logged actions (behaviour cloning).
     tilt : float ≥ 0 or "auto"
-        κ. The start "model" is π ∝ π0 e^{−κ ĉ}. "auto" chooses κ such that the effective sample size is a third of the
-        rows.
+        Strength κ of the tilt. The start "model" is π ∝ π0 e^{−κ ĉ}, with the modelled cost ĉ. "auto" chooses κ such
+        that the effective sample size of the start is a third of the rows, but at most 10 divided by the standard
+        deviation of the costs.
     support : float in [0, 1]
-        τ. An action has no support if its probability under the logging policy is below τ times the uniform
-        probability. A label value has none if its probability is below τ/2. For actions without support, a large cost
-        replaces the modelled cost: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
+        Threshold τ, below which the cost model is not trusted. An action has no support if its probability under the
+        logging policy is below τ times the uniform probability, and a label value if it is below τ/2. A large cost
+        then replaces the modelled cost: see :mod:`drcrm.cost_models.support`. 0 trusts the model everywhere.
     context_effects : bool or "auto"
-        Whether, under "dr" and "dm", the cost model adds an effect of each context, estimated from its own rows: see
-        :mod:`drcrm.cost_models.context_effects`. "auto" does so for label vectors only.
+        Whether the cost model of "dr" and "dm" adds a random effect of each context, estimated from the context's own
+        rows: see :mod:`drcrm.cost_models.context_effects`. "auto" does so for label vectors only.
     clip : "auto", float ≥ 1, or None
-        M of "clipped" weights. "auto" is the ratio of the 90th to the 10th percentile of the logged propensities, but
-        at least e. None does not clip.
+        Limit M of "clipped" weights. "auto" is the ratio of the 90th to the 10th percentile of the logged propensities,
+        but at least e = 2.718. None does not clip.
     fit_intercept : bool
-        Whether the scores of labels or actions have an intercept. Without it, X should have a constant column.
+        Whether to fit an intercept for each label or action. If not, X should have a constant column. Lists of actions
+        have no intercept.
     features : transformer or dict, optional
         Feature map φ: a scikit-learn transformer, {"nystroem": 300} or {"random_trees": 30}. Policy, cost model and
-        start then use X' = [X, s φ(X)], with s such that both parts have the same mean squared norm.
+        start then use X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm.
     max_iter : int
-        Maximum number of L-BFGS iterations.
+        Largest number of L-BFGS iterations.
     tol : float
-        Tolerance of L-BFGS for the decrease of the objective and for the largest entry of the gradient, both in units
-        of costs and features: see :class:`drcrm.optimization.lbfgs.LbfgsSettings`. On logs with 2¹⁶ contexts or more,
-        the tolerance of the decrease is at least 2 · 10⁻⁴.
+        Tolerance at which L-BFGS stops, for the decrease of the objective and for the largest entry of the gradient.
+        Both are measured in units of the costs and features: see :class:`drcrm.optimization.lbfgs.LbfgsSettings`. On
+        logs with 2¹⁶ contexts or more, the tolerance of the decrease is at least 2 · 10⁻⁴.
     n_jobs : int, optional
-        Threads for logs with 2¹⁶ contexts or more, like in scikit-learn: None means 1, −1 all cores. The result does
-        not depend on it.
+        Number of threads on logs with 2¹⁶ contexts or more. As in scikit-learn, None means 1 and −1 all cores. The
+        result does not depend on it.
     verbose : bool
         Whether to print the duration of the fit and the rows per second on standard error. On a terminal, tqdm shows
         a bar if it is installed.
@@ -82,25 +90,27 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     coef_ : array (d, q), (d, K) or (D,)
-        Θ: a column for each label or for each of K actions, or one entry for each feature of listed actions. With
-        ``features`` it has rows for all of X'.
+        Coefficients Θ: one column for each label or for each of K actions, or one entry for each feature of listed
+        actions. With ``features``, Θ has rows for all of X'.
     features_ : FeatureMap or None
-        The map X ↦ X', fitted to the contexts.
+        Map from X to X', fitted to the contexts; None without ``features``.
     intercept_ : array (q,), (K,) or ()
-        0 without ``fit_intercept``.
+        Intercepts; 0 without ``fit_intercept``.
     objective_ : float
-        Value of the minimised risk; under "dr" and "dm" its cost model includes context effects.
+        Minimised risk on the training rows. Under "dr" and "dm" its modelled costs include context effects.
     clip_ : float or None
-        M.
+        Limit M of the weights.
     tilt_ : float or None
-        κ of the start "model", otherwise None.
+        Strength κ of the tilt; None unless the start is "model".
     cost_model_ : SupportedModel or None
-        The cost model with the logging policy and τ; None if the fit used none. Its ``model`` is the regression, either
-        the argument ``cost_model`` or one fitted to the log.
+        Cost model with the logging policy and τ; None if the fit needed none. Its ``model`` is the regression: the
+        argument ``cost_model``, or one fitted to the log. It has no context effects.
     n_iter_ : int
+        Number of L-BFGS iterations.
     converged_ : bool
+        Whether L-BFGS converged within ``max_iter`` iterations.
     n_features_in_ : int
-        d.
+        Number d of features of X.
     feature_names_in_ : array (d,)
         Column names of X, if X is a DataFrame whose names are all strings.
     """
@@ -168,33 +178,59 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit the policy to a log of contexts, actions, propensities and costs.
 
-        The units of the costs and of each feature do not matter. The zero of the costs matters only under "ips": if no
-        cost is below 0, its risk is smallest for a policy that avoids every logged action.
+        The units of the features do not matter. The unit of the costs matters only for the parameters ``temperature``,
+        ``smoothing``, ``sharpness`` and a numeric ``tilt``.
+
+        Adding a constant to all costs changes only "ips" and ``LogSmoothing``. Under "ips", costs should be below 0,
+        like negated rewards. If no cost is below 0, a policy that avoids every logged action has the smallest risk, and
+        the fit warns.
+
+        There are m contexts with d features, n logged rows, and q labels or K actions. Lists of actions have N
+        candidates with D features.
 
         Parameters
         ----------
         X : array, DataFrame or CSR (m, d), or ActionLists
-            Without ``fit_intercept`` it needs a constant column, except for lists of actions.
-        Y, propensity, cost, context, count, n_actions, eligible
-            As in :class:`drcrm.BanditLog`: Y is an array (n, q) of labels, or a vector (n,) of actions.
+            Contexts. Without ``fit_intercept``, X needs a constant column, except for lists of actions.
+        Y : array (n, q) or (n,)
+            Logged actions: label vectors, or one number for each row. See :class:`drcrm.BanditLog` for all data.
+        propensity, cost : array (n,)
+            Propensity and cost of each row.
+        context, count : int array (n,), optional
+            Row of X that each logged row belongs to, and how often each row occurred.
         logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
-            The logging policy π0. The start "logging" needs it. In all other cases a policy cloned from the log is the
-            default.
-        cost_model : optional
-            A ``CostModel`` for "dr", "dm" and the start "model"; by default it is fitted to the log. A regressor of
-            scikit-learn, such as ``RandomForestRegressor()``, is fitted to the training rows, except for label vectors:
-            see :class:`drcrm.RegressorModel`. "dr" and "dm" accept any object with
-            ``predict`` and ``expectation``. Its cost must be additive over labels.
+            Logging policy π0, which the start "logging" needs. In all other cases a policy cloned from the log can
+            replace it, and does by default.
+        cost_model : CostModel, regressor or object, optional
+            Cost model for "dr", "dm" and the start "model". By default a ``CostModel`` is fitted to the log. You can
+            pass:
+
+            - a fitted ``CostModel``;
+            - a regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the training rows, and
+              cannot model label vectors: see :class:`drcrm.RegressorModel`;
+            - an object with ``predict`` and ``expectation``. For label vectors its cost must be additive over labels.
+        n_actions : int, optional
+            Number K of actions.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has.
+
+        Returns
+        -------
+        object
+            The fitted estimator itself.
 
         Raises
         ------
         InputError
-            If an argument or a row is invalid. It is a ValueError, and its message says what was expected.
+            If an argument, a parameter or a row is invalid. It is a ValueError, and its message says what was expected.
 
         Warns
         -----
-        ConvergenceWarning, UserWarning
-            See :mod:`drcrm.estimators.fit_warnings`.
+        ConvergenceWarning
+            If L-BFGS stopped at ``max_iter``, or the fit ended where it began.
+        UserWarning
+            If X has no constant column and the policy no intercept, if the mean of a feature is far from 0 compared
+            with its standard deviation, or if no cost is below 0 under "ips".
         """
         algorithm = self._algorithm()
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
@@ -241,21 +277,26 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         by: str = "clipped_snips",
         eligible: Any = None,
     ) -> float:
-        """Return minus an off-policy estimate of the policy's cost on held-out rows. Higher is better.
+        """Return a score of the policy on held-out rows: minus its estimated cost, so higher is better.
 
         scikit-learn's searches use it if metadata routing is enabled.
 
         Parameters
         ----------
-        X, Y, propensity, cost, context, count, eligible
-            As in ``fit``, for other rows.
+        X, Y, propensity, cost, context, count : array
+            Held-out rows, in the form that ``fit`` takes.
         by : str
-            A name in :data:`drcrm.selection.score_names.SCORES`. The default is clipped SNIPS, Σ w c / Σ w with
-            w = min(M, π/p) and the M of the fit. "dr" and "dr_bound" use ``cost_model_``, always with support.
+            Name of the estimate, which :class:`drcrm.selection.heldout_scores.HeldoutScores` explains: "ips",
+            "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound" or "improvement_bound".
+            The default is clipped SNIPS, Σ w c / Σ w with w = min(M, π/p) and the M of the fit. "dr", "dr_bound" and
+            "improvement_bound" use ``cost_model_``, with its support rule even after a fit with ``support=0``.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has.
 
         Returns
         -------
-        float, in the units of the cost; NaN if no row has a weight.
+        float
+            Score in the units of the cost. It is NaN if the estimate is undefined, such as SNIPS if all weights are 0.
         """
         policy = self._policy_for(X)
         check_choice(SCORES, by, "by")
@@ -269,24 +310,80 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def policy_(self) -> LinearPolicy:
-        """The learned policy."""
+        """The learned policy, an ExponentialPolicy or a SoftmaxPolicy."""
         check_is_fitted(self)
         return make_policy(self._actions, self.coef_, self.intercept_, self.features_)
 
     def predict_proba(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return P(y_l = 1 | x) of each label, shape (n, q), or P(a | x) of each action, shape (n, K) or (N,)."""
+        """Return the probability of each label or action.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR (m, d), or ActionLists
+            Contexts.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q), (m, K) or (N,)
+            P(y_l = 1 | x) of each label, or P(a | x) of each action or of each of the N listed candidates.
+        """
         return self._policy_for(X).marginals(X, eligible)
 
     def predict(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the most probable actions, shape (n, q) or (n,)."""
+        """Return the most probable action of each context.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR (m, d), or ActionLists
+            Contexts.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q) or (m,)
+            Labels of 0 and 1, the number of the action, or its place in the list.
+        """
         return self._policy_for(X).greedy(X, eligible)
 
     def log_prob(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
-        """Return log π(y_i | x_i), shape (n,)."""
+        """Return the log-probabilities of given actions.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR (m, d), or ActionLists
+            Contexts.
+        Y : array (m, q) or (m,)
+            One action for each context, in the form that ``fit`` takes.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m,)
+            Values of log π(y_i | x_i), at most 0.
+        """
         return self._policy_for(X).log_prob(X, Y, eligible=eligible)
 
     def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
-        """Draw one action for each context, shape (n, q) or (n,)."""
+        """Draw one action for each context.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR (m, d), or ActionLists
+            Contexts.
+        random_state : int, Generator or None
+            Seed. By default each call draws anew.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q) or (m,)
+            Labels of 0 and 1, the number of the action, or its place in the list.
+        """
         return self._policy_for(X).sample(X, random_state, eligible)
 
     def __sklearn_tags__(self) -> Any:

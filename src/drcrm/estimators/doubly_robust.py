@@ -29,41 +29,47 @@ def as_generator(random_state: Any, name: str) -> np.random.Generator:
 
 @dataclass(eq=False, repr=False)
 class DoublyRobustDRO(KLDRO):
-    """KL-DRO on doubly robust costs, starting at the logging policy tilted by the cost model. The recommended choice.
+    """Recommended estimator: KL-DRO on doubly robust costs, which tests its result against the logging policy π0.
 
-    ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c, logging_policy=π0)``; without ``logging_policy`` it uses a
-    policy cloned from the log. X should have a constant feature, and features of similar scale.
+    A doubly robust cost is the cost of a model, corrected by the weighted residuals of the log. The fit starts at π0,
+    tilted towards actions with a small modelled cost. Call ``DoublyRobustDRO().fit(X, Y, propensity=p, cost=c,
+    logging_policy=π0)``. Without ``logging_policy``, a policy cloned from the log replaces π0. X should have a constant
+    feature.
 
-    By default it is safe: it holds out a share of the contexts, and compares candidates with the logging policy on
-    these contexts. The candidates are:
+    By default (``safe=True``), the fit holds out a share of the contexts, and tests candidates on these contexts:
 
     - the fit to the other rows;
-    - fits with a ridge towards the logging policy, unless the log has 2¹⁶ contexts or more;
-    - steps part of the way from the logging policy to the fit;
-    - the logging policy itself.
+    - fits with a ridge towards π0, unless there are 2¹⁶ contexts or more;
+    - policies a quarter and half of the way from π0 to the fit;
+    - π0 itself.
 
-    The score "improvement_bound" is an upper bound on a candidate's cost minus the logging policy's. Tests in a fixed
-    sequence (:func:`drcrm.selection.heldout_scores.select_improvement`) find the candidates that are significantly
-    better, and the candidate with the least bound is kept. If no candidate is better, the logging policy is kept, with
-    a warning. The kept candidate is not fitted again to all rows: the tested policy is returned.
+    A test computes an upper bound on the candidate's cost minus the cost of π0. If the bound is below 0, the candidate
+    is better. The sequence of the tests is fixed, and ends at the first candidate that is not shown to be better: see
+    :func:`drcrm.selection.heldout_scores.select_improvement`. Of the candidates that passed, the one with the smallest
+    bound is kept. If none passed, π0 is kept, with a warning. The kept policy is not fitted again to all rows, so it is
+    the policy that was tested.
 
-    The tests are asymptotic in the number of held-out rows, and conditional on the logged contexts. The argument
-    ``cost_model`` must have been fitted to other rows. If few held-out rows have a weight, the tests rely on the cost
-    model. Without ``logging_policy``, candidates are compared with the logged costs, and missing actions are charged
-    the largest cost. If no candidate is better, the cloned policy is kept.
+    The tests have limits:
 
-    Do not rely on the result if overlap is poor: check the effective sample size of the learned policy on held-out
-    rows. The cost model is additive over labels, or linear in x for each action. If such a model fits badly, the
-    estimator gains little. Then compare it with ``KLDRO(estimate="ips")`` by a held-out score.
+    - They are asymptotic in the number of held-out rows, and conditional on the logged contexts.
+    - If you pass ``cost_model``, it must have been fitted to other rows.
+    - If few held-out rows have a weight above 0, the tests rely on the cost model.
+    - Without ``logging_policy``, candidates are compared with the logged costs, and missing actions are charged the
+      largest cost. If no candidate is better, the cloned policy is kept.
+
+    Do not rely on the result if the log has few of the actions that the learned policy takes: check the policy's
+    effective sample size on held-out rows. The default cost model is additive over labels, or linear in x for each
+    action. If it fits badly, the estimator gains little. Then compare it with ``KLDRO(estimate="ips")`` by a held-out
+    score.
 
     Parameters
     ----------
     safe : bool
-        Whether to hold out contexts and choose on them. False returns the fit to all rows, even if it is worse than the
-        logging policy.
+        Whether to hold out contexts and test candidates on them. False returns the fit to all rows, even if it is worse
+        than π0.
     validation_fraction : float in (0, 1)
-        Share of the contexts that are held out with all of their rows, rounded up. If this gives fewer than 10 contexts
-        or 30 rows, nothing is held out and the logging policy is kept, because no test could show an improvement.
+        Share of the contexts that are held out with all of their rows; the number of contexts is rounded up. If it
+        gives fewer than 10 contexts or 30 rows, no test could show an improvement: nothing is held out, and π0 is kept.
     random_state : int, Generator or None
         Seed of the split. With the default, all fits to one log have the same split. None draws a new split for each
         fit.
@@ -71,20 +77,20 @@ class DoublyRobustDRO(KLDRO):
     Attributes
     ----------
     improvement_bound_ : float or None
-        Upper bound on the kept policy's cost minus the logging policy's; 0 if the logging policy is kept, None without
-        ``safe``. The claim that the kept policy is better is false with probability at most 0.05. The bound itself is
-        optimistic, because it is the smallest of several bounds at level 0.95: compute a certificate with
+        Upper bound on the kept policy's cost minus the cost of π0; 0 if π0 is kept, None without ``safe``. The claim
+        that the kept policy is better is false with probability at most 0.05. The bound itself is optimistic, because
+        it is the smallest of several bounds at level 0.95. For a valid bound, compute a certificate with
         ``choices=n_candidates_``.
     step_ : float
-        Position of the kept policy between the logging policy (0) and a fit (1). If it is below 1, ``n_iter_`` and
-        ``converged_`` belong to the fit without a ridge.
+        Position of the kept policy between π0 (0) and a fit (1). If it is below 1, ``n_iter_`` and ``converged_``
+        belong to the fit without a ridge.
     ridge_ : float
-        Ridge of the kept fit, in units of the standard deviation of the costs, or 0. ``objective_`` includes the ridge
-        penalty.
+        Ridge of the kept fit, in units of the standard deviation of the costs; 0 without a ridge. ``objective_``
+        includes the ridge penalty.
     n_candidates_ : int
-        Number of candidates including the logging policy; 1 if nothing was held out. Pass it as ``choices`` to a
-        certificate on the held-out rows.
-    heldout_ : integer array
+        Number of candidates, including π0; 1 if nothing was held out. Pass it as ``choices`` to a certificate on the
+        held-out rows.
+    heldout_ : int array
         Indices of the held-out rows. To get their ``BanditLog``, set ``count`` to 0 in all other rows.
     """
 

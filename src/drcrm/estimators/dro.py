@@ -8,17 +8,19 @@ from drcrm.estimators.base import CounterfactualEstimator
 
 @dataclass(eq=False, repr=False)
 class KLDRO(CounterfactualEstimator):
-    """KL-DRO: minimise the worst case over the KL ball {KL(Q‖P_n) ≤ ε}.
+    """KL-DRO: minimise the largest mean of the weighted costs z over distributions Q of the rows with KL(Q‖P_n) ≤ ε.
 
-    Source: Lemma 4 of the paper.
+    By default z_i = c_i min(M, π(y_i|x_i)/p_i). P_n gives each of the n rows the probability 1/n. The distributions Q
+    are the KL ball, an ambiguity set around the log. Source: Faury et al. 2020, Lemma 4.
 
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        ε, in nats. "auto" computes it from the number of rows n. As n → ∞, the risk of a fixed policy is then an upper
-        bound on its cost with probability ``confidence``. For the learned policy it is not a bound.
+        Radius ε of the ball, in nats; 0 gives the mean. "auto" computes it from n such that the risk of a fixed policy
+        is an upper bound on its cost with probability ``confidence``, as n → ∞. For the learned policy it is not a
+        bound.
     confidence : float in (½, 1)
-        Level of "auto": see :class:`drcrm.risks.balls.base.Ball`.
+        Confidence level of the radius "auto": see :class:`drcrm.risks.KLBall`.
     """
 
     radius: float | str = 0.01
@@ -27,16 +29,17 @@ class KLDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class Chi2DRO(CounterfactualEstimator):
-    """χ²-DRO: minimise the worst case over the ball {(1/n) Σ (n q_i − 1)² ≤ ε}.
+    """Chi-squared DRO: minimise the largest Σ q_i z_i over weights q of the rows with (1/n) Σ (n q_i − 1)² ≤ ε.
 
-    Source: Lemma 3 of the paper.
+    By default z_i = c_i min(M, π(y_i|x_i)/p_i) are weighted costs. The weights q_i ≥ 0 have sum 1; they form the χ²
+    ball around equal weights 1/n. Source: Faury et al. 2020, Lemma 3.
 
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        ε; see :class:`KLDRO` for "auto".
+        Radius ε of the ball; 0 gives the mean. See :class:`KLDRO` for "auto".
     confidence : float in (½, 1)
-        Level of "auto".
+        Confidence level of the radius "auto".
     """
 
     radius: float | str = 0.01
@@ -45,18 +48,19 @@ class Chi2DRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class PhiDRO(CounterfactualEstimator):
-    """φ-DRO: minimise the worst case over the ball {D_φ(Q‖P_n) ≤ ε} of any divergence.
+    """Phi-DRO: minimise the largest mean of the weighted costs over distributions Q of the rows with D_φ(Q‖P_n) ≤ ε.
 
-    Source: section 3.2 of the paper.
+    It is :class:`KLDRO` with any divergence D_φ in place of KL. Source: Faury et al. 2020, section 3.2.
 
     Parameters
     ----------
     divergence : Divergence, str or dict
-        A divergence of :mod:`drcrm.divergences`, or its name: "squared_hellinger", {"cressie_read": 3}.
-    radius : float ≥ 0 or "auto"
-        ε; see :class:`KLDRO` for "auto", which total variation does not have.
+        A divergence of :mod:`drcrm.divergences`, or its name, such as "squared_hellinger" or {"cressie_read": 3}.
+    radius : float ≥ 0, "auto" or None
+        Radius ε of the ball; 0 gives the mean. See :class:`KLDRO` for "auto", which total variation does not have.
+        {"cvar": α} needs None.
     confidence : float in (½, 1)
-        Level of "auto".
+        Confidence level of the radius "auto".
     """
 
     divergence: str | dict | Divergence = "kl"
@@ -66,16 +70,15 @@ class PhiDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class CVaRDRO(CounterfactualEstimator):
-    """CVaR: minimise the mean cost of the worst share α of the rows.
+    """CVaR: minimise the mean of the largest weighted costs, a share α of the rows.
 
     The risk has a kink if several costs are equal at the edge of this share. L-BFGS can stop at a kink; this is rarest
-    with ``estimate="dr"``.
-    Source: Rockafellar & Uryasev 2000.
+    with ``estimate="dr"``. Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
     alpha : float in (0, 1]
-        α.
+        Share α of the rows; 1 gives the mean.
     """
 
     alpha: float = 0.9
@@ -83,16 +86,16 @@ class CVaRDRO(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class LogSmoothing(CounterfactualEstimator):
-    """Logarithmic smoothing: minimise −(1/λ) mean log(1 − λz).
+    """Logarithmic smoothing: minimise −(1/λ) mean log(1 − λz) of the weighted costs z.
 
-    It needs costs below 1/λ, which excludes the estimates "snips" and "dr". The authors' code also starts at the
-    logging policy, like ``start="logging"``, and penalises the KL divergence from it. This class has no such penalty.
-    Source: Sakhi et al. 2024.
+    By default z_i = c_i min(M, π(y_i|x_i)/p_i). Every z must be below 1/λ, which excludes the estimates "snips" and
+    "dr". The authors' code also starts at the logging policy, like ``start="logging"``, and penalises the KL divergence
+    from it. This class has no such penalty. Source: Sakhi et al. 2024.
 
     Parameters
     ----------
     smoothing : float > 0
-        λ.
+        Strength λ of the smoothing, in the inverse unit of the cost. λ → 0 gives the mean.
     """
 
     smoothing: float = 0.1
@@ -100,14 +103,15 @@ class LogSmoothing(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class LogSumExp(CounterfactualEstimator):
-    """Log-sum-exp: minimise γ log mean e^{z/γ}, the KL ball at a fixed multiplier.
+    """Log-sum-exp: minimise γ log mean e^{z/γ} of the weighted costs z.
 
-    Source: Behnamnia et al. 2025.
+    By default z_i = c_i min(M, π(y_i|x_i)/p_i). This is the risk of :class:`KLDRO` with a fixed multiplier γ of the
+    radius in place of the radius. Source: Behnamnia et al. 2025.
 
     Parameters
     ----------
     temperature : float > 0
-        γ, in the units of the cost.
+        Multiplier γ, in the units of the cost. γ → ∞ gives the mean, γ → 0 the largest z.
     """
 
     temperature: float = 1.0
@@ -115,14 +119,15 @@ class LogSumExp(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class WeightedLikelihood(CounterfactualEstimator):
-    """Weighted likelihood: minimise the mean of −e^{−βc} log π, which is convex in Θ.
+    """Weighted likelihood: maximise the mean of e^{−βc} log π, so that cheap actions weigh more.
 
-    It uses no propensities, no estimate and no weight. Source: Aouali & Sakhi 2025.
+    The problem is convex in Θ. Propensities, ``estimate`` and ``weight`` have no role: the last two must keep their
+    defaults. Source: Aouali & Sakhi 2025.
 
     Parameters
     ----------
     sharpness : float ≥ 0
-        β.
+        Sharpness β, in the inverse unit of the cost. 0 weighs all rows equally.
     """
 
     sharpness: float = 1.0

@@ -7,22 +7,26 @@ from drcrm.estimators.base import CounterfactualEstimator
 
 @dataclass(eq=False, repr=False)
 class CIPS(CounterfactualEstimator):
-    """Clipped IPS: minimise (1/n) Σ c_i min(M, π(y_i|x_i)/p_i).
+    """Clipped IPS: minimise the importance-weighted mean cost, (1/n) Σ c_i min(M, π(y_i|x_i)/p_i).
 
-    Source: eq. 3 of the paper.
+    IPS is inverse propensity scoring. The weight corrects for how often the logging policy took the logged action.
+    Clipping at M limits the variance. Other values of ``estimate`` and ``weight`` replace this mean. Source: Faury et
+    al. 2020, eq. 3.
     """
 
 
 @dataclass(eq=False, repr=False)
 class POEM(CounterfactualEstimator):
-    """Variance penalty: minimise the mean plus λ √(V_n/n).
+    """POEM: minimise the mean of the weighted costs z plus λ standard errors, z̄ + λ √(V/n).
 
-    Source: Swaminathan & Joachims 2015; eq. 6 of the paper.
+    By default z_i = c_i min(M, π(y_i|x_i)/p_i). V is the sample variance of z. Source: Swaminathan & Joachims 2015;
+    Faury et al. 2020, eq. 6.
 
     Parameters
     ----------
     variance_penalty : float ≥ 0
-        λ; see :func:`drcrm.selection.grid_search.calibrated_penalty` for its natural unit.
+        Number λ of standard errors. The public POEM code measures it in units of minus the mean logged cost divided by
+        its standard error: see :func:`drcrm.selection.grid_search.calibrated_penalty`.
     """
 
     variance_penalty: float = 1.0
@@ -30,14 +34,15 @@ class POEM(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class KLCRM(CounterfactualEstimator):
-    """KL-CRM: minimise the Boltzmann-weighted cost at a fixed temperature γ.
+    """KL-CRM: minimise an average of the weighted costs z that favours large z, Σ z_i e^{z_i/γ} / Σ e^{z_i/γ}.
 
-    Source: eq. 13 of the paper.
+    By default z_i = c_i min(M, π(y_i|x_i)/p_i). The weights e^{z_i/γ} are Boltzmann weights at the temperature γ.
+    Source: Faury et al. 2020, eq. 13.
 
     Parameters
     ----------
     temperature : float > 0
-        γ, in the units of the cost.
+        Temperature γ, in the units of the cost. γ → ∞ gives the mean, γ → 0 the largest z.
     """
 
     temperature: float = 1.0
@@ -45,16 +50,18 @@ class KLCRM(CounterfactualEstimator):
 
 @dataclass(eq=False, repr=False)
 class AdaptiveKLCRM(CounterfactualEstimator):
-    """aKL-CRM: minimise the Boltzmann-weighted cost at the temperature √(V/(2ε)).
+    """Adaptive KL-CRM (aKL-CRM): minimise the average of KL-CRM at the temperature γ = √(V/(2ε)).
 
-    Source: Algorithm 1 of the paper.
+    V is the variance of the weighted costs z. So γ changes with the policy, and approximates the exact temperature of
+    the KL ball of radius ε. :class:`KLCRM` has the formula, :class:`KLDRO` the exact ball. Source: Faury et al. 2020,
+    Algorithm 1.
 
     Parameters
     ----------
     radius : float ≥ 0
-        ε.
+        Radius ε, in nats. 0 gives the mean; a larger radius is more pessimistic.
     variance : "mean" or "sum"
-        V: the mean of squares (Lemma 5) or their sum (Algorithm 1 as printed).
+        Whether V is the mean of the squares (z_i − z̄)², as in Lemma 5, or their sum, as in the printed Algorithm 1.
     """
 
     radius: float = 0.01

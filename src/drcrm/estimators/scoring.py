@@ -19,7 +19,7 @@ from drcrm.selection.score_names import MODELLED
 
 
 class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
-    """Scorer for scikit-learn's searches: a held-out score of an estimator, or of a pipeline that ends in one.
+    """Scorer for scikit-learn's searches: the held-out score of an estimator, or of a pipeline that ends in one.
 
     ``HeldoutScorer("dr_bound")(estimator, X, Y, propensity=p, cost=c)`` is ``estimator.score(…, by="dr_bound")``. In a
     search it needs ``sklearn.set_config(enable_metadata_routing=True)``.
@@ -27,7 +27,7 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     by : str
-        A name in :data:`drcrm.selection.score_names.SCORES`.
+        Name of the score: see the method ``score`` of the estimators, such as :meth:`drcrm.CIPS.score`.
     """
 
     __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "eligible"), True) | {"estimator": UNUSED}
@@ -45,7 +45,22 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
         count: Any = None,
         eligible: Any = None,
     ) -> float:
-        """Return minus the held-out score, so higher is better. Arguments are those of the estimator's ``score``."""
+        """Return the estimator's score: minus its estimated cost, so higher is better.
+
+        Parameters
+        ----------
+        estimator : estimator or Pipeline
+            Fitted estimator, or a pipeline that ends in one.
+        X, Y, propensity, cost, count : array
+            Held-out rows, in the form that the estimator's ``fit`` takes.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has.
+
+        Returns
+        -------
+        float
+            Score in the units of the cost.
+        """
         rows = {"propensity": propensity, "cost": cost, "count": count, "eligible": eligible}
         return estimator.score(X, Y, by=self.by, **{name: row for name, row in rows.items() if row is not None})
 
