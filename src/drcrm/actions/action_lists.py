@@ -14,22 +14,29 @@ from drcrm.errors import InputError
 
 
 class ActionLists:
-    """Contexts that each have their own list of actions with features ψ, in place of a feature matrix X.
+    """Contexts with their own lists of candidate actions, in place of a feature matrix X.
 
-    ``lists[rows]`` selects contexts.
+    Each of the m contexts has one list. The N candidates of all lists have D features each, written ψ. ``lists[rows]``
+    selects contexts.
 
     Parameters
     ----------
     features : array or CSR (N, D)
-        ψ of all candidates, list after list.
-    starts : integer array (m + 1,)
-        The first candidate of each list, then N as the last entry. List k has the rows starts[k] to starts[k + 1] − 1
-        of ``features``, at least one.
+        Features ψ of all candidates, list after list.
+    starts : int array (m + 1,)
+        Row of ``features`` at which each list starts, and N as the last entry. List k consists of the rows starts[k] to
+        starts[k + 1] − 1, at least one.
 
     Raises
     ------
     InputError
-        Features that are not finite, starts that do not increase from 0 to N, or an empty list.
+        If features are not finite, if starts do not increase from 0 to N, or if a list is empty.
+
+    Examples
+    --------
+    >>> lists = ActionLists([[1, 0], [0, 1], [1, 1]], starts=[0, 2, 3])  # two candidates, then one
+    >>> lists.shape
+    (2, 2)
     """
 
     def __init__(self, features: Any, starts: Any):
@@ -52,7 +59,7 @@ class ActionLists:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, D)."""
+        """Number of lists m and number of features D."""
         return len(self), self.features.shape[1]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

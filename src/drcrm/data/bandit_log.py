@@ -31,43 +31,49 @@ CACHE_SOURCES = {"row_map": {"Y", "context"}, "feature_range": {"X"}, "log_prope
 
 
 class BanditLog:
-    """A log of n rows (x, a, p, c). Each distinct context is stored once.
+    """Log of n decisions: in each row a context x, the action a, its propensity p and its cost c.
+
+    There are m contexts with d features, and q labels or K actions. Lists of actions have N candidates with D features.
 
     Parameters
     ----------
     X : array or CSR (m, d), or ActionLists
-        Features of the contexts, or their lists of actions. For lists, the attribute ``X`` has the features of all N
-        candidates.
-    Y : array (n, q), or (n,)
-        Logged actions: 0 or 1 for each label; or one of K actions, numbered 0 to K − 1; or a place in the context's
-        list, from 0.
+        Features of the m contexts, or their lists of actions. For lists, the attribute ``X`` holds the features of all
+        N candidates.
+    Y : array (n, q) or (n,)
+        Logged actions. Label vectors are rows of 0 and 1. A single action is a number from 0 to K − 1, or a place in
+        the context's list, from 0.
     propensity : array (n,)
-        Logging propensity p = π0(a|x) of the logged action, in (0, 1].
+        Probability p = π0(a|x) with which the logging policy π0 took the logged action, in (0, 1].
     cost : array (n,)
-        Observed cost c, in the units of the loss; a reward is a negated cost.
-    context : integer array (n,), optional
-        Row of X that each logged row belongs to; by default row i belongs to context i.
-    count : integer array (n,), optional
-        Multiplicity of each row, 0 or more; by default 1.
+        Cost c of the logged action; smaller is better. If you log rewards, pass their negatives.
+    context : int array (n,), optional
+        Row of X for each logged row, so that rows can share a context; by default row i belongs to context i.
+    count : int array (n,), optional
+        How often each row occurred, 0 or more; by default once.
     n_actions : int, optional
-        K, for one of K actions; by default the largest entry of Y plus one.
-    eligible : boolean array (m, K), optional
-        Available actions of each context; by default all.
+        Number K of actions; by default the number of columns of ``eligible``, or the largest entry of Y plus one.
+    eligible : bool array (m, K), optional
+        Which of the K actions each context has; by default all.
 
     Attributes
     ----------
     encoding : Encoding or None
-        Encoding that made X from the columns of a file or frame.
-    skipped : mapping of int
-        Number of rows that the reader of a file skipped, by reason.
+        Encoding that made X from the columns of a file or table.
+    skipped : mapping of str to int
+        For each reason, the number of rows that the reader of a file skipped.
     imitated_propensities : bool
         Whether the propensities are estimated, not logged.
 
     Raises
     ------
     InputError
-        Arrays whose shapes do not match, a value out of range, or a log without rows. The message has the row of the
-        value.
+        If shapes do not match, a value is out of range, or the log has no rows. The message names the row of the value.
+
+    Examples
+    --------
+    >>> BanditLog([[1.0, 0.5], [1.0, 2.0]], Y=[0, 1], propensity=[0.5, 0.9], cost=[-1.0, 0.0])
+    BanditLog(2 rows, 2 contexts, 2 features, one of 2 actions)
     """
 
     encoding: Any = None
@@ -76,37 +82,48 @@ class BanditLog:
 
     @classmethod
     def from_frame(cls, frame: Any, mapping: Any) -> BanditLog:
-        """Return the log of a table's rows.
+        """Return the log in the rows of a table.
 
         Parameters
         ----------
         frame : pandas.DataFrame
+            Table with one row per decision.
         mapping : dict, path of YAML or JSON, or LogMapping
             Meaning of the columns: ``{"action": "item", "propensity": "p", "reward": "click", "features": {"numeric":
             ["age"], "categorical": ["city"]}}``. The cost is the negated reward.
 
+        Returns
+        -------
+        BanditLog
+            Log with encoded features. With ``propensity_model`` in the mapping, the propensities are estimated.
+
         Raises
         ------
         InputError
-            A missing column or an invalid value. The message has the row of the value, counted from 0.
+            If a column is missing or a value is invalid. The message names the row of the value, counted from 0.
         """
         records = import_module("drcrm.logs.readers.table_records").records_of_frame(frame, mapping)
         return import_module("drcrm.logs.encoded_log").log_of(records)
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> BanditLog:
-        """Return the log of the Open Bandit Pipeline's dictionary of logged feedback.
+        """Return the log in a dictionary of logged feedback of the Open Bandit Pipeline.
 
         Parameters
         ----------
         feedback : mapping
-            ``action`` (n,), ``reward`` (n,), ``pscore`` (n,) and ``context`` (n, d), to which a constant 1 is appended;
-            optionally ``position``, ``n_actions`` and ``n_rounds``.
+            Arrays ``action`` (n,), ``reward`` (n,), ``pscore`` (n,) and ``context`` (n, d); optionally ``position``,
+            ``n_actions`` and ``n_rounds``.
+
+        Returns
+        -------
+        BanditLog
+            Log whose X is ``context`` with an appended constant 1, and whose costs are the negated rewards.
 
         Raises
         ------
         InputError
-            A missing key or an invalid array. The message has the row of the invalid value.
+            If a key is missing or an array is invalid. The message names the row of the invalid value.
         """
         records = import_module("drcrm.logs.readers.npz_files").records_of_feedback(feedback)
         return import_module("drcrm.logs.encoded_log").log_of(records)
@@ -139,7 +156,7 @@ class BanditLog:
 
     @property
     def n_contexts(self) -> int:
-        """m."""
+        """Number m of contexts."""
         return self.actions.n_contexts(self.X)
 
     @property
@@ -162,7 +179,18 @@ class BanditLog:
         return self.actions.row_map(self.Y, self.context, self.n_contexts)
 
     def recount(self, count: Any) -> BanditLog:
-        """Return the log with different counts, without rows of count 0 and contexts without rows."""
+        """Return the log with other counts, without rows of count 0 and without contexts that have no rows left.
+
+        Parameters
+        ----------
+        count : int array (n,)
+            How often each row occurs.
+
+        Returns
+        -------
+        BanditLog
+            Log with at most n rows.
+        """
         count = _check_count(count, len(self.Y))
         if count.all() and np.bincount(self.context, minlength=self.n_contexts).all():
             return self.replace(count=count)
@@ -174,11 +202,33 @@ class BanditLog:
         return self.replace(count=count).subset(occurs, context, X, actions)
 
     def with_cost(self, cost: Any) -> BanditLog:
-        """Return the log with different costs of the same rows, (n,)."""
+        """Return the log with other costs for the same rows.
+
+        Parameters
+        ----------
+        cost : array (n,)
+            New costs.
+
+        Returns
+        -------
+        BanditLog
+            Log that shares all other arrays.
+        """
         return self.replace(cost=check_costs(cost, len(self.Y)))
 
     def replace(self, **changes: Any) -> BanditLog:
-        """Return a copy with different attributes, which are not checked."""
+        """Return a copy with other values of some attributes, without checking them.
+
+        Parameters
+        ----------
+        **changes
+            New values, by the name of the attribute.
+
+        Returns
+        -------
+        BanditLog
+            Copy that shares all other arrays.
+        """
         log = copy(self)
         for name, sources in CACHE_SOURCES.items():
             if changes.keys() & sources:
@@ -187,7 +237,24 @@ class BanditLog:
         return log
 
     def subset(self, rows: Any, context: np.ndarray, X: Features, actions: Actions) -> BanditLog:
-        """Return a subset of the rows, with the features and actions of the contexts that ``context`` refers to."""
+        """Return the log of some rows, without checking the arguments.
+
+        Parameters
+        ----------
+        rows : bool or int array
+            Mask or indices of the rows to keep.
+        context : int array
+            Row of the new X for each kept row.
+        X : array or CSR
+            Features of the remaining contexts.
+        actions : Actions
+            Actions of the remaining contexts.
+
+        Returns
+        -------
+        BanditLog
+            Log of the kept rows.
+        """
         arrays = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
         log = self.replace(X=X, actions=actions, **arrays, context=context)
         if "log_propensity" in self.__dict__:
@@ -195,9 +262,14 @@ class BanditLog:
         return log
 
     def merge_duplicates(self) -> tuple[BanditLog, np.ndarray]:
-        """Return the log with rows of equal context, action, propensity and cost merged, and their counts added.
+        """Merge rows with equal context, action, propensity and cost, and add up their counts.
 
-        The new rows are ordered by context. The second result is the new row of each old row, (n,).
+        Returns
+        -------
+        log : BanditLog
+            Log whose rows are ordered by context.
+        group : int array (n,)
+            Row of the new log for each old row.
         """
         if (np.diff(self.context) > 0).all():
             return self, np.arange(len(self.context))

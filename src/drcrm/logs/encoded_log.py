@@ -22,17 +22,19 @@ from drcrm.logs.records import Records
 
 
 def read_log(path: str | Path, mapping: Any = None) -> BanditLog:
-    """Return the log of a file: CSV, Parquet, npz, dsjson, Vowpal Wabbit's text, or the Open Bandit Dataset's csv.
+    """Return the log in a file: CSV, Parquet, npz, dsjson, Vowpal Wabbit's text, or the Open Bandit Dataset's csv.
 
     Parameters
     ----------
     path : str or Path
+        Log file. It may also be a folder with files of one format other than npz.
     mapping : dict, path of YAML or JSON, or LogMapping, optional
-        Meaning of the columns of a table: see :meth:`BanditLog.from_frame`.
+        Meaning of the columns of CSV and Parquet: see :meth:`BanditLog.from_frame`. Other formats need none.
 
     Returns
     -------
     BanditLog
+        Log with encoded features. With ``propensity_model`` in the mapping, the propensities are estimated.
 
     Raises
     ------

@@ -25,29 +25,30 @@ LEAST = 1e-6  # smallest probability of an action, before the probabilities are 
 
 
 def classifier_policy(log: BanditLog, classifier: Any, weights: str = "inverse_propensity") -> SoftmaxPolicy:
-    """Return the policy π(a|x) = P(a|x) of a classifier that is fitted to the logged actions of a log.
+    """Return the policy π(a|x) = P(a|x) of a classifier that is fitted to the logged actions.
 
-    Rows are weighted by their rewards, so the classifier learns to take the actions that had small costs. This policy
-    is a competitor of counterfactual risk minimization. It minimises no risk and has no guarantee.
+    With c_max for the largest logged cost, the reward of a row is c_max − c. Rows are weighted by their rewards, so the
+    classifier learns to predict the actions that had small costs. The policy serves as a baseline: it minimises no risk
+    and has no guarantee.
 
     Parameters
     ----------
     log : BanditLog
-        With one of K actions in each row.
-    classifier : classifier with scikit-learn's interface
-        It is cloned, and needs ``sample_weight`` and ``predict_proba``.
+        Log with one of K actions in each row.
+    classifier : classifier of scikit-learn
+        Classifier to clone and fit. It needs ``predict_proba``, and ``sample_weight`` in ``fit``.
     weights : "inverse_propensity" or "none"
-        See ``row_weights``.
+        Weight of a row: min((c_max − c)/p, 100) or c_max − c.
 
     Returns
     -------
     SoftmaxPolicy
-        It has a feature map, log P(a|x). Actions have at least the probability 10⁻⁶.
+        Policy whose feature map calls the classifier. Probabilities below 10⁻⁶ are raised to 10⁻⁶.
 
     Raises
     ------
     InputError
-        For actions that are not one of K, a classifier that cannot be fitted, or a log in which all costs are equal.
+        If the actions are not one of K, the classifier cannot be fitted, or all costs are equal.
     """
     fitted = fit_classifier(log, clone(classifier), weights)
     n_actions = log.actions.shape[0]

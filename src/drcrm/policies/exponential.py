@@ -24,11 +24,11 @@ class LinearPolicy(ABC):
     Parameters
     ----------
     coef : array (d, …)
-        Θ. If a feature of x is constant, its row holds the intercepts.
+        Coefficients Θ. The row of a constant feature holds the intercepts.
     intercept : array (…), optional
         Constant that is added to the scores; 0 by default.
     features : drcrm.policies.feature_maps.FeatureMap, optional
-        Map X ↦ X' to the features of the scores; by default the scores use X.
+        Map from X to the features X' that Θ multiplies; by default Θ multiplies X.
     """
 
     def __init__(self, coef: Any, intercept: Any = None, features: Any = None):
@@ -56,30 +56,97 @@ class LinearPolicy(ABC):
         return self.features.n_features if self.features else len(self.coef)
 
     def map_features(self, X: Features) -> Features:
-        """Return the features X' of the scores, from the features X of contexts."""
+        """Return the features X' that the coefficients multiply.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d)
+            Features of contexts.
+
+        Returns
+        -------
+        array or CSR (m, d')
+            X itself if the policy has no feature map.
+        """
         return self.features(X) if self.features else X
 
     @property
     def coef_with_intercept(self) -> np.ndarray:
-        """Θ for contexts with an appended constant 1, (d + 1, …); the intercept is the last row."""
+        """Coefficients Θ with the intercept as an additional last row, (d + 1, …)."""
         return append_row(self.coef, self.intercept)
 
     def decision_function(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the scores u = XΘ + intercept, (n, …)."""
+        """Return the scores XΘ + intercept, which determine the probabilities.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q), (m, K) or (N,)
+            Score of each label, of each action, or of each of the N listed candidates.
+        """
         return self._scores(X, eligible)[0]
 
     def marginals(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return μ: P(y_l = 1 | x) of each label, (n, q), or P(a | x) of each action, (n, K) or (N,)."""
+        """Return the probability of each label or action.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q), (m, K) or (N,)
+            P(y_l = 1 | x) of each label, or P(a | x) of each action or of each of the N listed candidates.
+        """
         scores, actions = self._scores(X, eligible)
         return actions.log_partition(scores)[1]
 
     def greedy(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the most probable action: labels y_l = 1[u_l ≥ 0], (n, q), or the number of the action, (n,)."""
+        """Return the most probable action of each context.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q) or (m,)
+            Labels of 0 and 1, the number of the action, or its place in the list. A label is 1 if its score is ≥ 0.
+        """
         scores, actions = self._scores(X, eligible)
         return actions.most_probable(scores)
 
     def log_prob(self, X: Any, Y: Any, context: Any = None, eligible: Any = None) -> np.ndarray:
-        """Return log π(y_i | x_{context_i}) ≤ 0, (n,); by default, row i of Y belongs to row i of X."""
+        """Return the log-probabilities of given actions.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        Y : array (n, q) or (n,)
+            Actions, in the form of :class:`drcrm.BanditLog`.
+        context : int array (n,), optional
+            Row of X for each action; by default action i belongs to row i.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (n,)
+            Values of log π(y_i|x), at most 0.
+        """
         scores, actions = self._scores(X, eligible)
         m = actions.n_contexts(scores)
         Y = actions.check(Y, rows=m if context is None else None)
@@ -90,12 +157,42 @@ class LinearPolicy(ABC):
         return np.minimum(log_prob, 0, out=log_prob)  # rounding errors may make it positive
 
     def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
-        """Draw one action for each context, (n, q) or (n,); ``random_state`` is a seed or a numpy Generator."""
+        """Draw one action for each context.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        random_state : int, Generator or None
+            Seed. By default each call draws anew.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q) or (m,)
+            Labels of 0 and 1, the number of the action, or its place in the list.
+        """
         scores, actions = self._scores(X, eligible)
         return actions.sample(actions.log_partition(scores)[1], np.random.default_rng(random_state))
 
     def draw(self, X: Any, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw one action for each context, (n, q) or (n,), and return its probability, (n,), from one product XΘ."""
+        """Draw one action for each context, and return it with its probability.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        random_state : int, Generator or None
+            Seed. By default each call draws anew.
+
+        Returns
+        -------
+        action : array (m, q) or (m,)
+            Actions in the form of ``sample``.
+        probability : array (m,)
+            Probability of the drawn action, or of the whole label vector.
+        """
         scores, actions = self._scores(X, None)
         log_partition, mean = actions.log_partition(scores)
         Y = actions.sample(mean, np.random.default_rng(random_state))
@@ -111,16 +208,19 @@ class LinearPolicy(ABC):
 
 
 class ExponentialPolicy(LinearPolicy):
-    """π_Θ(y|x) ∝ exp(xᵀΘy) over label vectors y ∈ {0,1}^q.
+    """Policy over label vectors y ∈ {0, 1}^q: π(y|x) ∝ exp(xᵀΘy).
+
+    The labels are independent given x. With the scores u = xᵀΘ + intercept, label l is 1 with probability
+    1/(1 + e^{−u_l}).
 
     Parameters
     ----------
     coef : array (d, q)
-        Θ, one column per label. If a feature of x is constant, its row holds the intercepts.
+        Coefficients Θ, one column per label. The row of a constant feature holds the intercepts.
     intercept : array (q,), optional
-        Constant that is added to the scores of the labels; 0 by default.
+        Constant that is added to the scores; 0 by default.
     features : drcrm.policies.feature_maps.FeatureMap, optional
-        Map X ↦ X' to the features of the scores; by default the scores use X.
+        Map from X to the features X' that Θ multiplies; by default Θ multiplies X.
     """
 
     @staticmethod
@@ -131,19 +231,19 @@ class ExponentialPolicy(LinearPolicy):
 
 
 class SoftmaxPolicy(LinearPolicy):
-    """π_Θ(a|x) ∝ exp(x·θ_a) over K actions, or ∝ exp(ψ_a·θ) over the list of actions of a context.
+    """Policy over K actions, π(a|x) ∝ exp(x·θ_a), or over each context's own list of actions, π(a|x) ∝ exp(ψ_a·θ).
 
-    For K actions, the methods take ``eligible=``, a boolean array (m, K) of the available actions of each context; by
-    default all are available. For lists, X is a :class:`drcrm.ActionLists` and an action is a place in a list.
+    ψ_a is the feature vector of a listed action. For lists, X is a :class:`drcrm.ActionLists`, and an action is its
+    place in the list, from 0. For K actions, the methods take ``eligible=``, the actions that each context has.
 
     Parameters
     ----------
-    coef : array (d, K), or (D,)
-        Θ, one column per action; or θ, one entry per feature of a listed action.
+    coef : array (d, K) or (D,)
+        Coefficients: for K actions one column θ_a per action, for lists the vector θ.
     intercept : array (K,), optional
         Constant that is added to the scores of the actions; 0 by default.
     features : drcrm.policies.feature_maps.FeatureMap, optional
-        Map X ↦ X' to the features of the scores; by default the scores use X.
+        Map from X to the features X' that the coefficients multiply; by default they multiply X.
     """
 
     @staticmethod

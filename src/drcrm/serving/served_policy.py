@@ -26,37 +26,42 @@ LIST = "_multi"  # key of a context's list of actions, as in dsjson
 
 
 def load_policy(path: str | Path) -> ServedPolicy:
-    """Return the policy in a file that ``drcrm learn`` wrote, ready to decide.
+    """Return the policy in a file that ``drcrm learn`` wrote.
 
     Parameters
     ----------
     path : str or Path
+        Policy file.
 
     Returns
     -------
     ServedPolicy
+        Policy that draws actions for an application.
 
     Raises
     ------
     InputError
-        The file cannot be read, or is not a policy.
+        If the file cannot be read, or is not a policy.
     """
     return ServedPolicy(read_policy(path))
 
 
 class ServedPolicy:
-    """A policy that decides for contexts as an application has them. Threads may share it.
+    """Learned policy for an application: it draws actions for contexts in the application's own form.
+
+    Threads may share a ``ServedPolicy``.
 
     Parameters
     ----------
     stored : StoredPolicy
-        Content of a policy file. :func:`load_policy` reads it.
+        Content of a policy file. :func:`load_policy` reads the file and makes the ``ServedPolicy``.
 
     Attributes
     ----------
     policy : ExponentialPolicy or SoftmaxPolicy
-        The policy on encoded features.
+        Policy over encoded features.
     encoding : Encoding
+        Encoding of contexts as features.
     names : list
         Names of the actions or labels in the log; empty for lists of actions.
     """
@@ -75,29 +80,33 @@ class ServedPolicy:
     def decide(self, context: Any, random_state: Any = None) -> tuple[Any, Any]:
         """Draw an action for each context, and return it with its probability.
 
-        Log the probability: it is the propensity of the next log.
+        Store the probability with the action: it is the propensity in your next log.
 
         Parameters
         ----------
-        context : dict, list of dict, or DataFrame
-            One context, or several. A dict has the log's feature columns as keys; None is a missing value. Missing and
-            unknown values are handled as ``drcrm learn`` handled them. For named features, as in dsjson and Vowpal
-            Wabbit's text, a namespace is a dict in the dict. For lists of actions, the key ``_multi`` has the list of
-            the candidates' features. For logs of arrays: X, (m, d), or ActionLists.
+        context : dict, list of dict, DataFrame, array or ActionLists
+            One context as a dict, or several contexts. The form depends on the log that the policy was learned from:
+
+            - Table: a dict with the log's feature columns as keys, a list of such dicts, or a DataFrame. None is a
+              missing value. Missing and unknown values are handled as ``drcrm learn`` handled them.
+            - Named features, as in dsjson and Vowpal Wabbit's text: a dict, in which a namespace is a dict, or a list
+              of dicts. For lists of actions, the key ``_multi`` holds the list of the candidates' features.
+            - Arrays: X, (m, d), or ActionLists.
         random_state : int or Generator, optional
-            Seed of the draw. By default draws are independent, also in forked processes.
+            Seed. By default draws are independent, also in forked processes.
 
         Returns
         -------
-        action : name, dict or int; or array
-            The action's name in the log; for labels, a dict of 0 and 1; for lists, the place in the list, from 0.
-            For several contexts an array, (n,), of names or places, or (n, q), of labels in the order of ``names``.
-        propensity : float, or array (n,)
+        action : name, dict, int or array
+            For one context: the action's name in the log, a dict of 0 and 1 for labels, or the place in the list, from
+            0. For several contexts: an array (m,) of names or places, or (m, q) of labels in the order of ``names``.
+        propensity : float or array (m,)
+            Probability of the drawn action.
 
         Raises
         ------
         InputError
-            A context lacks a feature, or a value is not of the feature's type.
+            If a context lacks a feature, or a value does not have the feature's type.
         """
         is_single = isinstance(context, Mapping)
         if is_single and self._scores is not None:
@@ -114,9 +123,19 @@ class ServedPolicy:
         return (np.array(self.names)[actions] if self.encoding.kind == "single" else actions), propensities
 
     def to_json(self) -> str:
-        """Return a linear policy on a table as JSON: coefficients, scaling, categories and names.
+        """Return the policy as JSON, for applications in other languages.
 
-        ``drcrm/serving/policy.schema.json`` describes the content. InputError for a policy of another kind.
+        ``drcrm/serving/policy.schema.json`` describes the content: coefficients, scaling, categories and names.
+
+        Returns
+        -------
+        str
+            Text of the JSON.
+
+        Raises
+        ------
+        InputError
+            If the log was not CSV or Parquet, or the policy has a feature map.
         """
         return json.dumps(export_policy(self._stored), ensure_ascii=False, allow_nan=False)
 
