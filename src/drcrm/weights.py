@@ -19,7 +19,7 @@ ValueAndSlope = tuple[np.ndarray, np.ndarray]
 
 
 class Weight(ABC):
-    """Interface of the weights.
+    """Base class of importance weights: functions of log π and log p.
 
     Attributes
     ----------
@@ -39,12 +39,14 @@ class Weight(ABC):
 
 
 class Clipped(Weight):
-    """min(M, π/p), with slope 0 where the weight is clipped. Source: eq. 3 of the paper.
+    """Clipped importance weight min(M, π/p), with slope 0 if it is clipped.
+
+    Source: Faury et al. 2020, eq. 3.
 
     Parameters
     ----------
     clip : float ≥ 1 or None
-        M; None does not clip.
+        Limit M; None does not clip.
     """
 
     robust_end = "low"
@@ -65,12 +67,14 @@ class Clipped(Weight):
 
 
 class Implicit(Weight):
-    """π/(p + λ), implicit exploration. Source: Neu 2015; Gabbianelli, Neu & Papini 2023.
+    """Importance weight with implicit exploration, π/(p + λ), which is below 1/λ.
+
+    Source: Neu 2015; Gabbianelli, Neu & Papini 2023.
 
     Parameters
     ----------
     exploration : float > 0
-        λ.
+        Constant λ, which is added to the propensity p.
     """
 
     parameter = "exploration"
@@ -85,12 +89,14 @@ class Implicit(Weight):
 
 
 class Smoothed(Weight):
-    """π/p^α, exponential smoothing. Source: Aouali, Brunel, Rohde & Korba 2023.
+    """Importance weight with exponential smoothing, π/p^α.
+
+    Source: Aouali, Brunel, Rohde & Korba 2023.
 
     Parameters
     ----------
     exponent : float in (0, 1]
-        α; 1 gives π/p.
+        Exponent α of the propensity p; 1 gives π/p.
     """
 
     robust_end = "low"
@@ -108,12 +114,14 @@ class Smoothed(Weight):
 
 
 class Shrunk(Weight):
-    """τw/(w² + τ) with w = π/p, optimistic shrinkage; its slope is τw(τ − w²)/(w² + τ)². Source: Su et al. 2020.
+    """Importance weight with optimistic shrinkage, τw/(w² + τ) with w = π/p.
+
+    Its slope in log π is τw(τ − w²)/(w² + τ)². Source: Su et al. 2020.
 
     Parameters
     ----------
     shrinkage : float > 0
-        τ; τ → ∞ gives π/p.
+        Constant τ; τ → ∞ gives π/p.
     """
 
     robust_end = "low"
@@ -132,7 +140,7 @@ class Shrunk(Weight):
 
 
 class Likelihood(Weight):
-    """The value log π with slope 1, in place of a weight: the mean of c log π is a weighted log-likelihood."""
+    """The value log π in place of a weight: the mean of c log π is a weighted log-likelihood."""
 
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
         return log_prob, np.ones(len(log_prob))
@@ -149,9 +157,24 @@ WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
 def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | None = None) -> Weight | None:
     """Return a weight, or None for "clipped", whose M the caller computes from the log.
 
-    If ``values`` is given, ``weight`` may be a name in ``WEIGHTS``. The function then takes the weight's
-    hyper-parameter from ``values``, by a key such as ``weight.exploration``, and removes it there. Raise InputError if
-    the weight or its hyper-parameter is unknown or missing.
+    Parameters
+    ----------
+    weight : Weight or str
+        Weight, or "clipped". With ``values`` also a name in ``WEIGHTS``, such as "implicit".
+    name : str
+        Name of the option, for messages and keys.
+    values : dict, optional
+        Hyper-parameters by keys such as "weight.exploration". The used one is removed.
+
+    Returns
+    -------
+    Weight or None
+        Function of log π and log p.
+
+    Raises
+    ------
+    InputError
+        If the weight or its hyper-parameter is unknown or missing.
     """
     if isinstance(weight, Weight):
         return weight
@@ -167,10 +190,21 @@ def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | Non
 
 
 def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:
-    """Return the effective number of rows (Σ w)² / Σ w² for weights (n,) and counts of the rows (n,).
+    """Return the effective number of rows, (Σ w)² / Σ w².
 
-    Weights are divided by the largest weight, so squares do not overflow. If some weights are infinite, return the
-    number of rows with an infinite weight. Source: Kish 1965.
+    Weights are divided by the largest weight, so squares do not overflow. Source: Kish 1965.
+
+    Parameters
+    ----------
+    weight : array (n,)
+        Weights w of the rows.
+    count : array (n,)
+        How often each row occurs.
+
+    Returns
+    -------
+    float
+        Effective sample size. If some weights are infinite, it is the number of rows with an infinite weight.
     """
     largest = weight.max()
     if not 0 < largest < np.inf:

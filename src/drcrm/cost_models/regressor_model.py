@@ -15,22 +15,24 @@ from drcrm.errors import InputError
 
 
 class RegressorModel:
-    """Cost model ĉ(x, a) = f_a(x), with a regressor for each of K actions; ĉ(x, a) = f(ψ_a) for lists of actions.
+    """Cost model with any regressor of scikit-learn.
 
-    Like ``CostModel``, it is fitted to the training rows. An action without rows has the mean cost.
+    It has one regressor for each of K actions, ĉ(x, a) = f_a(x). For lists of actions it has only one, with
+    ĉ(x, a) = f(ψ_a).
+    An action without rows has the mean cost. An estimator fits the model to its training rows.
 
     Parameters
     ----------
-    regressor : regressor with scikit-learn's interface
-        It is cloned. If a regressor reproduces its training rows, like a forest of deep trees, the residuals of these
-        rows are too small: limit its size, for example by ``min_samples_leaf``.
+    regressor : regressor of scikit-learn
+        Regressor to clone and fit. Limit its size, for example by ``min_samples_leaf``. If it reproduces its training
+        rows, like a forest of deep trees, the residuals of these rows are too small.
 
     Attributes
     ----------
     regressors_ : list
-        A fitted regressor for each action, None for an action without rows.
+        Fitted regressor for each action, None for an action without rows.
     mean_ : float
-        The mean cost.
+        Mean cost.
     """
 
     regressors_: list[Any]
@@ -41,7 +43,23 @@ class RegressorModel:
         self.regressor = regressor
 
     def fit_log(self, log: BanditLog) -> RegressorModel:
-        """Fit to a log, whose propensities are not used; InputError for label vectors, or if a regressor fails."""
+        """Fit the model to a log, without using the propensities.
+
+        Parameters
+        ----------
+        log : BanditLog
+            Training rows, with one of K actions or a listed action.
+
+        Returns
+        -------
+        RegressorModel
+            The fitted model itself.
+
+        Raises
+        ------
+        InputError
+            If the log has label vectors, or a regressor fails.
+        """
         _check_actions(log.actions)
         log = log.recount(log.count)
         regressed = log.actions.regression_log(log)
@@ -51,7 +69,20 @@ class RegressorModel:
         return self
 
     def action_effects(self, X: Features, actions: Actions) -> np.ndarray:
-        """Return the modelled cost of each action, (m, K), or of each candidate, (N,)."""
+        """Return the modelled cost of each action.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d) or (N, D)
+            Attribute ``X`` of a log.
+        actions : Actions
+            Attribute ``actions`` of the log.
+
+        Returns
+        -------
+        array (m, K) or (N,)
+            Modelled cost of each action, or of each listed candidate.
+        """
         _check_actions(actions)
         if not hasattr(self, "regressors_"):
             raise InputError("the cost model is not fitted: call fit_log")

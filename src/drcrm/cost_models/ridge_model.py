@@ -31,31 +31,41 @@ from drcrm.policies.exponential import LinearPolicy, append_row, as_policy, chec
 
 
 class CostModel:
-    """Ridge regression of the logged costs: minimises the mean squared error + λ Σ_j s_j² ‖B_j‖², s_j = max ``|x_j|``.
+    """Cost model by ridge regression: it predicts the cost ĉ of every action in a context.
 
-    The scales s_j make the penalty independent of the features' units. The intercept a_0 is not penalised, so a
-    constant added to all costs changes a_0 only. For label vectors b_0 is penalised: with as many features as contexts
-    it would interpolate the costs of the contexts.
+    The model is linear in the features x of the context, or ψ_a of a listed action:
+
+    - label vectors: ĉ(x, y) = e_0 + Σ_l y_l e_l, with e_0 = a_0 + x·b_0 and e_l = a_l + x·b_l;
+    - one of K actions: ĉ(x, a) = a_0 + a_a + x·b_a;
+    - lists of actions: ĉ(x, a) = a_0 + ψ_a·b.
+
+    The intercepts a_l and a_a are 0 unless they are fitted: see ``fit``.
+
+    The b are columns of the coefficients B, which has rows B_j. The fit minimises the mean squared error plus the
+    penalty λ Σ_j s_j² ‖B_j‖². The scales s_j = max ``|x_j|`` make the penalty independent of the features' units. The
+    common intercept a_0 has no penalty, so adding a constant to all costs changes only a_0. For label vectors b_0 has a
+    penalty: with as many features as contexts it would interpolate the costs of the contexts.
 
     Parameters
     ----------
     penalty : float > 0 or "auto"
-        λ. "auto" takes the smallest of 10⁻¹, 10⁻¹·⁵ … 10⁻⁴ whose squared error on four fixed folds of contexts is at
-        most (1 + R²/10) times the least. A small penalty is preferred, because noise in the modelled costs averages out
-        over contexts and bias does not. Source: Newey, Hsieh & Robins 2004.
+        Penalty λ. "auto" compares 10⁻¹, 10⁻¹·⁵ … 10⁻⁴ by their squared error on four fixed folds of contexts. It takes
+        the smallest λ whose error is at most (1 + R²/10) times the least. A small penalty is preferred, because noise
+        in the modelled costs averages out over contexts and bias does not. Source: Newey, Hsieh & Robins 2004.
 
     Attributes
     ----------
     coef_ : array (d, q + 1), (d, K) or (D,)
-        B: columns b_1 … b_q and then b_0 for label vectors, a column for each of K actions, or b for lists. You can set
-        it instead of calling ``fit``.
+        Coefficients B: columns b_1 … b_q and then b_0 for label vectors, a column for each of K actions, or the vector
+        b for lists. You can set it instead of calling ``fit``.
     intercept_ : array (q + 1,), (K,) or (), or 0
-        The intercepts, in the order of the columns of B; 0 before a fit. If a feature is constant, its coefficients
-        serve as intercepts.
+        Intercepts in the order of the columns of B; 0 before a fit. If a feature is constant, its coefficients serve as
+        intercepts.
     penalty_ : float
+        Penalty λ of the fit.
     variances_ : (array (r, r), float), optional
-        Σ and σ² of the context effects of the training log, if they are known; a model read from a file has them. See
-        :mod:`drcrm.cost_models.context_effects`.
+        Covariance Σ and noise σ² of the context effects of the training log, if they are known. A model read from a
+        file has them. See :mod:`drcrm.cost_models.context_effects`.
     """
 
     coef_: np.ndarray
@@ -69,9 +79,27 @@ class CostModel:
     def fit(
         self, X: Any, Y: Any, cost: Any = None, context: Any = None, count: Any = None, n_actions: int | None = None
     ) -> CostModel:
-        """Fit to logged actions and costs, with the arguments of the estimators' ``fit``.
+        """Fit the model to logged actions and costs.
 
         Labels and actions get intercepts unless X has a constant column, or columns that add up to a constant.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        Y : array (n, q) or (n,)
+            Logged actions, in the form of :class:`drcrm.BanditLog`.
+        cost : array (n,)
+            Cost of each row; it is required.
+        context, count : int array (n,), optional
+            Row of X that each logged row belongs to, and how often each row occurred.
+        n_actions : int, optional
+            Number K of actions.
+
+        Returns
+        -------
+        CostModel
+            The fitted model itself.
         """
         if cost is None:
             raise InputError("CostModel.fit needs cost=, one for each logged row")
@@ -83,14 +111,20 @@ class CostModel:
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def fit_log(self, log: BanditLog, action_intercepts: bool = False) -> CostModel:
-        """Fit to a log, whose propensities are not used.
+        """Fit the model to a log, without using the propensities.
 
         Parameters
         ----------
         log : BanditLog
+            Training rows.
         action_intercepts : bool
             Whether each label or action has a penalised intercept, like the coefficient of a constant feature. If not,
             only a common intercept is fitted.
+
+        Returns
+        -------
+        CostModel
+            The fitted model itself.
 
         Raises
         ------
@@ -127,11 +161,32 @@ class CostModel:
         return coef, require_finite(np.asarray(unit * intercept))
 
     def add_constant(self, constant: float, log: BanditLog) -> None:
-        """Add a constant to all modelled costs of a log with the training log's features."""
+        """Add a constant to every modelled cost, in place.
+
+        Parameters
+        ----------
+        constant : float
+            Constant, in the units of the cost.
+        log : BanditLog
+            Log with the features of the training log.
+        """
         _add_constant(self.coef_, self.intercept_, constant, log)
 
     def predict(self, X: Any, Y: Any) -> np.ndarray:
-        """Return ĉ(x_i, y_i), (n,), from X (n, d) and actions Y (n, q) or (n,)."""
+        """Return the modelled costs of given actions.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        Y : array (m, q) or (m,)
+            One action for each context.
+
+        Returns
+        -------
+        array (m,)
+            Modelled costs ĉ(x_i, y_i).
+        """
         effects = self.effects(X)
         _, actions = infer_kind(X, Y).from_effect_shape(np.shape(self.coef_)[1:]).bind(X)
         m = actions.n_contexts(effects)
@@ -140,7 +195,22 @@ class CostModel:
         return actions.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
 
     def expectation(self, X: Any, policy: LinearPolicy, eligible: Any = None) -> np.ndarray:
-        """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
+        """Return a policy's expected modelled cost in each context.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
+            Policy over the same features and actions.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m,)
+            Sums Σ_y π(y|x) ĉ(x, y).
+        """
         effects, policy = self.effects(X), as_policy(policy)
         kind = type(policy.actions).from_effect_shape(np.shape(self.coef_)[1:])
         check_compatible(policy, len(self.coef_), kind, owner="the cost model")
@@ -148,7 +218,18 @@ class CostModel:
         return actions.expected_cost(policy.marginals(X, eligible), effects)
 
     def effects(self, X: Any) -> np.ndarray:
-        """Return X B and the intercepts, (n, …): e_1 … e_q, e_0 of label vectors, else the cost of each action."""
+        """Return the effects of contexts, in which the modelled cost is linear.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+
+        Returns
+        -------
+        array (m, q + 1), (m, K) or (N,)
+            For label vectors e_1 … e_q and then e_0, otherwise the modelled cost of each action.
+        """
         _require_coefficients(self)
         X = check_context_features(X)
         if X.shape[1] != len(self.coef_):
@@ -156,7 +237,25 @@ class CostModel:
         return X @ self.coef_ + self.intercept_
 
     def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
-        """Return the effects of a log's X; raise InputError if the coefficients have other features or actions."""
+        """Return the effects of a log's contexts, after a check that features and actions are those of the model.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d) or (N, D)
+            Attribute ``X`` of the log.
+        actions : Actions
+            Attribute ``actions`` of the log.
+
+        Returns
+        -------
+        array (m, q + 1), (m, K) or (N,)
+            Effects in the form of ``effects``.
+
+        Raises
+        ------
+        InputError
+            If the coefficients have other features or actions.
+        """
         _require_coefficients(self)
         shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
         if shape != expected:
