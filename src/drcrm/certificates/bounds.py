@@ -35,55 +35,67 @@ def upper_bound(
     smoothing: float | None = None,
     groups: Any = None,
 ) -> float:
-    """Return an upper bound on E z that holds with probability ``confidence`` = 1 − δ.
+    """Return an upper confidence bound on the mean E z of independent costs z.
+
+    The costs must come from a policy that was fixed before they were seen.
 
     Parameters
     ----------
     z : array (n,)
         Independent costs.
     confidence : float in (½, 1)
+        Probability 1 − δ with which the bound holds.
     method : str or Divergence
         One of the methods below.
     weights : array (n,), optional
         How often each z occurs.
-    low, high : float
-        Range of z for "empirical_bernstein" and "betting". It must be known beforehand: the smallest and largest
-        observed z do not count.
+    low, high : float, optional
+        Smallest and largest possible z, for "empirical_bernstein" and "betting". You must know them beforehand: the
+        smallest and largest observed z do not count.
     smoothing : float > 0, optional
-        λ of "log_smoothing", fixed before z is seen. The default is 1/√n, and √(2 ln(1/δ)/(nV)) is best.
+        Parameter λ of "log_smoothing", fixed before z is seen; by default 1/√n. The best value is √(2 ln(1/δ)/(nV)).
     groups : array (n,), optional
         Group of each z, if the z of one group depend on each other. The bound is then on the expected group mean: each
         group counts once, with the mean of its z, and n is the number of groups.
 
     Returns
     -------
-    float, in the units of z.
+    float
+        Bound, in the units of z.
 
     Raises
     ------
     InputError
-        A setting is invalid, or z violates an assumption of the method.
+        If a setting is invalid, or z violates an assumption of the method.
 
     Notes
     -----
-    V is the sample variance with divisor n − 1.
+    V is the sample variance of z with divisor n − 1.
 
     A divergence with φ''(1) > 0, or its name in :mod:`drcrm.divergences`
-        The worst mean over its ball of radius φ''(1) u²/(2n), where u is the normal quantile at ``confidence``.
-        Asymptotic. Source: Lemma 1 of the paper (Duchi, Glynn & Namkoong), with the quantile corrected and the missing
-        factor φ''(1) added.
+        The largest mean of z over the ball of radius φ''(1) u²/(2n), where u is the normal quantile at ``confidence``.
+        Asymptotic. Source: Faury et al. 2020, Lemma 1 (Duchi, Glynn & Namkoong), with the quantile corrected and the
+        missing factor φ''(1) added.
     "student"
-        mean + t √(V/n) with Student's quantile t at n − 1 degrees of freedom. Exact for normal z, otherwise asymptotic.
+        The mean plus t √(V/n) with Student's quantile t at n − 1 degrees of freedom. Exact for normal z, otherwise
+        asymptotic.
     "empirical_bernstein"
-        mean + √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). Holds for every n. Source: Maurer & Pontil 2009.
+        The mean plus √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). It holds for every n. Source: Maurer & Pontil
+        2009.
     "log_smoothing"
-        (1 − e^{−λx})/λ with x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn), for z ≤ 0. It applies Markov's
-        inequality to Π (1 − λz). It holds for every n without a range. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+        (1 − e^{−λx})/λ with x = −(1/(λn)) Σ log(1 − λz) + ln(1/δ)/(λn), for z ≤ 0. It holds for every n without a
+        range, by Markov's inequality for Π (1 − λz). Source: Sakhi, Aouali, Alquier & Chopin 2024.
     "betting"
-        The largest m that is not rejected. For each m, a gambler with capital 1 bets that z < m, at odds that are fair
-        if E z = m. m is rejected if the capital reaches 1/δ. In units of the range, a bet is √(2 ln(1/δ)/(nσ²)), and
-        at most ½/(1 − m). σ² is the variance of the previous z. A fixed seed shuffles the rows. Holds for every n.
-        Source: Waudby-Smith & Ramdas 2024.
+        The largest m that is not rejected. It holds for every n. To test m, a gambler starts with capital 1 and bets on
+        each z in turn that z < m, at odds that are fair if E z = m. If the capital reaches 1/δ, m is rejected. In units
+        of the range, a bet is √(2 ln(1/δ)/(nσ²)) and at most ½/(1 − m), where σ² is the variance of the previous z. A
+        fixed seed shuffles the rows. Source: Waudby-Smith & Ramdas 2024.
+
+    Examples
+    --------
+    >>> z = [0.0, -1.0] * 50
+    >>> round(upper_bound(z, method="student"), 3)
+    -0.417
     """
     z, weights = check_costs(z, weights)
     if groups is not None:

@@ -10,36 +10,39 @@ class Certificate:
     Attributes
     ----------
     value, bound : float
-        The estimate and the bound, in the units of the cost. With a baseline, they are for the policy's cost minus the
+        Estimate and bound, in the units of the cost. With a baseline, they are for the policy's cost minus the
         baseline's.
     confidence : float
-        1 − δ, jointly for all ``choices``.
+        Probability 1 − δ with which the bounds on all ``choices`` policies hold together.
     method, estimate : str
+        Method of the bound, and estimate of the cost.
     by : str
-        Unit that counts as independent: "row", "context" or "group".
+        Independent unit: "row", "context" or "group".
     n : int
         Number of independent units.
     choices : int
-        K. The bound on one of the K policies holds at level δ/K.
+        Number K of policies that were compared. The bound on each holds at level δ/K.
     effective_size : float
         Kish's effective sample size (Σ w)²/Σ w², in rows.
     mean_weight : float
-        Mean of w, or of w' if the logging policy is known. If it is far from 1, propensities are wrong or the log lacks
-        actions of the policy.
+        Mean of the importance weights w. If the logging policy is known, the probability of unsupported actions
+        replaces the weights of rows with such an action. If the mean is far from 1, propensities are wrong or the log
+        lacks actions of the policy.
     asymptotic : bool
         Whether the bound holds only as n → ∞.
     baseline : bool
         Whether the certificate is for the cost difference from a baseline.
     missing : bool
-        Whether the rows show that the log lacks actions of the policy. The missing mass is then charged the largest of
-        ``costs``. Missing mass of a baseline is charged the smallest.
+        Whether the rows show that the log lacks actions of the policy. Their probability is then charged the largest of
+        ``costs``. For actions of a baseline, it is charged the smallest.
     unsupported : float or None
         Probability that the policy takes actions that the logging policy hardly takes. They are charged the same way.
         None if the logging policy is unknown.
     costs : (float, float)
         Range of the costs.
     skewness : float or None
-        γ of :mod:`drcrm.certificates.skewness` if the bound was corrected for it, otherwise None.
+        Skewness γ of the estimate, if the bound was corrected for it, otherwise None. See
+        :mod:`drcrm.certificates.skewness`.
     """
 
     value: float

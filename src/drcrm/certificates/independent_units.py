@@ -89,20 +89,23 @@ class PolicyValue(float):
     Parameters
     ----------
     value : float
-        The estimate.
+        Estimate.
     **attributes
-        The attributes below.
+        Attributes that are listed below.
 
     Attributes
     ----------
     standard_error : float
-        Standard error of the mean of the estimate's terms z over independent units. For "snips" the terms are the
-        linear part of the ratio, v̂ + w (c − v̂)/w̄. It is NaN for a single unit, for a risk other than the mean, and if
-        the estimate is NaN. For "dm" it covers only the sampling of contexts, not the error of the cost model.
+        Standard error of the estimate, computed from its terms z in independent units. For "snips", z is the linear
+        part of the ratio, v̂ + w (c − v̂)/w̄. The standard error is NaN for a single unit, for a risk other than the
+        mean, and if the estimate is NaN. For "dm" it covers only the sampling of contexts, not the error of the cost
+        model.
     low, high : float
-        value ∓ t · standard_error, with the two-sided quantile t of Student's distribution with n − 1 degrees of
-        freedom. The interval is asymptotic. With clipped weights it covers the expectation of the clipped estimate.
+        Ends of the confidence interval, value ∓ t · standard_error. t is the two-sided quantile of Student's
+        distribution with n − 1 degrees of freedom. The interval is asymptotic. With clipped weights it covers the
+        expectation of the clipped estimate, not the cost.
     confidence : float
+        Two-sided level of the interval.
     n : int
         Number of independent units.
     by : str
@@ -110,10 +113,10 @@ class PolicyValue(float):
     effective_size : float
         Kish's effective sample size (Σ w)²/Σ w² of the unclipped weights w = π/p, in rows.
     mean_weight : float
-        Mean of the unclipped weights. Its expectation is 1.
+        Mean of the unclipped weights. It should be near its expectation, 1.
     support : float or None
-        Probability that the policy takes an unsupported action. None if the logging policy, or the policy's
-        probabilities of all actions, are unknown.
+        Probability that the policy takes an unsupported action, which the logging policy hardly takes. None if the
+        logging policy, or the policy's probabilities of all actions, are unknown.
     """
 
     standard_error: float
@@ -131,7 +134,13 @@ class PolicyValue(float):
         return self.low, self.high
 
     def as_dict(self) -> dict[str, float | None]:
-        """Return value, standard_error, low and high, with None for numbers that are not finite."""
+        """Return value, standard_error, low and high by name.
+
+        Returns
+        -------
+        dict
+            Numbers that are not finite are None.
+        """
         numbers = {"value": self, "standard_error": self.standard_error, "low": self.low, "high": self.high}
         return {name: float(number) if np.isfinite(number) else None for name, number in numbers.items()}
 

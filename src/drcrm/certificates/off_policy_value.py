@@ -49,56 +49,64 @@ def off_policy_value(
     groups: Any = None,
     baseline: Any = None,
 ) -> PolicyValue:
-    """Return an estimate of a policy's risk from a log: the training objective, for any policy.
+    """Return an estimate of a policy's cost, or of another risk, from a log.
+
+    It is the quantity that the estimators minimise, here for any policy.
 
     Parameters
     ----------
     policy : ExponentialPolicy, SoftmaxPolicy, a fitted estimator, array or object
-        An array holds π(a_i|x_i) of the logged actions, (n,), or the probabilities of all actions of each context. The
-        shape is (m, K) for one of K actions, (m, q) for labels and (N,) for lists. "dr" and "dm" need all actions. An
-        object has ``log_prob(X, A)`` for logged actions, or ``marginals(X)`` or ``predict_proba(X)`` for all actions.
+        Policy to evaluate. It may also be:
+
+        - an array (n,) with the probability π(a_i|x_i) of each row's logged action;
+        - an array with the probabilities of all actions of each context, (m, K) for one of K actions, (m, q) for labels
+          and (N,) for lists. "dr" and "dm" need all actions;
+        - an object with a method ``log_prob(X, A)`` for logged actions, or ``marginals(X)`` or ``predict_proba(X)`` for
+          all actions.
     log : BanditLog
+        Log, usually of rows that the policy was not learned from.
     estimate : "ips", "snips", "dr" or "dm"
-        See :mod:`drcrm.estimates.base`.
+        Inverse propensity scoring, the same self-normalised, doubly robust, or the direct method, which uses only a
+        cost model. See :mod:`drcrm.estimates`.
     risk : Risk, optional
-        The default is the mean.
+        Risk of :mod:`drcrm.risks`; by default the mean.
     weight : Weight or "clipped"
-        "clipped" is min(M, π/p).
+        Importance weight. "clipped" is min(M, π/p), with the logged propensity p.
     clip : "auto", float ≥ 1 or None
-        M. "auto" computes it from the log, like the estimators; None does not clip.
+        Limit M. "auto" computes it from the log, like the estimators; None does not clip.
     cost_model : optional
-        For "dr" and "dm": an object with ``predict`` and ``expectation``, or a :class:`drcrm.RegressorModel` that is
-        fitted to other rows. The default is fitted to this log.
+        Cost model for "dr" and "dm": an object with ``predict`` and ``expectation``, or a fitted
+        :class:`drcrm.RegressorModel`. Fit it to other rows. By default a ``CostModel`` is fitted to this log.
     support : float in [0, 1]
-        τ, in units of the uniform policy's probability. If π0 takes an action with a smaller probability, the cost
-        model is not used for this action: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
+        Threshold τ. The cost model is not used for actions that π0 takes with less than τ times the uniform
+        probability: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        The logging policy π0, for ``support``. The default is estimated from this log.
+        Logging policy π0, for ``support``; by default it is estimated from this log.
     confidence : float in (0, 1)
         Two-sided level of the interval.
     groups : array (n,), optional
         Ids of independent groups of rows. By default, contexts are the independent units if some have several rows, and
         otherwise rows are.
     baseline : any policy, or "logging", optional
-        Estimate how much more ``policy`` costs than this policy, by paired differences of the rows. "logging" uses the
-        logged costs. It requires the mean as risk.
+        Policy to compare with: estimate how much more ``policy`` costs than this one, from paired differences of the
+        rows. "logging" uses the logged costs. A baseline needs the mean as risk.
 
     Returns
     -------
     PolicyValue
         A float in the units of the cost, with standard error, interval, effective sample size, mean weight and support.
-        NaN for "snips" if every weight is 0.
+        It is NaN for "snips" if every weight is 0.
 
     Raises
     ------
     InputError
-        The policy does not fit the log, or an argument is invalid.
+        If the policy does not fit the log, or an argument is invalid.
 
     Warns
     -----
     UserWarning
-        A monotone risk is NaN or outside the range of the logged costs, or the mean weight is below 0.1 and more than
-        five standard errors below 1.
+        If the estimate of a mean or of a worst case is NaN or outside the range of the logged costs. Also if the mean
+        weight is below 0.1 and more than five standard errors below 1.
     """
     log, uses_model = as_log(log), find_estimate(estimate).uses_model
     if not isinstance(risk, Risk | None):
@@ -139,12 +147,24 @@ def off_policy_values(
 ) -> pd.DataFrame:
     """Return all estimates of a policy's cost from a log, side by side.
 
-    Estimates that disagree by more than their intervals are a reason to doubt the cost model or the propensities.
+    If estimates disagree by more than their intervals, doubt the cost model or the propensities.
 
     Parameters
     ----------
-    policy, log, clip, cost_model, confidence, groups, baseline
-        See :func:`off_policy_value`. ``clip`` is the M of the clipped estimates.
+    policy : any policy that :func:`off_policy_value` accepts
+        Policy to evaluate.
+    log : BanditLog
+        Log, usually of rows that the policy was not learned from.
+    clip : "auto", float ≥ 1 or None
+        Limit M of the weights in the clipped estimates.
+    cost_model : optional
+        Cost model for "dr" and "dm", as in :func:`off_policy_value`.
+    confidence : float in (0, 1)
+        Two-sided level of the intervals.
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    baseline : any policy, or "logging", optional
+        Policy to compare with, as in :func:`off_policy_value`.
 
     Returns
     -------
@@ -156,12 +176,12 @@ def off_policy_values(
     Raises
     ------
     InputError
-        The policy does not fit the log, or an argument is invalid.
+        If the policy does not fit the log, or an argument is invalid.
 
     Warns
     -----
     UserWarning
-        As for :func:`off_policy_value`, but no warning is repeated.
+        As :func:`off_policy_value` does, but each warning only once.
     """
     import pandas as pd  # imported here: it takes a third of a second
 

@@ -97,12 +97,12 @@ class PolicySupport:
     Attributes
     ----------
     mass : float
-        The policy's mean probability of unsupported actions, at most 1. For label vectors it is the
-        sum over labels, at most q.
+        Mean probability with which the policy takes an unsupported action, at most 1. For label vectors it is the sum
+        over labels, at most q.
     mass_by_action : array (q,), (K,) or ()
         The same for each label or action.
     mean_weight : float
-        The mean of w = π/p; its expectation is 1 if the policy has support everywhere.
+        Mean of the importance weights w = π/p. Its expectation is 1 if the policy has support everywhere.
     mean_weight_by_action : array (q,), (K,) or ()
         For each label, the mean of π(y_l|x)/π0(y_l|x). For each action a, the mean of w 1[y = a], divided by the
         policy's mean probability of a.
@@ -122,16 +122,19 @@ def policy_support(
     Parameters
     ----------
     policy : any policy that :func:`off_policy_value` accepts
-        An array must have the probabilities of all actions.
+        Policy to examine. An array must have the probabilities of all actions.
     log : BanditLog
+        Log to examine.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0; by default the policy cloned from the log.
+        Logging policy π0; by default a policy cloned from the log.
     support : float in [0, 1]
-        τ, in units of the uniform policy's probability.
+        Threshold τ: an action is unsupported if π0 takes it with less than τ times the uniform probability.
 
     Returns
     -------
     PolicySupport
+        Probability of unsupported actions (``mass``) and mean importance weight (``mean_weight``). ``mass_by_action``
+        and ``mean_weight_by_action`` have a value for each label or action.
 
     Raises
     ------

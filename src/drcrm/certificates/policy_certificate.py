@@ -59,64 +59,75 @@ def policy_certificate(
     Parameters
     ----------
     policy : any policy that :func:`drcrm.off_policy_value` accepts
-        Probabilities of the logged actions are enough for "ips" and "snips" without ``logging_policy``. The certificate
-        is on actions drawn from the policy, not on its most probable actions.
+        Policy to certify. The certificate is on actions drawn from it, not on its most probable actions. Probabilities
+        of the logged actions are enough for "ips" and "snips" without ``logging_policy``.
     log : BanditLog
         Held-out rows: neither the policy nor the cost model may have been fitted to them.
     estimate : "ips", "snips" or "dr"
-        Terms z are w c for "ips" and m(x) + w (c − ĉ) for "dr". "snips" bounds the ratio by the root of
-        v ↦ ball(w (c − v)), so it needs a divergence. "dm" has no certificate: no bound covers the model's error.
-    confidence, method, low, high, smoothing
-        As in :func:`upper_bound`, for the terms z or their paired differences.
+        Inverse propensity scoring, the same self-normalised, or doubly robust. "snips" needs a divergence as method,
+        and "dr" a cost model. "dm" has no certificate, because no bound covers the error of the model.
+    confidence : float in (½, 1)
+        Probability with which the bound holds.
+    method : str or Divergence
+        Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences.
     by : "row" or "context"
         Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats the mean
         of a context's rows as one observation. It covers new contexts, if no row of these contexts was in training.
     choices : int
-        K, the number of policies from which this one was selected on these rows. The bound holds at level δ/K.
+        Number K of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1, optional
-        M, only for "ips" with costs of at most 0. For such costs, clipping only makes the bound larger.
-    cost_model
-        For "dr": a cost model fitted to other rows. If a fit had a ``logging_policy``, its ``cost_model_`` contains
-        this policy. For label vectors, an unsupported label is charged the cost of the most expensive labels.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        The logging policy π0, if it is known. It replaces the logging policy of the cost model. Do not pass a policy
-        that was estimated from the log.
+        Upper limit of the weights. It is allowed for "ips" if no cost is above 0, when clipping makes the bound only
+        larger.
+    cost_model : CostModel or object
+        For "dr": a cost model fitted to other rows. The ``cost_model_`` of a fit with a ``logging_policy`` contains
+        this logging policy. For label vectors, an unsupported label is charged the cost of the most expensive labels.
+    low, high, smoothing : float, optional
+        As in :func:`upper_bound`.
     baseline : any policy, or "logging", optional
-        Certify how much more the policy costs than this fixed policy, by paired differences z_i − z_i⁰. A bound below 0
-        shows that the policy is better. For "logging" the z⁰ are the logged costs. For "snips" the terms of
-        a policy are v̂ + w (c − v̂), and every asymptotic method is allowed.
+        Fixed policy to compare with: bound how much more ``policy`` costs, by paired differences of the rows. A bound
+        below 0 shows that ``policy`` is better. "logging" uses the logged costs. With a baseline, "snips" allows every
+        asymptotic method.
     cost_range : (least, largest), optional
-        Known range of the costs of all actions. The default is the range of the logged costs and 0. Expensive actions
-        can be missing from the log, so pass the range unless the largest possible cost is 0.
+        Known range of the costs of all actions; by default the range of the logged costs and 0. Expensive actions can
+        be missing from the log, so pass the range unless the largest possible cost is 0.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        Logging policy π0, if it is known; it replaces the logging policy of the cost model. Do not pass a policy that
+        was estimated from the log.
     groups : array (n,), optional
-        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. It requires an
+        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. It needs an
         asymptotic method.
     check_tails : bool
-        Correct an asymptotic bound for the skewness of the estimate. Refuse a certificate if all logged costs are equal
-        or the skewness exceeds 0.3, because rare, large costs then make bounds too low. False returns the bound of the
-        method without these checks, to compare methods.
+        Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
+        estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
+        costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
 
     Returns
     -------
     Certificate
+        Estimate and bound, with diagnostics.
 
     Raises
     ------
     InputError
-        An argument is invalid, no row has a weight, rare and large costs dominate, or the rows lack actions of the
-        policy and the method is not asymptotic.
+        If an argument is invalid, no row has a weight above 0, or rare and large costs dominate. Also if the rows lack
+        actions of the policy and the method is not asymptotic.
 
     Warns
     -----
     UserWarning
-        The effective sample size is below 10 (25 for "ips" with costs above 0), so that asymptotic bounds can be too
-        low. Or the mean weight is below 0.1 and more than five standard errors below 1. There is no warning for "ips"
-        with costs of at most 0, whose bound is too high in these cases.
+        If the effective sample size is below 10 (25 for "ips" with costs above 0), so that asymptotic bounds can be too
+        low. Also if the mean weight is below 0.1 and more than five standard errors below 1. There is no warning for
+        "ips" with costs of at most 0, whose bound is too high in these cases.
 
     Notes
     -----
+    The terms z are w c for "ips" and m(x) + w (c − ĉ) for "dr". Here w is the weight π/p, ĉ the modelled cost and m(x)
+    its mean under the policy. "snips" bounds the ratio Σ w c/Σ w by the v at which the worst mean of w (c − v) is 0.
+    With a baseline, the terms of "snips" are v̂ + w (c − v̂), for this ratio v̂.
+
     Missing actions are charged the largest cost a: the terms a + w (c − a) replace z. This happens if the rows show
-    that the log lacks actions of the policy, or if the mean of w' is as low as the mean weight in the warning above.
+    that the log lacks actions of the policy. With a known π0, it happens if ``mean_weight`` of the certificate is as
+    low as in the warning above.
     """
     _check_settings(estimate, by, choices)
     policy, baseline, groups, log = _select_occurring(policy, baseline, groups, as_log(log))
