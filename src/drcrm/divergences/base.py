@@ -28,12 +28,14 @@ class WorstDensity(NamedTuple):
 
 
 class Divergence(ABC):
-    """Base class of φ-divergences.
+    """Base class of φ-divergences, D(Q‖P) = E_P φ(dQ/dP).
+
+    φ(t) ≥ 0 is convex on t ≥ 0, with φ(1) = 0. It is applied to the density t = dQ/dP of a row.
 
     Attributes
     ----------
     curvature : float or None
-        φ''(1); None if φ has no positive second derivative at 1.
+        Second derivative φ''(1); None if φ has no positive second derivative at 1.
     takes_radius : bool
         Whether balls of the divergence have a radius.
     """
@@ -43,15 +45,54 @@ class Divergence(ABC):
 
     @abstractmethod
     def phi(self, t: Any) -> np.ndarray:
-        """Return φ(t) for t ≥ 0. No ball contains a density t with φ(t) = ∞. A smooth φ may be infinite only at 0."""
+        """Return φ(t).
+
+        Parameters
+        ----------
+        t : array
+            Densities t ≥ 0.
+
+        Returns
+        -------
+        array
+            Values of φ. They are ∞ for densities that no ball contains. A smooth φ may be infinite only at 0.
+        """
 
     @abstractmethod
     def conjugate(self, s: Any) -> np.ndarray:
-        """Return φ*(s), which may be infinite."""
+        """Return the conjugate φ*(s) = sup_{t ≥ 0} st − φ(t).
+
+        Parameters
+        ----------
+        s : array
+            Real numbers.
+
+        Returns
+        -------
+        array
+            Values of φ*, which may be infinite.
+        """
 
     @abstractmethod
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
-        """Return the worst case over D(Q‖share) ≤ radius, for z with maximum 0 that is not constant."""
+        """Return the distribution Q with the largest mean of z in the ball D(Q‖P) ≤ ε.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Costs with maximum 0, not all equal.
+        share : array (n,)
+            Probabilities of the rows under P, all positive, with sum 1.
+        radius : float
+            Radius ε.
+        guess : object, optional
+            Start of the search, from the result of a call with similar z.
+
+        Returns
+        -------
+        WorstDensity
+            Density dQ/dP of each row, the optimum of the dual, and the next guess.
+        """
 
     def check(self) -> None:  # noqa: B027, only smooth divergences need a check
         """Raise InputError if φ is not convex with minimum 0 at 1, or its methods do not agree."""
@@ -64,25 +105,63 @@ class Divergence(ABC):
 class SmoothDivergence(Divergence):
     """Base class of divergences with φ'(1) = 0 and φ''(1) > 0.
 
-    To define a divergence, subclass this class: set ``curvature`` and implement ``phi``, ``conjugate``, ``slope`` and
-    ``derivatives``. `PhiBall` checks that they belong to one coherent φ. The worst case has the density
-    φ*'((z − c)/γ); :mod:`drcrm.divergences.dual_search` finds it.
+    To define a divergence, write a subclass: set ``curvature`` and implement ``phi``, ``conjugate``, ``slope`` and
+    ``derivatives``. :class:`drcrm.risks.PhiBall` checks that they belong to one convex φ. The worst case has the
+    density φ*'((z − c)/γ), and :mod:`drcrm.divergences.dual_search` finds it.
     """
 
     curvature: float
 
     @abstractmethod
     def slope(self, t: Any) -> np.ndarray:
-        """Return φ'(t) for t > 0."""
+        """Return the derivative φ'(t).
+
+        Parameters
+        ----------
+        t : array
+            Densities t > 0.
+
+        Returns
+        -------
+        array
+            Values of φ'.
+        """
 
     @abstractmethod
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return φ*'(s), which is the t ≥ 0 that maximises st − φ(t), and φ*''(s). Both are infinite where φ* is."""
+        """Return the first and the second derivative of the conjugate φ*.
+
+        Parameters
+        ----------
+        s : array
+            Real numbers.
+
+        Returns
+        -------
+        first : array
+            Values of φ*'(s), the t ≥ 0 that maximise st − φ(t); infinite where φ*(s) is.
+        second : array
+            Values of φ*''(s); infinite where φ*(s) is.
+        """
 
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return φ*' and φ*'' at φ'(top) + drop, where top ≥ 1 is the density of the largest z, and drop ≤ 0.
+        """Return both derivatives of φ* at φ'(top) + drop.
 
         Override this method if φ' is bounded, because φ'(top) + drop then loses digits to rounding.
+
+        Parameters
+        ----------
+        top : float
+            Density of the largest z, at least 1.
+        drop : array
+            Differences from φ'(top), at most 0.
+
+        Returns
+        -------
+        first : array
+            Values of φ*', the densities.
+        second : array
+            Values of φ*''.
         """
         return self.derivatives(self.slope(top) + drop)
 

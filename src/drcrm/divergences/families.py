@@ -14,7 +14,7 @@ K_MARGIN = 1e-4  # for k closer to 0 or 1 than this, the formula of Cressie and 
 
 
 class KL(SmoothDivergence):
-    """φ(t) = t log t − t + 1, φ''(1) = 1."""
+    """Kullback–Leibler divergence KL(Q‖P): φ(t) = t log t − t + 1, φ''(1) = 1."""
 
     curvature = 1.0
 
@@ -33,7 +33,7 @@ class KL(SmoothDivergence):
 
 
 class Chi2(SmoothDivergence):
-    """φ(t) = (t − 1)², φ''(1) = 2."""
+    """Chi-squared divergence, without a factor ½: φ(t) = (t − 1)², φ''(1) = 2."""
 
     curvature = 2.0
 
@@ -53,7 +53,7 @@ class Chi2(SmoothDivergence):
 
 
 class SquaredHellinger(SmoothDivergence):
-    """φ(t) = (√t − 1)², φ''(1) = ½."""
+    """Squared Hellinger distance: φ(t) = (√t − 1)², φ''(1) = ½."""
 
     curvature = 0.5
 
@@ -76,7 +76,10 @@ class SquaredHellinger(SmoothDivergence):
 
 
 class ReverseKL(SmoothDivergence):
-    """φ(t) = −log t + t − 1, φ''(1) = 1. This is KL(P‖Q). No Q in a ball gives a row zero mass."""
+    """Reverse Kullback–Leibler divergence KL(P‖Q): φ(t) = −log t + t − 1, φ''(1) = 1.
+
+    No Q in a ball gives a row zero mass.
+    """
 
     curvature = 1.0
 
@@ -99,12 +102,15 @@ class ReverseKL(SmoothDivergence):
 
 
 class CressieRead(SmoothDivergence):
-    """φ(t) = (t^k − kt + k − 1)/(k(k − 1)), φ''(1) = 1. Source: Cressie & Read 1984.
+    """Divergence of Cressie and Read: φ(t) = (t^k − kt + k − 1)/(k(k − 1)), φ''(1) = 1.
+
+    Source: Cressie & Read 1984.
 
     Parameters
     ----------
     k : float
-        From −10 to 10. k = 1 is `KL`, 0 is `ReverseKL`, 2 is `Chi2`/2, and ½ is 2 · `SquaredHellinger`.
+        Power, from −10 to 10. k = 1 is :class:`KL`, 0 is :class:`ReverseKL`, 2 is :class:`Chi2`/2, and ½ is
+        2 · :class:`SquaredHellinger`.
     """
 
     curvature = 1.0
@@ -148,7 +154,7 @@ class CressieRead(SmoothDivergence):
 
 
 class TotalVariation(Divergence):
-    """φ(t) = ``|t − 1|``, with a kink at 1.
+    """Total variation, without a factor ½: φ(t) = ``|t − 1|``, with a kink at 1.
 
     The worst case moves a mass of radius/2 from the smallest z to the largest.
     """
@@ -171,14 +177,14 @@ class TotalVariation(Divergence):
 
 
 class CVaR(Divergence):
-    """φ(t) = 0 for t ≤ 1/α and ∞ beyond. The worst case is the mean of the largest costs, a share α of all.
+    """Divergence whose worst case is CVaR, the mean of the largest costs, a share α of all.
 
-    Balls of this divergence have no radius.
+    φ(t) is 0 for t ≤ 1/α and ∞ beyond. Balls of this divergence have no radius.
 
     Parameters
     ----------
-    alpha : float
-        α in (0, 1]; 1 gives the mean.
+    alpha : float in (0, 1]
+        Share α; 1 gives the mean.
     """
 
     takes_radius = False
@@ -212,7 +218,23 @@ WITH_PARAMETER = (CressieRead, CVaR)
 
 
 def as_divergence(divergence: object) -> Divergence:
-    """Return a divergence from an object, its name, or a dict of its name and parameter: ``{"cressie_read": 3}``."""
+    """Return a divergence, from an object or from its name.
+
+    Parameters
+    ----------
+    divergence : Divergence, str or dict
+        A divergence, its name in ``DIVERGENCES``, or a dict of its name and parameter, such as ``{"cressie_read": 3}``.
+
+    Returns
+    -------
+    Divergence
+        The object itself, or a new one.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or a parameter is missing or not expected.
+    """
     if isinstance(divergence, Divergence):
         return divergence
     name: object = divergence

@@ -1,4 +1,4 @@
-"""Risk functionals: each maps a vector of counterfactual costs to a value and its gradient.
+"""Risks: each maps the weighted costs z of the rows to one number, and computes its gradient.
 
 To define your own risk, write a subclass of :class:`Risk` and test it with :func:`check_risk`.
 """

@@ -40,10 +40,10 @@ class ChunkedCosts(Protocol):
 
 
 class Risk(ABC):
-    """Base class of risks.
+    """Base class of risks. ``risk(z, weights)`` returns the risk of costs z and its gradient.
 
-    A subclass implements ``evaluate``. The first argument of its constructor is the hyper-parameter, if it has one. It
-    may set ``monotone`` and ``robust_end``. It may implement ``evaluate_sums``: a large log then needs no array of all
+    A subclass must implement ``evaluate``. If it has a hyper-parameter, that is the first argument of the constructor.
+    It may set ``monotone`` and ``robust_end``. If it implements ``evaluate_sums``, a large log needs no array of all
     costs. :func:`drcrm.risks.check_risk` tests a subclass.
 
     Attributes
@@ -95,37 +95,71 @@ class Risk(ABC):
         return float(value), gradient
 
     def for_fewer_rows(self, factor: float) -> "Risk":
-        """Return an equally robust risk for a log with n/``factor`` rows, whose means are noisier."""
+        """Return the risk to use on a sample of a log, so that it is as robust as this one on the whole log.
+
+        A sample has noisier means, so some risks need another hyper-parameter. By default the risk stays the same.
+
+        Parameters
+        ----------
+        factor : float
+            Rows of the whole log divided by rows of the sample.
+
+        Returns
+        -------
+        Risk
+            Risk for the sample.
+        """
         return self
 
     @abstractmethod
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         """Evaluate the formula without checks.
 
+        The cost z_i occurs w_i times, and n = Σ w.
+
         Parameters
         ----------
-        z : array of shape (n,)
+        z : array (n,)
             Finite costs.
-        share : array of shape (n,)
-            w/n, all positive, with sum 1.
+        share : array (n,)
+            Shares w/n, all positive, with sum 1.
         n : float
-            Σ w.
+            Sum of w.
         guess : object, optional
             Start of the search for the worst case. It affects only the last digits of the result.
 
         Returns
         -------
         value : float
-        gradient : array of shape (n,)
+            Risk of z.
+        gradient : array (n,)
+            Derivatives of the risk with respect to each z.
         guess : object
             Start for the next search with similar z; None if the risk needs no search.
         """
 
     def evaluate_chunks(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple:
-        """Evaluate the risk of costs in chunks.
+        """Evaluate the risk of costs that are stored in chunks.
 
-        The gradient may be a function of (z, share) that the caller evaluates chunk by chunk. A risk that cannot be
-        computed from sums gathers all costs first, which takes 16 bytes per row.
+        A risk that cannot be computed from sums gathers all costs first, which takes 16 bytes per row.
+
+        Parameters
+        ----------
+        costs : ChunkedCosts
+            Costs z and shares w/n of all rows.
+        n : float
+            Sum of w.
+        guess : object, optional
+            As in ``evaluate``.
+
+        Returns
+        -------
+        value : float
+            Risk of z.
+        gradient : array (n,) or callable
+            Gradient, or a function of (z, share) that returns it for one chunk.
+        guess : object
+            As in ``evaluate``.
         """
         from_sums = None if len(costs) == 1 else self.evaluate_sums(costs, n, guess)
         if from_sums is None:
@@ -133,7 +167,22 @@ class Risk(ABC):
         return from_sums
 
     def evaluate_sums(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple | None:
-        """Evaluate the risk by sums over chunks. Return None if sums do not suffice."""
+        """Evaluate the risk from sums over chunks, if that is possible.
+
+        Parameters
+        ----------
+        costs : ChunkedCosts
+            Costs z and shares w/n of all rows.
+        n : float
+            Sum of w.
+        guess : object, optional
+            As in ``evaluate``.
+
+        Returns
+        -------
+        tuple or None
+            Results in the form of ``evaluate_chunks``; None if sums do not suffice.
+        """
         return None
 
 

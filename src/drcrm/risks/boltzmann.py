@@ -13,14 +13,14 @@ OUTLIER_RATIO = 1e6  # if (max z − mean)/(max z − value) is larger, mean + c
 
 
 class BoltzmannRisk(Risk):
-    """Boltzmann mean Σ s z with s = w e^{z/γ} / Σ w e^{z/γ}, the KL-CRM objective.
+    """Boltzmann mean: Σ s z with weights s ∝ w e^{z/γ} that favour large z, the objective of KL-CRM.
 
-    Its gradient is s_i (1 + (z_i − value)/γ). Source: eq. 13 of the paper.
+    Each z occurs w times, and Σ s = 1. The gradient is s_i (1 + (z_i − value)/γ). Source: Faury et al. 2020, eq. 13.
 
     Parameters
     ----------
-    temperature : float
-        γ > 0, in the unit of z. γ → ∞ gives the mean, γ → 0 the largest z.
+    temperature : float > 0
+        Temperature γ, in the unit of z. γ → ∞ gives the mean, γ → 0 the largest z.
     """
 
     robust_end = "low"
@@ -34,20 +34,21 @@ class BoltzmannRisk(Risk):
 
 
 class AdaptiveBoltzmannRisk(Risk):
-    """Boltzmann mean at the temperature γ(z) = √(V/(2ε)), the aKL-CRM objective.
+    """Boltzmann mean at the temperature γ = √(V/(2ε)), the objective of aKL-CRM.
 
-    The gradient accounts for the dependence of γ on z:
+    :class:`BoltzmannRisk` defines the weights s. V is the variance of z, so γ depends on z, and the gradient is
 
         s_i (1 + (z_i − value)/γ) − (Var_s(z)/γ²) ∂γ/∂z_i,   ∂γ/∂z_i = γ w_i (z_i − z̄) / Σ w (z − z̄)².
 
-    Source: Lemma 5 and Algorithm 1 of the paper.
+    Here z̄ is the mean of z, and Var_s the variance under the weights s. Source: Faury et al. 2020, Lemma 5 and
+    Algorithm 1.
 
     Parameters
     ----------
-    radius : float
-        ε, at least 0; 0 gives the mean.
-    variance : {"mean", "sum"}
-        "mean" uses V = (1/n) Σ w (z − z̄)², as in Lemma 5. "sum" omits 1/n, as the printed Algorithm 1 does.
+    radius : float ≥ 0
+        Radius ε; 0 gives the mean.
+    variance : "mean" or "sum"
+        With "mean", V = (1/n) Σ w (z − z̄)², as in Lemma 5. "sum" omits 1/n, as the printed Algorithm 1 does.
     """
 
     def __init__(self, radius: float, variance: str = "mean"):

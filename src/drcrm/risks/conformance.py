@@ -17,15 +17,26 @@ def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
     Parameters
     ----------
     risk : Risk
+        Risk to check.
     z : array (n,), optional
         Costs without ties. By default 25 costs from −17 to 0.
 
     Raises
     ------
     AssertionError
-        The gradient differs from finite differences; a row with weight 2 differs from two equal rows; a monotone risk
-        has a negative gradient; the risk changes its arguments; ``evaluate_sums`` differs from ``evaluate``; or the
-        risk of equal costs is not finite.
+        If one of these holds:
+
+        - The gradient differs from finite differences.
+        - A row with weight 2 differs from two equal rows.
+        - A monotone risk has a negative gradient.
+        - ``evaluate`` changes z.
+        - ``evaluate_sums`` differs from ``evaluate``.
+    InputError
+        If the risk is not finite, for example of equal costs.
+
+    Examples
+    --------
+    >>> check_risk(KLBall(0.1))
     """
     rng = np.random.default_rng(0)
     z, _ = check_costs(-rng.exponential(4, 25) if z is None else z, None)

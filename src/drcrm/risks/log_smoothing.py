@@ -10,15 +10,15 @@ from drcrm.risks.base import Evaluation, Risk
 
 
 class LogSmoothingRisk(Risk):
-    """Logarithmic smoothing −(1/λ) mean log(1 − λz), for z < 1/λ. Source: Sakhi, Aouali, Alquier & Chopin 2024.
+    """Logarithmic smoothing: −(1/λ) mean log(1 − λz), for z below 1/λ.
 
     The authors' code also starts the optimisation at the logging policy and adds a KL penalty towards it. This class
-    implements only the risk.
+    implements only the risk. Source: Sakhi, Aouali, Alquier & Chopin 2024.
 
     Parameters
     ----------
-    smoothing : float
-        λ > 0; λ → 0 gives the mean.
+    smoothing : float > 0
+        Strength λ, in the inverse unit of z; λ → 0 gives the mean.
 
     Raises
     ------

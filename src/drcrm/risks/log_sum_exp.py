@@ -12,12 +12,15 @@ SMALL_RANGE = 1e-4  # range of z/γ below which log mean e^{z/γ} loses digits
 
 
 class LogSumExpRisk(Risk):
-    """Log-sum-exp γ log mean e^{z/γ}: the dual of the KL ball at a fixed multiplier γ. Source: Behnamnia et al. 2025.
+    """Log-sum-exp: γ log mean e^{z/γ}.
+
+    It is the dual of the KL ball at a fixed multiplier γ, without the constant γε: see :class:`KLBall`. Source:
+    Behnamnia et al. 2025.
 
     Parameters
     ----------
-    temperature : float
-        γ > 0, in the unit of z. γ → ∞ gives the mean, γ → 0 the largest z.
+    temperature : float > 0
+        Multiplier γ, in the unit of z. γ → ∞ gives the mean, γ → 0 the largest z.
     """
 
     robust_end = "low"

@@ -18,7 +18,10 @@ def mean_gradient(z: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 
 class MeanRisk(Risk):
-    """Mean (1/n) Σ w z, the CIPS objective; each z occurs w times. Source: eq. 3 of the paper."""
+    """Mean (1/n) Σ w z, in which each z occurs w times, the objective of CIPS.
+
+    Source: Faury et al. 2020, eq. 3.
+    """
 
     monotone = True
 

@@ -10,14 +10,15 @@ from drcrm.risks.moments import centred_moments
 
 
 class VariancePenalizedRisk(Risk):
-    """Mean plus λ standard errors, z̄ + λ √(V/n), with the sample variance V = Σ w (z − z̄)² / (n − 1).
+    """Mean plus λ standard errors, z̄ + λ √(V/n), the objective of POEM.
 
-    Each z occurs w times, and n = Σ w. Source: eq. 6 of the paper; Swaminathan & Joachims 2015 (POEM).
+    Each z occurs w times, n = Σ w, and V = Σ w (z − z̄)² / (n − 1) is the sample variance. Source: Swaminathan &
+    Joachims 2015; Faury et al. 2020, eq. 6.
 
     Parameters
     ----------
-    penalty : float
-        λ, at least 0.
+    penalty : float ≥ 0
+        Number λ of standard errors.
     """
 
     def __init__(self, penalty: float):

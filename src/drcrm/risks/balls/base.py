@@ -14,21 +14,23 @@ LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that t
 
 
 class Ball(Risk):
-    """Base class of balls. The gradient of the risk is the worst-case distribution Q.
+    """Base class of worst cases over a ball of distributions around equal weights P_n of the rows.
+
+    The gradient of the risk is the worst-case distribution Q.
 
     Parameters
     ----------
-    radius : float or "auto"
-        ε, at least 0. With "auto", ε = φ''(1) q²/(2n), where q is the one-sided normal quantile of ``confidence``. The
-        risk is then an upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows.
-        Source: Lemma 1 of the paper, with the correction explained in `calibrated_radius`.
-    confidence : float
-        Level of the bound for "auto", above ½ and below 1.
+    radius : float ≥ 0 or "auto"
+        Radius ε. "auto" is ε = φ''(1) q²/(2n), where q is the one-sided normal quantile of ``confidence``. The risk is
+        then an upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows. Source:
+        Faury et al. 2020, Lemma 1, with the correction explained in ``calibrated_radius``.
+    confidence : float in (½, 1)
+        Confidence level of the radius "auto".
 
     Attributes
     ----------
     curvature : float or None
-        φ''(1) of the divergence; None if it is not a positive number.
+        Second derivative φ''(1) of the divergence; None if it is not a positive number.
     """
 
     monotone = True
@@ -40,14 +42,38 @@ class Ball(Risk):
         self.confidence = check_confidence(confidence, "confidence")
 
     def for_fewer_rows(self, factor: float) -> "Ball":
-        """Return the ball with radius ``factor`` · ε, but do not raise ε above 0.1. The radius "auto" stays "auto"."""
+        """Return the ball to use on a sample of a log, with the radius ``factor`` · ε.
+
+        The new radius is at most 0.1, or ε if that is larger. The radius "auto" stays "auto".
+
+        Parameters
+        ----------
+        factor : float
+            Rows of the whole log divided by rows of the sample.
+
+        Returns
+        -------
+        Ball
+            Ball for the sample.
+        """
         ball = copy(self)
         if isinstance(self.radius, float):
             ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SCALED_RADIUS))
         return ball
 
     def radius_at(self, n: float) -> float:
-        """Return ε for n costs."""
+        """Return the radius for n costs.
+
+        Parameters
+        ----------
+        n : float
+            Number of costs.
+
+        Returns
+        -------
+        float
+            Radius ε.
+        """
         if isinstance(self.radius, str):
             assert self.curvature is not None
             return calibrated_radius(self.curvature, self.confidence, n)
@@ -80,8 +106,38 @@ class SearchedBall(Ball):
 
     @abstractmethod
     def saturation_radius(self, mass: float) -> float:
-        """Return D(Q‖P_n) of P_n restricted to the largest costs, whose probability under P_n is ``mass``."""
+        """Return the radius from which on Q has all mass on the largest costs.
+
+        Parameters
+        ----------
+        mass : float
+            Probability of the largest costs under P_n.
+
+        Returns
+        -------
+        float
+            Divergence from P_n of P_n restricted to the largest costs.
+        """
 
     @abstractmethod
     def search(self, radius: float, largest: float, below: np.ndarray, share: np.ndarray, guess: Any) -> Evaluation:
-        """Evaluate costs ``largest + below`` for a radius above 0 and below the saturation radius."""
+        """Evaluate the costs ``largest + below`` for a radius above 0 and below the saturation radius.
+
+        Parameters
+        ----------
+        radius : float
+            Radius ε.
+        largest : float
+            Largest cost.
+        below : array (n,)
+            Costs minus the largest cost.
+        share : array (n,)
+            Shares w/n, as in ``evaluate``.
+        guess : object
+            As in ``evaluate``.
+
+        Returns
+        -------
+        tuple
+            Results in the form of ``evaluate``.
+        """

@@ -13,13 +13,20 @@ TINY_RADIUS = 1e-8  # up to this radius, the rounding error of Σ share matters
 
 
 class Chi2Ball(SearchedBall):
-    """max {E_Q z : (1/n) Σ (n q_i − 1)² ≤ ε, q ≥ 0}. Source: Lemma 3 of the paper, also for large ε.
+    """Worst case over the χ² ball: the largest Σ q_i z_i with (1/n) Σ (n q_i − 1)² ≤ ε, over weights q ≥ 0 with sum 1.
 
-    The risk equals mean + √(εV) as long as all weights stay non-negative. The gradient is the worst-case
-    Q ∝ w (z − η)₊ with a threshold η, where w counts how often each z occurs. If ε ≥ n/#argmax − 1, Q is uniform on
-    the largest z. The divergence has no factor ½: φ(t) = (t − 1)², and φ''(1) = 2.
+    The risk equals mean + √(εV) as long as all weights stay non-negative, with the variance V of z. The gradient is the
+    worst-case distribution Q, which is ∝ w (z − η)₊ for a threshold η, where w counts how often each z occurs. If ε is
+    at least n/k − 1, for k rows with the largest z, Q is uniform on these rows. The divergence has no factor ½: φ(t) =
+    (t − 1)², and φ''(1) = 2. Source: Faury et al. 2020, Lemma 3, also for large ε.
 
-    See `Ball` for the parameters.
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        Radius ε. "auto" is ε = q²/n, where q is the one-sided normal quantile of ``confidence``. The risk is then an
+        upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows.
+    confidence : float in (½, 1)
+        Confidence level of the radius "auto".
     """
 
     curvature = 2.0

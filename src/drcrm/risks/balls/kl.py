@@ -11,12 +11,25 @@ from drcrm.risks.mean import mean_cost, mean_gradient
 
 
 class KLBall(SearchedBall):
-    """max {E_Q z : KL(Q‖P_n) ≤ ε} = inf_{γ>0} γε + γ log mean e^{z/γ}. Source: Lemma 4 of the paper.
+    """Worst case over the KL ball: the largest mean E_Q z over distributions Q of the rows with KL(Q‖P_n) ≤ ε.
 
-    The gradient is the worst-case Q. Its entries are Boltzmann weights at the temperature γ at which KL(Q‖P_n) = ε.
-    If ε ≥ log(n/#argmax), Q is uniform on the largest z. The radius is in nats, and φ''(1) = 1.
+    P_n gives each of the n rows the probability 1/n. The risk equals its dual, inf_{γ>0} γε + γ log mean e^{z/γ}. The
+    gradient is the worst-case Q, which is ∝ e^{z/γ}. The temperature γ solves KL(Q‖P_n) = ε. If ε is at least log(n/k),
+    for k rows with the largest z, Q is uniform on these rows. φ''(1) = 1. Source: Faury et al. 2020, Lemma 4.
 
-    See `Ball` for the parameters.
+    Parameters
+    ----------
+    radius : float ≥ 0 or "auto"
+        Radius ε, in nats. "auto" is ε = q²/(2n), where q is the one-sided normal quantile of ``confidence``. The risk
+        is then an upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows.
+    confidence : float in (½, 1)
+        Confidence level of the radius "auto".
+
+    Examples
+    --------
+    >>> value, gradient = KLBall(0.1)([0.0, -1.0, -2.0])  # the mean is −1
+    >>> round(value, 3)
+    -0.639
     """
 
     curvature = 1.0

@@ -21,13 +21,14 @@ class WorstCase:
     Attributes
     ----------
     value : float
-        E_Q z.
-    weights : array of shape (n,)
-        Q.
+        Largest mean E_Q z.
+    weights : array (n,)
+        Worst-case distribution Q.
     gamma : float
-        γ* ≥ 0 in the unit of z. It is infinite at radius 0, where Q = P_n, and 0 if the radius does not bind.
+        Optimal multiplier γ ≥ 0 of the dual, in the unit of z. It is infinite at radius 0, where Q = P_n, and 0 if the
+        radius does not bind.
     c : float
-        c* in the unit of z.
+        Optimal c of the dual, in the unit of z.
     """
 
     value: float
@@ -37,20 +38,21 @@ class WorstCase:
 
 
 class PhiBall(Ball):
-    """max {E_Q z : D_φ(Q‖P_n) ≤ ε} = inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ). Source: section 3.2 of the paper.
+    """Worst case over the ball of a φ-divergence: the largest mean E_Q z over distributions Q with D_φ(Q‖P_n) ≤ ε.
 
-    The gradient is the worst-case Q. If the ball is so large that Q puts all mass on the largest z, Q is uniform over
-    the rows with this z.
-    `KLBall` and `Chi2Ball` compute the same risk for KL and χ² by faster searches.
+    The risk equals its dual, inf_{γ ≥ 0, c} γε + c + γ mean φ*((z − c)/γ). The gradient is the worst-case Q. In a large
+    ball, Q has all mass on the largest z, and is uniform over the rows with this z. The classes :class:`KLBall` and
+    :class:`Chi2Ball` compute the same risk for KL and χ² by faster searches. Source: Faury et al. 2020, section 3.2.
 
     Parameters
     ----------
     divergence : Divergence, str or dict
         An object of :mod:`drcrm.divergences` or its name, such as "squared_hellinger" or {"cressie_read": 3}.
-    radius : float or "auto"
-        ε, as in `Ball`; None for CVaR, which has no radius. "auto" needs φ''(1) > 0.
-    confidence : float
-        As in `Ball`.
+    radius : float ≥ 0, "auto" or None
+        Radius ε; None for CVaR, which has no radius. "auto" is ε = φ''(1) q²/(2n), as in :class:`KLBall`, and needs
+        φ''(1) > 0.
+    confidence : float in (½, 1)
+        Confidence level of the radius "auto".
 
     Raises
     ------
@@ -81,7 +83,20 @@ class PhiBall(Ball):
         return worst.value, worst.weights, next_guess
 
     def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
-        """Return the worst case with the optimum of the dual. Arguments and errors are those of ``__call__``."""
+        """Return the worst case with the optimum of the dual.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Costs.
+        weights : array (n,), optional
+            How often each cost occurs, at least 0; by default once.
+
+        Returns
+        -------
+        WorstCase
+            Risk, worst-case distribution, and γ and c of the dual.
+        """
         z, weights = check_costs(z, weights)
         value, worst = self(z, weights)
         occurs = weights > 0
@@ -102,12 +117,14 @@ class PhiBall(Ball):
 
 
 class CVaRRisk(PhiBall):
-    """Mean of the α n largest of n costs, which is the risk of the `CVaR` ball. Source: Rockafellar & Uryasev 2000.
+    """Conditional value at risk: the mean of the largest costs, a share α of all rows.
+
+    It is the worst case over the ball of :class:`drcrm.divergences.CVaR`. Source: Rockafellar & Uryasev 2000.
 
     Parameters
     ----------
-    alpha : float
-        α in (0, 1]; 1 gives the mean.
+    alpha : float in (0, 1]
+        Share α; 1 gives the mean.
     """
 
     robust_end = "low"
