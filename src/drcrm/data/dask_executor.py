@@ -31,7 +31,10 @@ PATIENCE = 60  # seconds to wait for a worker to restart
 
 @contextmanager
 def use_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]:
-    """Map functions over chunks on the workers of a Dask cluster inside the ``with`` block.
+    """Compute on the workers of a Dask cluster inside the ``with`` block.
+
+    Inside the block, drcrm works on large logs chunk by chunk on the workers. Logs of up to 16 chunks (half a million
+    contexts) stay on this machine, which is faster for them.
 
     Parameters
     ----------
@@ -44,7 +47,12 @@ def use_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]
     Raises
     ------
     InputError
-        If the cluster has no workers.
+        Inside the block, if the cluster has no workers.
+
+    Examples
+    --------
+    >>> with on_cluster(Client("tcp://scheduler:8786"), folder="/shared"):  # doctest: +SKIP
+    ...     policy = KLDRO().fit(X, Y, propensity=p, cost=c)
     """
     with TemporaryDirectory(prefix=folder_prefix(), dir=folder) as name, use_executor(DaskExecutor(client, name)):
         yield
