@@ -151,7 +151,7 @@ def test_a_deterministic_rule_without_propensities_cannot_be_improved(learn):
     verdict = learn(frame, FAST | {"propensity": None, "propensity_model": "softmax"})["verdict"]
     assert verdict["verdict"] == "the log cannot say"
     assert "The logging policy is near-deterministic" in verdict["sentence"]
-    assert verdict["changes"] == ["Randomise some decisions, for example 5%, and log their propensities."]
+    assert verdict["changes"] == ["Randomise some decisions, for example 5 %, and log their propensities."]
     assert any("estimated from the log itself" in caution for caution in verdict["cautions"])
 
 

@@ -41,7 +41,7 @@ def test_the_verdict_on_a_correct_log_is_true():
     assert verdict.verdict == "better"
     assert verdict.sentence == (
         f"The cost of the policy is {-comparison.difference:.4g} lower per row than the logging policy's, and at least "
-        f"{-comparison.certificate.bound:.4g} lower with 95% confidence."
+        f"{-comparison.certificate.bound:.4g} lower with 95 % confidence."
     )
     worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -75,7 +75,7 @@ def test_causes_are_reported_before_their_effects():
     certain = change_log(LOG, propensity=np.ones(3000))
     verdict, diagnosis, _ = judge(0.01 * np.exp(BEST.log_prob(LOG.X, LOG.Y)), certain, imitated=True)
     assert {"exploration", "mean weight"} <= {*diagnosis.failed}
-    assert "100.0% of the rows have an estimated propensity" in verdict.sentence
+    assert "100.0 % of the rows have an estimated propensity" in verdict.sentence
     assert verdict.changes == [RANDOMISE]
 
 
@@ -107,7 +107,7 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert many.lower_bound < single.lower_bound
     verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
     assert "The reward of kl_dro is" in verdict.sentence
-    assert "higher with 95% confidence, adjusted for 10 candidates." in verdict.sentence
+    assert "higher with 95 % confidence, adjusted for 10 candidates." in verdict.sentence
 
 
 def test_a_policy_known_by_its_probabilities_of_the_logged_actions():

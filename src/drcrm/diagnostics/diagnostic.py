@@ -51,6 +51,11 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share in per cent."""
+    return f"{100 * share:.{decimals}f} %"
+
+
 def to_json(value: Any) -> Any:
     """Return a value as JSON values: numbers that are not finite become None, and arrays become lists."""
     if isinstance(value, Mapping):

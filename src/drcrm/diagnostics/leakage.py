@@ -12,7 +12,7 @@ from scipy import sparse
 
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.logs.split import draw_folds
 
 LEAKAGE = "leakage of the reward"
@@ -69,11 +69,13 @@ def check_leakage(
     name = max(shares, key=lambda name: shares[name])
     share = shares[name]
     level = worst_level(share > FAILS, share > CAUTIONS)
-    sentence = f"the best single feature explains {max(share, 0):.0%} of the variance of costs"
+    sentence = f"the best single feature explains {percent(max(share, 0))} of the variance of costs"
     if level != "good":
-        sentence = f"feature {name} alone explains {share:.0%} of the variance of costs on rows that it was not fitted "
+        sentence = (
+            f"feature {name} alone explains {percent(share)} of the variance of costs on rows that it was not fitted "
+        )
         sentence += f"to. {ADVICE}"
-    threshold = f"at most {CAUTIONS:.0%}; fails above {FAILS:.0%}"
+    threshold = f"at most {percent(CAUTIONS)}; fails above {percent(FAILS)}"
     return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
 
 

@@ -13,7 +13,7 @@ from drcrm.certificates.independent_units import compute_interval
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.logs.split import draw_folds
 from drcrm.policies.linear_predictor import modelled_cost
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-9  # relative to the largest cost
 MIN_ROWS = 40
 MIN_R2 = -0.02
 MIN_EXPECTED = 5  # an action is tested if at least this many of its rows are expected in each half of the log
-NO_DRIFT = f"0 in its {1 - DRIFT_LEVEL:.2%} interval"
+NO_DRIFT = f"0 in its {percent(1 - DRIFT_LEVEL, 2)} interval"
 
 
 def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
@@ -39,12 +39,12 @@ def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
     share = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
     if imitated:
         which = f"an estimated propensity of at least {NEARLY_CERTAIN:g}"
-        failure = f"{ALMOST_ALL_ESTIMATED:.0%} or more, if the mean is at least {LEAST_MEAN:g}"
+        failure = f"{percent(ALMOST_ALL_ESTIMATED)} or more, if the mean is at least {LEAST_MEAN:g}"
         fails = share >= ALMOST_ALL_ESTIMATED and log.count @ log.propensity / log.size >= LEAST_MEAN
     else:
-        which, failure, fails = "propensity 1", f"{ALMOST_ALL_CERTAIN:.0%} or more", share >= ALMOST_ALL_CERTAIN
+        which, failure, fails = "propensity 1", f"{percent(ALMOST_ALL_CERTAIN)} or more", share >= ALMOST_ALL_CERTAIN
     level = worst_level(bool(fails), share > MOST_CERTAIN)
-    sentence = f"{share:.1%} of the rows have {which}"
+    sentence = f"{percent(share, 1)} of the rows have {which}"
     if level != "good":
         sentence += ". The logging policy is near-deterministic, so the log says nothing about other actions"
     threshold = f"at most half of the rows; fails at {failure}"
@@ -141,8 +141,8 @@ def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | No
     worst = int(np.argmax(np.abs(z)))
     action = tested[worst] if names is None else names[tested[worst]]
     sentence = (
-        f"{'label' if has_labels else 'action'} {action} was logged in {first[worst]:.1%} of the first half of the "
-        f"rows and in {last[worst]:.1%} of the last half (p = {p_value:.2g})"
+        f"{'label' if has_labels else 'action'} {action} was logged in {percent(first[worst], 1)} of the first half of "
+        f"the rows and in {percent(last[worst], 1)} of the last half (p = {p_value:.2g})"
     )
     sentence += ". The logged actions drift" if p_value < DRIFT_LEVEL else ""
     threshold = f"p at least {DRIFT_LEVEL:g} if the logging policy does not drift"
@@ -163,7 +163,9 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | Non
     error = _cross_fitted_error(log) if cost_model is None else _squared_error(cost_model, log)
     r_squared = float(1 - error / total)
     is_worse = r_squared < MIN_R2
-    sentence = f"a cost model explains {r_squared:.1%} of the variance of costs on rows that it was not fitted to"
+    sentence = (
+        f"a cost model explains {percent(r_squared, 1)} of the variance of costs on rows that it was not fitted to"
+    )
     if is_worse:
         sentence += ". It predicts worse than the mean cost, so a doubly robust estimate gains no precision from it"
     threshold, level = f"at least {MIN_R2:g}, about 0 for noise", worst_level(False, is_worse)

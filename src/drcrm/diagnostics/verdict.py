@@ -16,7 +16,7 @@ from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.diagnostic import capitalize, to_json
+from drcrm.diagnostics.diagnostic import capitalize, percent, to_json
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
@@ -30,7 +30,7 @@ MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
 MIN_SHARE = 1e-3  # the advice names an action only if more than this share of the policy's choices is affected
 ROUNDING = 1e-9  # relative to the largest cost
-RANDOMISE = "Randomise some decisions, for example 5%, and log their propensities."
+RANDOMISE = "Randomise some decisions, for example 5 %, and log their propensities."
 REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
     "Or leave the propensities out and set propensity_model: softmax. It estimates propensities of logged actions.",
@@ -278,12 +278,7 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
 
 def _confidence(comparison: Comparison) -> str:
     adjusted = f", adjusted for {comparison.choices} candidates" if comparison.choices > 1 else ""
-    return f"with {percent(comparison.difference.confidence)} confidence{adjusted}"
-
-
-def percent(level: float) -> str:
-    """Return a level in per cent with all its digits: 95%, 99.5%."""
-    return f"{100 * level:.10g}%"
+    return f"with {100 * comparison.difference.confidence:.10g} % confidence{adjusted}"
 
 
 def _advise_rows(comparison: Comparison, rows: int) -> str:
@@ -317,12 +312,13 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
     by_unsupported = sorted(diagnosis.actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
     by_excess = sorted(diagnosis.actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]
     unsupported = [
-        f"{entry['action']} ({entry['unsupported']:.1%} of the policy's choices)"
+        f"{entry['action']} ({percent(entry['unsupported'], 1)} of the policy's choices)"
         for entry in by_unsupported
         if (entry["unsupported"] or 0) > MIN_SHARE
     ]
     rare = [
-        f"{entry['action']} ({entry['logging']:.1%} of the log, {entry['policy']:.1%} of the policy's choices)"
+        f"{entry['action']} ({percent(entry['logging'], 1)} of the log, "
+        f"{percent(entry['policy'], 1)} of the policy's choices)"
         for entry in by_excess
         if (entry["policy"] or 0) > entry["logging"] + MIN_SHARE
     ]

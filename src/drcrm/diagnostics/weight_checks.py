@@ -24,7 +24,7 @@ from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
@@ -107,7 +107,7 @@ def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Diagnostic:
         worst_level(
             (share < VERY_LOW_SHARE and size < MANY_EFFECTIVE_ROWS) or size < MIN_EFFECTIVE_ROWS, share < LOW_SHARE
         ),
-        f"the effective sample size is {size:.3g} of {log.size} rows, {share:.1%}",
+        f"the effective sample size is {size:.3g} of {log.size} rows, {percent(share, 1)}",
         "Kish 1965",
     )
 
@@ -188,9 +188,9 @@ def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndar
     if not shares:
         return None
     name = max(shares, key=lambda name: shares[name])
-    share, threshold = shares[name], f"at most {LARGE_SHARE:.0%}; fails above {DOMINANT_SHARE:.0%}"
+    share, threshold = shares[name], f"at most {percent(LARGE_SHARE)}; fails above {percent(DOMINANT_SHARE)}"
     level = worst_level(share > DOMINANT_SHARE, share > LARGE_SHARE)
-    return Diagnostic(title, share, threshold, level, f"one row has {share:.1%} of {name}", "this project")
+    return Diagnostic(title, share, threshold, level, f"one row has {percent(share, 1)} of {name}", "this project")
 
 
 def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic | None:
@@ -236,9 +236,9 @@ def _check_support(weights: PolicyWeights) -> Diagnostic | None:
     return Diagnostic(
         "mass without support",
         share,
-        f"at most {SOME_MASS:.0%}; fails above {LARGE_MASS:.0%}",
+        f"at most {percent(SOME_MASS)}; fails above {percent(LARGE_MASS)}",
         worst_level(share > LARGE_MASS, share > SOME_MASS),
-        f"{share:.1%} of the policy's choices are unsupported actions, which the logging policy hardly takes",
+        f"{percent(share, 1)} of the policy's choices are unsupported actions, which the logging policy hardly takes",
         "Sachdeva, Su & Joachims 2020",
     )
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
 from drcrm.diagnostics.repeated_rows.row_hashes import hash_actions
 from drcrm.logs.encoding.arrays import Arrays
@@ -92,8 +92,8 @@ def check_independence(
     sentence = "similar rows do not share their action more often than their propensities allow"
     if is_dependent:
         sentence = (
-            f"{similar} have the same action in {agreement.share:.0%} of {agreement.pairs} pairs, but at most "
-            f"{agreement.expected:.0%} are expected. If the rows depend on each other, {advice}; otherwise the "
+            f"{similar} have the same action in {percent(agreement.share)} of {agreement.pairs} pairs, but at most "
+            f"{percent(agreement.expected)} are expected. If the rows depend on each other, {advice}; otherwise the "
             "propensities are too small"
         )
     level = worst_level(is_dependent and not imitated, is_dependent)

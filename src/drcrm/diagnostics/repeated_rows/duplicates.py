@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtrc, pdtr
 
-from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
 
 LEVEL = 1e-4  # significance level of all tests together
@@ -50,7 +50,9 @@ def check_copies(
     del ordered
     row = pd.factorize(rows)[0] if repeats else None
     has_copies = row is not None and _has_copies(features, row, propensity)
-    sentence = f"{repeats} of {n} rows, {repeats / n:.1%}, repeat another row in features, action, propensity and cost"
+    sentence = (
+        f"{repeats} of {n} rows, {percent(repeats / n, 1)}, repeat another row in features, action, propensity and cost"
+    )
     sentence += ". This is more than by chance, so intervals count each distinct row once" if has_copies else ""
     level, threshold = worst_level(False, has_copies), "no more than by chance"
     check = Diagnostic("duplicated rows", repeats / n, threshold, level, sentence, "this project")
