@@ -34,7 +34,7 @@ def test_sentences_on_supervision_and_support():
     check_claims(
         PAGE,
         {
-            "all labels has errors of # on satimage, # on pendigits and # on letter": [
+            "actions of full supervision have errors of #, # and #": [
                 mean_error(data, "", "skyline", "greedy_loss") for data in SETS
             ],
             "over # seeds, on letter #": [len(errors(data, "", "cips")) for data in ("satimage", "letter")],
