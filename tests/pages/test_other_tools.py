@@ -17,8 +17,8 @@ def verdicts() -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("logs", "policies", "outcome", "counts"),
     [
-        ("good, drift", "near, far, bad", "right", {"drcrm": 117, "skdr-eval SNDR": 19, "skdr-eval plain": 76}),
-        ("sharp", "near, far", "right", {"skdr-eval plain": 25, "drcrm": 11}),
+        ("good, drift", "near, far, bad", "right", {"drcrm": 116, "skdr-eval SNDR": 19, "skdr-eval plain": 76}),
+        ("sharp", "near, far", "right", {"skdr-eval plain": 25, "drcrm": 5}),
         ("wrong by 2", "near, far, bad", "named", {"drcrm": 60}),
         ("wrong by 2", "near, far, bad", "open", {"drcrm": 60}),
         ("wrong by 2", "near, far, bad", "right", {"drcrm, imitated": 60, "skdr-eval plain": 39}),
@@ -31,7 +31,7 @@ def verdicts() -> pd.DataFrame:
         ),
         ("drift that turns", "near, far", "wrong", {"drcrm": 0, "skdr-eval SNDR": 0, "skdr-eval plain": 6}),
         ("drift that turns", "near, far", "open", {"drcrm": 40}),
-        ("drift that turns", "bad", "right", {"drcrm": 11}),
+        ("drift that turns", "bad", "right", {"drcrm": 9}),
     ],
 )
 def test_counts_in_sentences(verdicts, logs, policies, outcome, counts):
@@ -44,5 +44,5 @@ def test_gains_in_sentences(verdicts):
     far, bad = verdicts.loc["skdr-eval SNDR", "good", "far"], verdicts.loc["skdr-eval plain", "sharp", "bad"]
     assert (round(far["estimated gain"], 2), round(far["true gain"], 2)) == (0.04, 0.1)
     assert (round(bad["estimated gain"], 3), round(bad["true gain"], 3)) == (-0.002, -0.042)
-    assert (verdicts.loc["drcrm", "drift that turns"]["raised"] == "drift of the gain").all()
+    assert verdicts.loc["drcrm", "drift that turns"]["raised"].str.contains("drift of the gain").all()
     assert (verdicts.loc["skdr-eval DR", "verdicts"] == f"{SEEDS} do_not_deploy").all()
