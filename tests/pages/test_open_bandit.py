@@ -66,11 +66,11 @@ def test_sentences_on_policies_judged_on_random(learned):
     check_claims(
         PAGE,
         {
-            "click rates are ± # to # points, from effective sample sizes of # to # clicks": [
+            "click rates are ± # to # points, from # to # effective clicks": [
                 *ends(halves, 2),
                 *ends(judged["clicks"]),
             ],
-            r"One of # is below 0: SNIPS on men, # \(# to #\), from # clicks": [
+            r"One of # is below 0: SNIPS on men, # \(# to #\), from # effective clicks": [
                 len(judged),
                 *in_percent(below, "more"),
                 *rounded(below["clicks"], 1),
@@ -94,11 +94,14 @@ def test_sentences_on_policies_judged_on_bts(learned):
     check_claims(
         PAGE,
         {
-            "On men # of # intervals are below `bts`, their estimates by # to # points": [
+            "On men # of # policies have intervals below `bts`, and estimates # to # points": [
                 *(len(lower), len(men)),
                 *ends(-100 * lower["more"], 2),
             ],
-            "because mean weights are # to #:": ends(lower["mean_weight"], 2),
+            "mean weights of # to #, the log may lack # to # %": [
+                *ends(lower["mean_weight"], 2),
+                *ends(100 * (1 - lower["mean_weight"]), 0),
+            ],
             "effective sample sizes are # to # of 10 000": ends(women["effective_size"]),
         },
     )
@@ -116,7 +119,7 @@ def test_sentences_on_single_items_and_cloned_policies(rows):
     check_claims(
         PAGE,
         {
-            r"clicked item\*\* rests on # to # clicks": ends(best["clicks"]),
+            r"clicked item\*\* has # to # effective clicks": ends(best["clicks"]),
             first + r" .{,50} has # % \(# to #\) on": in_percent(cloned, "dr"),
             "copy of `random` is also # points worse": rounded([-100 * rows["more"]["men", "random", "imitation"]], 2),
         },
@@ -127,5 +130,5 @@ def test_sentences_on_single_items_and_cloned_policies(rows):
 
 def test_rows_that_a_policy_of_one_item_needs():
     items = np.array(numbers(PAGE, "one row in # or # of a random log"))
-    needed = 1000 * np.array(numbers(PAGE, "sample size below # # or # # rows")).reshape(2, 2) @ [1, 1e-3]
+    needed = 1000 * np.array(numbers(PAGE, "fewer than # # or # # rows")).reshape(2, 2) @ [1, 1e-3]
     assert needed.tolist() == (MANY_EFFECTIVE_ROWS * items).tolist()
