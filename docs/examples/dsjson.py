@@ -3,7 +3,7 @@ Learn from a dsjson log
 =======================
 
 Vowpal Wabbit's dsjson format has one event per line: the context, a list of actions with features, the chosen action,
-its probability and its cost. It needs no mapping.
+its probability and its cost. `drcrm learn` reads it without a mapping, the file that describes the columns of a table.
 """
 
 import json
@@ -23,9 +23,10 @@ TOPICS = "art", "food", "news"
 
 
 def event() -> dict:
-    """Return one decision of a uniform logging policy, which chooses one of three articles."""
+    """Return one decision of a uniform logging policy. It shows one of three articles, one for each topic."""
     age = int(rng.integers(18, 80))
     chosen = int(rng.integers(3))
+    # readers like food up to an age of 35, then news, and art from 61
     likes = TOPICS[0] if age > 60 else TOPICS[2] if age > 35 else TOPICS[1]
     clicked = rng.random() < (0.3 if TOPICS[chosen] == likes else 0.1)
     order = [chosen, *(place for place in range(3) if place != chosen)]  # the chosen action first
@@ -41,18 +42,19 @@ def event() -> dict:
 
 
 # %%
-# Write 6000 events, and show the first one.
+# Write 6000 events. The first one is below; ages are divided by 40, as drcrm does not standardise numbers of dsjson.
 lines = [json.dumps(event()) for _ in range(6000)]
 (folder / "events.dsjson").write_text("\n".join(lines))
 print(lines[0])
 
 # %%
-# Learn. The answer is the one that a terminal shows.
+# Run `drcrm learn`, as in a terminal. The example *Read a verdict* explains its answer.
 command = [sys.executable, "-m", "drcrm", "learn", "events.dsjson", "--output", "policy.npz"]
 print(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
 
 # %%
-# The policy decides for contexts in the same format. An action is a place in `_multi`, from 0.
+# The policy decides for contexts in the same format. An action is a position in `_multi`, from 0. For every age, the
+# policy chooses the topic that readers of this age like.
 policy = load_policy(folder / "policy.npz")
 ages = np.arange(18, 80)
 articles = [{"Article": {"topic": topic}} for topic in TOPICS]
@@ -60,5 +62,5 @@ places, propensities = policy.decide([{"User": {"age": age / 40}, "_multi": arti
 
 figure, axes = plt.subplots(figsize=(6, 2.2), layout="constrained")
 axes.scatter(ages, places, s=12)
-axes.set(yticks=range(3), yticklabels=TOPICS, xlabel="age", ylim=(-0.5, 2.5))
+axes.set(yticks=range(3), yticklabels=TOPICS, xlabel="age", ylabel="chosen topic", ylim=(-0.5, 2.5))
 plt.show()
