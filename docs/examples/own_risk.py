@@ -2,8 +2,9 @@
 Write your own risk
 ===================
 
-A risk maps the importance-weighted costs of a log to one number, which a fit minimises. This example adds the mean plus
-the semideviation: it penalises only costs above the mean, while POEM's variance penalty also penalises good surprises.
+A risk maps the costs of a log to one number, which a fit minimises. Each cost is multiplied by its importance weight,
+the policy's probability of the logged action divided by the propensity. This example implements a risk that penalises
+only costs above the mean (the semideviation). POEM's variance penalty also penalises costs far below the mean.
 """
 
 from dataclasses import dataclass
@@ -20,13 +21,17 @@ from drcrm.risks import Risk, check_risk
 class SemideviationRisk(Risk):
     """Mean plus a multiple of the mean excess over the mean."""
 
-    monotone = True
+    monotone = True  # the risk never falls as a cost rises, if the penalty is at most 1
 
     def __init__(self, penalty: float = 0.5):
         self.penalty = penalty
 
     def evaluate(self, z, share, n, guess=None):
-        """Return the risk, its gradient in z, and no start for the next search."""
+        """Return the risk and its gradient in z.
+
+        The mean of the weighted costs z is Σ share z, and n is the number of rows. The third result is a start for the
+        next search, which arrives as guess. This risk needs no search.
+        """
         mean = share @ z
         excess, is_above = np.maximum(z - mean, 0), z > mean
         gradient = share * (1 + self.penalty * (is_above - share @ is_above))
@@ -39,7 +44,7 @@ check_risk(SemideviationRisk())
 
 
 # %%
-# An estimator names the risk. Its parameters are those of the risk, and it inherits all other options.
+# An estimator for the risk names it in `RISK` and has the risk's parameters. It inherits all other options.
 @dataclass(eq=False, repr=False)
 class Semideviation(CounterfactualEstimator):
     """Minimise the mean plus the semideviation."""
@@ -50,8 +55,8 @@ class Semideviation(CounterfactualEstimator):
 
 
 # %%
-# Compare it with CIPS and POEM on 30 small logs of a synthetic problem with known click rates. Here the three differ
-# little: the semideviation is no better than the mean.
+# Compare it with CIPS, which minimises the mean, and with POEM on 30 small logs of a synthetic problem with known click
+# rates. The three differ little: the semideviation is no better than the mean.
 def regret(estimator: CounterfactualEstimator, seed: int) -> float:
     """Return the clicks that the learned policy loses, compared with the best action for each context."""
     rng = np.random.default_rng(seed)
