@@ -2,8 +2,9 @@
 Read a verdict
 ==============
 
-`drcrm learn` compares the learned policy with the logging policy on held-out rows, and answers with one of five
-verdicts. This example shows four logs of the same shop and the verdict on each.
+`drcrm learn` compares the learned policy with the logging policy on held-out rows. Its answer starts with one of five
+verdicts: better, not shown, worse, the log cannot say, the log is wrong. This example shows four logs of the same shop
+and the verdict on each; none is *worse*.
 """
 
 import json
@@ -21,7 +22,7 @@ folder = Path(tempfile.mkdtemp())
 
 
 def visits(n: int, sharpness: float, seed: int) -> pd.DataFrame:
-    """Return a log. The larger the sharpness, the less the logging policy explores."""
+    """Return a log. The larger the sharpness, the less often the logging policy takes other than its first choice."""
     rng = np.random.default_rng(seed)
     age = rng.normal(40, 12, n).round()
     scores = sharpness * np.column_stack([age / 20 - 2, 1 - age / 40, np.zeros(n)])
@@ -45,27 +46,34 @@ def learn(name: str, log: pd.DataFrame) -> dict:
 
 
 # %%
-# **Better.** The log has 6000 visits, and the logging policy explores. The answer starts with the verdict and its
-# numbers. The second number is a lower confidence bound on the gain.
+# **Better.** The log has 6000 visits, and the logging policy explores: it often takes other sections than its first
+# choice. After the verdict comes the estimated gain, and a lower confidence bound on it. `learn` chose the policy from
+# 16 candidates, which makes the bound lower. The columns of the table are:
+#
+# - *certified ≥*: a lower confidence bound on the reward, also adjusted for the candidates;
+# - *eff. sample size*: how many rows with equal importance weights are worth as much as the held-out rows;
+# - *by*: the estimate, DR (doubly robust) or IPS (importance-weighted).
 answers = {"explores": learn("explores", visits(6000, 1, 0))}
 
 # %%
-# **Not shown.** With 300 visits the gain is as large, but it could be chance. The answer estimates how many rows would
-# be enough. `learn` returns the logging policy.
+# **Not shown.** With 300 visits the estimated gain is as large, but it could be chance, so `learn` returns the logging
+# policy. The answer estimates how many rows would show such a gain in half of the cases.
 answers["few rows"] = learn("few rows", visits(300, 1, 1))
 
 # %%
 # **The log cannot say.** The logging policy is a fixed rule, so the log has no information about other actions. More
-# rows of this kind would not help. The estimate below the verdict is not to be trusted.
+# rows of this kind would not help. Do not trust the gain in the table. The Pareto shape measures how extreme the
+# largest importance weights are; from 1 on, their mean is infinite.
 answers["fixed rule"] = learn("fixed rule", visits(6000, 1e9, 2))
 
 # %%
-# **The log is wrong.** The column of propensities says ⅓ everywhere, but the logging policy preferred some sections.
+# **The log is wrong.** The column of propensities has ⅓ everywhere, but the logging policy preferred sections by age.
+# The likelihood ratio of the audit is a logarithm to base 10.
 answers["wrong propensities"] = learn("wrong propensities", visits(6000, 1, 3).assign(p=1 / 3))
 
 # %%
-# A 95 % interval above 0 is not enough for *better*. All four are, but the verdict also adjusts for the number of
-# candidates and needs a log that passes its checks.
+# All four 95 % intervals are above 0, but only one verdict is *better*. The bound of the verdict is adjusted for the
+# number of candidates, and the log must also pass the checks.
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
 for place, answer in enumerate(answers.values()):
     [gain] = [candidate["difference"] for candidate in answer["candidates"] if candidate["name"] == "kl_dro_dr"]
