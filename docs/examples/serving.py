@@ -2,8 +2,8 @@
 Serve a policy
 ==============
 
-`load_policy` reads a learned policy. `decide` draws an action for a context and returns it with its propensity. Write
-both to the next log.
+`load_policy` reads a learned policy. `decide` draws an action for a context and returns it with its probability, the
+propensity. Write the context, the action and the propensity to the next log.
 """
 
 import json
@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 folder = Path(tempfile.mkdtemp())
 
 # %%
-# A log with two features. Older visitors like music, younger ones sport.
+# A log with two features. Visitors over 50 like music, others sport.
 log = pd.DataFrame({"age": rng.integers(18, 80, 4000), "city": rng.choice(["Basel", "Bern", "Zug"], 4000)})
 log["section"] = rng.choice(["music", "sport"], 4000)
 log["p"] = 0.5
@@ -38,7 +38,8 @@ command = [sys.executable, "-m", "drcrm", "learn", "log.csv", "--config", json.d
 print(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
 
 # %%
-# Decide for one visitor. A missing value is `None`; a city that the log lacks has no effect.
+# Decide for two visitors, one at a time. A missing value is `None`; a city that the log lacks has no effect. Both
+# propensities are close to 1, so the next log would hardly have other actions.
 policy = load_policy(folder / "policy.npz")
 print(policy.decide({"age": 70, "city": "Bern"}, random_state=0))
 print(policy.decide({"age": None, "city": "Lugano"}, random_state=0))
@@ -46,7 +47,7 @@ seconds = min(timeit.repeat(lambda: policy.decide({"age": 70, "city": "Bern"}), 
 print(f"a decision takes less than a millisecond: {seconds < 1e-3}")
 
 # %%
-# A data frame is decided in one pass.
+# `decide` also takes a data frame.
 visitors = pd.DataFrame({"age": rng.integers(18, 80, 5000), "city": "Bern"})
 sections, propensities = policy.decide(visitors, random_state=1)
 shares = pd.crosstab(visitors["age"] // 5 * 5, np.asarray(sections), normalize="index")
