@@ -5,7 +5,8 @@ A POST request has a context in JSON, and the answer is its action:
     $ curl --data '{"age": 31, "price": 12.5, "city": "Bern"}' http://localhost:8000
     {"decision": "5f2c…", "action": "sport", "propensity": 0.62}
 
-DECISIONS gets a line of JSON for each decision. Join it with the rewards by ``decision``, and you have the next log.
+DECISIONS gets a line of JSON for each decision, with the ID ``decision``. Join the lines with the rewards by this ID,
+and write a CSV or Parquet file: the next log.
 Any WSGI server can run ``make_application``.
 """
 
