@@ -32,7 +32,8 @@ def main_parser() -> Parser:
     """Return the parser of all commands. It imports nothing heavy, so that --help is fast."""
     parser = Parser(
         prog="drcrm",
-        description="Learn and evaluate policies from logs, and check experiments. NAME --help describes a command.",
+        description="Learn and evaluate policies from logs, and check experiments. `drcrm NAME --help` describes a "
+        "command.",
         usage="drcrm NAME …",
     )
     parser.add_argument("--version", action="version", version=f"drcrm {__version__}")

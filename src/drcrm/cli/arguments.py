@@ -86,7 +86,7 @@ CONFIG: Option = (
     {
         "type": parse_mapping,
         "metavar": "FILE",
-        "help": "the mapping, which describes the columns: a YAML or JSON file, or JSON itself",
+        "help": "the mapping, which describes the columns: a YAML or JSON file, or the JSON text itself",
     },
 )
 POLICY: Option = ("policy", {"metavar": "POLICY", "help": "npz from learn, or column:NAME of the log"})
@@ -94,13 +94,13 @@ FAIL_UNLESS: Option = (
     "--fail-unless",
     {
         "choices": ("better", "not-worse"),
-        "help": "exit with status 3 if the verdict is 'worse' or 'the log is wrong', and with 4 if it is 'the log "
-        "cannot say'; with `better`, also exit with 4 if it is 'not shown'. Files are written in any case",
+        "help": "exit with status 3 if the verdict is 'worse' or 'the log is wrong', and with status 4 if it is 'the "
+        "log cannot say'. 'not shown' also gives status 4 with `better`. All files are written in any case",
     },
 )
 ANSWERS: tuple[Option, ...] = (
     ("--report", {"type": Path, "metavar": "HTML", "help": "write the report; - is standard output"}),
-    ("--json", {"type": Path, "metavar": "FILE", "help": "write the answer as JSON; - is standard output"}),
+    ("--json", {"type": Path, "metavar": "FILE", "help": "write the printed answer as JSON; - is standard output"}),
     (
         "--confidence",
         {
@@ -124,8 +124,8 @@ ANSWERS: tuple[Option, ...] = (
 SETUP = "drcrm.cli.setup"
 COMMANDS = {
     "example": Command(
-        "write an example log, to try the other commands",
-        """Write an example log into a folder, and print the next command.
+        "write example logs, to try the other commands",
+        """Write example logs into a folder, and print the next command.
 
 Writes  shop.csv, a log of a shop with the mapping shop.yaml; later.csv, a log of later visits; rule.csv, the log of a
         deterministic rule; and shop.dsjson, a log in a format of Vowpal Wabbit. No file is overwritten.""",
@@ -138,8 +138,8 @@ Writes  shop.csv, a log of a shop with the mapping shop.yaml; later.csv, a log o
         """Propose a mapping, which describes the columns of a log, from their names and values.
 
 Reads   LOG: the first rows of a CSV or Parquet file, or of the first file in a folder.
-Writes  --output: the mapping, YAML. A key is certain if both the name and the values of a column fit. For other keys,
-        the file has comments with candidate columns. Check each line. No file is overwritten.""",
+Writes  --output: the mapping, YAML. A key is set if the name and the values of one column fit it. For other keys,
+        comments list columns that may fit. Check each line. No file is overwritten.""",
         (
             ("log", {"metavar": "LOG", "type": Path, "help": "CSV or Parquet"}),
             (
@@ -162,18 +162,26 @@ Writes  --output: the mapping, YAML. A key is certain if both the name and the v
         "learn a policy from a log, and decide whether it is better than the logging policy",
         """Learn a policy from a log, and decide whether it is better than the logging policy.
 
-Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson, or a folder of files of one format other than npz;
+Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson, or a folder of files of one of these formats except npz;
         --config: the mapping, YAML or JSON.
-Writes  --output: the policy, npz; --report: the report, HTML; --json: the answer. learn encodes a large log in a
-        temporary folder next to the output.
+Writes  --output: the policy, npz; --report: the report, HTML; --json: the printed answer. learn encodes a large log in
+        a temporary folder next to the output.
 
-learn holds out a part of the log. Algorithms, radii and feature maps compete on the held-out rows, and the
-certificate is adjusted for the number of these candidates. If no candidate is shown to be better, learn writes an
-estimate of the logging policy.""",
+learn fits candidates, which differ in algorithm, hyper-parameter and feature map, and compares them with the logging
+policy on held-out rows. Its certificate, a bound on the cost, is adjusted for the number of candidates. If no candidate
+is shown to be better than the logging policy, learn writes an estimate of the logging policy.""",
         (
             LOG,
             CONFIG,
-            ("--output", {"required": True, "type": Path, "metavar": "POLICY", "help": "npz; - is standard output"}),
+            (
+                "--output",
+                {
+                    "required": True,
+                    "type": Path,
+                    "metavar": "POLICY",
+                    "help": "the learned policy, npz; - is standard output",
+                },
+            ),
             FAIL_UNLESS,
             *ANSWERS,
             seed_option("of the split into training and held-out rows"),
@@ -187,12 +195,12 @@ estimate of the logging policy.""",
         ),
     ),
     "evaluate_policy": Command(
-        "estimate what a policy would have cost, and whether the log can tell",
-        """Estimate what a policy would have cost, and say whether the log can tell.
+        "estimate what a policy would have cost, and whether the estimate can be trusted",
+        """Estimate what a policy would have cost, and say whether the log is good enough for the estimate.
 
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
-        logged action; LOG; --config: the mapping, by default that of the learned policy.
-Writes  --report: the report, HTML; --json: the answer.""",
+        logged action; LOG: the same as learn; --config: the mapping, by default that of the learned policy.
+Writes  --report: the report, HTML; --json: the printed answer.""",
         (POLICY, LOG, CONFIG, FAIL_UNLESS, *ANSWERS),
     ),
     "certify": Command(
@@ -200,11 +208,11 @@ Writes  --report: the report, HTML; --json: the answer.""",
         """Bound the cost of a policy, and its difference from the logging policy's cost, at a stated confidence.
 
 Reads   POLICY, LOG, --config: the same as evaluate_policy.
-Writes  --report: the report, HTML; --json: the answer.
+Writes  --report: the report, HTML; --json: the printed answer.
 
-If a check fails, the answer says so and has no certificate. On the log that the policy was learned from, only the
-held-out rows certify it, at level δ/K for K candidates, where δ is 1 − confidence. On another log, all rows certify
-it, at level δ.""",
+The bound is a certificate. If a check fails, the answer says so and has no certificate. On a new log, all rows certify
+the policy. On the log that the policy was learned from, only the held-out rows do. The certificate is then adjusted
+for the K candidates of learn: the error probability, 1 − confidence, is divided by K.""",
         (
             POLICY,
             LOG,
@@ -212,33 +220,38 @@ it, at level δ.""",
             FAIL_UNLESS,
             (
                 "--estimate",
-                {"choices": ("dr", "snips", "ips"), "help": "by default dr if the policy has a cost model, else snips"},
+                {
+                    "choices": ("dr", "snips", "ips"),
+                    "help": "dr is doubly robust, ips uses importance weights, snips normalises them; by default dr if "
+                    "the policy has a cost model, else snips",
+                },
             ),
             *ANSWERS,
         ),
     ),
     "diagnose": Command(
         "check the propensities, rows and costs of a log",
-        """Check a log: its propensities, repeated rows, drift, and how much a cost model explains.
+        """Check a log: its propensities, repeated rows, changes over time, and how well a model predicts the cost.
 
-Reads   LOG; --config: the mapping, YAML or JSON.
-Writes  --report: the report, HTML; --json: the answer.""",
+Reads   LOG, --config: the same as learn.
+Writes  --report: the report, HTML; --json: the printed answer.""",
         (LOG, CONFIG, *ANSWERS),
     ),
     "predict": Command(
         "choose actions by a learned policy",
-        """Choose actions by a learned policy: draw them, or take the most probable ones.
+        """Choose actions by a learned policy: draw them, or take the most probable ones (--greedy).
 
 Reads   POLICY: the file of a learned policy; CONTEXTS: a file or folder in the format of the log. predict reads
         only the features, one chunk at a time.
-Writes  --output: CSV or Parquet with one row for each context: the columns of --keep, the action and its propensity,
-        so that you can learn from it later. The column and the names of the actions are those of the log. Label
-        vectors have a column for each label. An action of a list is written as its place in the list, from 0.
+Writes  --output: CSV or Parquet with one row for each context: the columns of --keep, the action and its propensity.
+        With the rewards, these rows are a new log. The action has the column name and the values of the log that the
+        policy was learned from. Label vectors have a column for each label. An action of a list is written as its
+        position in the list, from 0.
 
-In CSV, an apostrophe precedes texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes the
-apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
+In CSV, predict writes an apostrophe before texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes
+the apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
 
-The certificate covers actions drawn from the policy. It does not cover --greedy.""",
+The certificate covers actions drawn from the policy. It covers neither --greedy nor --explore.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
             ("contexts", {"metavar": "CONTEXTS", "type": Path, "help": "a file or folder in the log's format"}),
@@ -280,8 +293,8 @@ The certificate covers actions drawn from the policy. It does not cover --greedy
                     "type": number_type(float, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
                     "default": 0.0,
                     "metavar": "SHARE",
-                    "help": "choose this share of the actions uniformly at random, so that you can learn from the new "
-                    "log (0)",
+                    "help": "draw this share of the actions uniformly, so that the new log has information about all "
+                    "actions (0)",
                 },
             ),
             seed_option("of the drawn actions"),

@@ -91,8 +91,8 @@ class LearningResult:
         if verdict.verdict != "not shown":
             return verdict
         sentence = (
-            f"No candidate beat the logging policy on the {self.log.heldout.records.size} held-out rows, so the "
-            f"logging policy is returned. {verdict.sentence}"
+            f"No candidate was shown to beat the logging policy on the {self.log.heldout.records.size} held-out rows, "
+            f"so the logging policy is returned. {verdict.sentence}"
         )
         return replace(verdict, sentence=sentence)
 
