@@ -82,7 +82,7 @@ def test_the_default_split():
         ({"cost_range": [0, -1]}, "cost_range is [0.0, -1.0], expected [least, largest]"),
         ({"cost_range": [0, float("inf")]}, "cost_range is [0.0, inf], expected [least, largest]"),
         ({"cost_range": 1}, "cost_range is 1, expected [least, largest]"),
-        ({"algorithm": 3}, "algorithm is 3, expected a name; or a map with estimator"),
+        ({"algorithm": 3}, "algorithm is 3, expected a name, or a map (estimator"),
     ],
 )
 def test_invalid_mappings_are_rejected_in_one_line(changes, message):
