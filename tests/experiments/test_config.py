@@ -173,7 +173,11 @@ class TestSchema:
         ("key", "value", "expected"),
         [
             ("run", [], "should be non-empty"),
-            ("datasets.toy.labels", "two", "is not of type 'integer', 'array' (Number of labels, with ids from 0; or"),
+            (
+                "datasets.toy.labels",
+                "two",
+                "is not of type 'integer', 'array' (Number of labels, whose ids begin at 0, or",
+            ),
             ("datasets.toy.url", "ftp://host", "does not match '^https?://' (Address of the folder with the files, "),
             ("datasets.toy.train", ["../a.svm"], "does not match"),
             ("datasets.toy.scale", None, "is not one of ['none', 'max_abs', 'standard']"),
