@@ -15,6 +15,7 @@ from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.result_tables import format_sections
 
+TERMS = "The [glossary](../reference/glossary.md) explains the terms, the [protocol](../paper/protocol.md) a run."
 DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0]}  # options that a page shows only if they differ
 
 
@@ -73,7 +74,8 @@ def format_page(experiment: Experiment) -> str:
         "Figures": "\n".join(format_picture(picture, experiment.plan.names) for picture in experiment.pictures),
     }
     texts = [f"## {title}\n\n{text}" for title, text in parts.items() if text]
-    return "\n".join(filter(None, [f"# {experiment.name}\n\n{experiment.about}\n", experiment.overview, *texts]))
+    title = f"# {experiment.name}\n\n{experiment.about} {TERMS}\n"
+    return "\n".join(filter(None, [title, experiment.overview, *texts]))
 
 
 def format_index(descriptions: Mapping[str, str]) -> str:
@@ -82,7 +84,9 @@ def format_index(descriptions: Mapping[str, str]) -> str:
     contents = "\n".join(descriptions)
     return (
         "# Results of all experiments\n\n"
-        "Every page shows the options, the tables and the figures of a finished experiment.\n\n"
+        "Every page shows the options, the tables and the figures of a finished experiment.\n"
+        "[Experiments](../reference/configuration.md) shows how to run it, and what a mirror is. The\n"
+        "[glossary](../reference/glossary.md) explains the terms.\n\n"
         f"| experiment | what was run |\n| --- | --- |\n{rows}\n"
         f"```{{toctree}}\n:hidden:\n\n{contents}\n```\n"
     )

@@ -17,7 +17,7 @@ from drcrm.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
 from drcrm.reports.tables import printed_tables as printed
 from drcrm.selection.score_names import SCORES
 
-from .experiment_pages import Experiment, format_provenance, format_run
+from .experiment_pages import TERMS, Experiment, format_provenance, format_run
 
 NOISELESS = (1, 0)  # click rates: a click is the right action
 WIDE = 6.4  # inches: two panels side by side
@@ -82,7 +82,7 @@ def format_page(family: Family) -> str:
     for dataset in family.datasets:
         parts[family.names.dataset(dataset)] = "\n".join(format_table(family, dataset, metric) for metric in LOSSES)
     texts = [f"## {title}\n\n{text}" for title, text in parts.items()]
-    return "\n".join([f"# {family.name}\n\n{family.about}\n", *texts])
+    return "\n".join([f"# {family.name}\n\n{family.about} {TERMS}\n", *texts])
 
 
 def format_runs(family: Family) -> str:
@@ -93,7 +93,11 @@ def format_runs(family: Family) -> str:
         options = [f"{key}: {value}" for key, value in member.options.items() if value != first.options.get(key)]
         links = [f"[{title}]({link})" for title, link in member.rows.items()]
         rows.append([f"`{member.name}`", ", ".join(options), ", ".join(links)])
-    table = first.markdown.titled("The others differ in:", ["Experiment", "Options", "Rows"], rows) if rows else ""
+    table = (
+        first.markdown.titled("The other experiments differ in:", ["Experiment", "Options", "Rows"], rows)
+        if rows
+        else ""
+    )
     provenance = format_provenance(first.provenance)
     texts = {member.name: format_provenance(member.provenance) for member in rest}
     different = [f"`{name}`:\n\n{text}" for name, text in texts.items() if text != provenance]

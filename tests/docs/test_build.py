@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pandas as pd
 import pytest
-from pages.experiment_pages import format_page, format_provenance
+from pages.experiment_pages import TERMS, format_page, format_provenance
 
 from drcrm.errors import InputError
 from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
@@ -118,7 +118,9 @@ def test_committed_documents_are_current():
 
 def test_a_page_has_all_sections_and_numbers(finished):
     text = finished.experiment_documents()[finished.ROOT / "docs/experiments/small.md"]
-    assert text.startswith("# small\n\nThree seeds of Yeast.\n\n## What was run\n\n```yaml\nsmall:\n  datasets: [")
+    assert text.startswith(
+        f"# small\n\nThree seeds of Yeast. {TERMS}\n\n## What was run\n\n```yaml\nsmall:\n  datasets: ["
+    )
     assert titles(text) == ["What was run", *SECTIONS]
     assert "[every fit](../results/small_grids.csv.gz)" in text
     _, _, *sections = re.split("^## .*\n", text, flags=re.MULTILINE)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from pages.experiment_pages import Experiment
+from pages.experiment_pages import TERMS, Experiment
 from pages.family_pages import Family, draw_losses, format_page, format_table, loss_by_sharpness
 
 from drcrm.reports.figures.style import Names
@@ -100,7 +100,9 @@ def test_the_figure_shows_the_numbers_of_the_tables(family):
 
 def test_the_page_lists_differences_and_seeds(family):
     text = format_page(family)
-    assert text.startswith("# single_choice\n\nOne action of K.\n\n## What was run\n\n```yaml\nsingle_choice:\n")
+    assert text.startswith(
+        f"# single_choice\n\nOne action of K. {TERMS}\n\n## What was run\n\n```yaml\nsingle_choice:\n"
+    )
     assert "| `single_choice_clicks_sharp` | logging_sharpness: 4, click_rates: [0.7, 0.2] | [every run](" in text
     assert text.count("- machine: x86_64") == 1
     assert "Points are means over 6 seeds (Letter 5) with 95 % intervals" in text

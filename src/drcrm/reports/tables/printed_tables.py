@@ -60,9 +60,9 @@ def _loss_cell(row: Mapping | None, to: Markup) -> str:
 def format_details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
     """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
     title = (
-        f"{_loss_name(table, metric, to)}, chosen by {SCORES[selection]}: 95 % intervals (Student t) and p-values of "
-        "a larger mean than the best learned algorithm, also adjusted by Holm over a data set. Converged is the share "
-        f"of the chosen fits that converged. {explain_bold(table, to)}"
+        f"{_loss_name(table, metric, to)}, chosen by {SCORES[selection]}: means with 95 % intervals (Student t). p "
+        "tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a "
+        f"data set. Converged is the share of the chosen fits that converged. {explain_bold(table, to)}"
     )
     header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [
@@ -127,7 +127,7 @@ def format_hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Mar
         cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
         ends = f"{to.power_of_ten(grid[0])} … {to.power_of_ten(grid[-1])}"
         rows.append([to.algorithm(str(algorithm)), ends, SCORES[str(selection)], *cells])
-    title = "How often each value of a grid was chosen, from the lowest to the highest."
+    title = "How many seeds chose each value of a grid, from the lowest value to the highest."
     return to.titled(title, ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)], rows)
 
 
@@ -143,9 +143,9 @@ def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> st
     cells = table[table["metric"] == metric]
     title = (
         f"{_loss_name(cells, metric, to)}: mean ± standard error, and the difference from the paper and from the "
-        "public code. In brackets is the difference in standard errors: in ours for the paper, which prints none, and "
-        "in joint ones for the public code. Nothing is chosen for algorithms without a hyper-parameter. Differences "
-        "in data or protocol are listed below."
+        "public code. In brackets is the difference divided by a standard error, which is ours for the paper, since it "
+        "prints none, and the joint one for the public code. Algorithms without a hyper-parameter need no selection "
+        "criterion. The last column numbers the differences in data or protocol that are listed below."
     )
     cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
@@ -158,7 +158,7 @@ def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> st
     header, *rows = (list(line) for line in zip(*columns, strict=True))
     text = to.titled(title, header, rows)
     listed = "; ".join(f"({number}) {to.text(note)}" for note, number in notes.items())
-    return f"{text}\n{to.title.format(f'Differs: {listed}.').rstrip()}\n" if notes else text
+    return f"{text}\n{to.title.format(f'Differs, ours first: {listed}.').rstrip()}\n" if notes else text
 
 
 def _comparison_row(row: Mapping, notes: dict[str, int], to: Markup) -> list[str]:
@@ -219,7 +219,7 @@ def format_differences_by_count(table: pd.DataFrame, metric: str, selection: str
         rows.append([to.names.dataset(str(data)), str(count), seeds, *cells])
     title = (
         f"{_loss_name(chosen, metric, to)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
-        "standard error; in brackets the p-value of a one-tailed paired t-test that it is smaller."
+        "standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's."
     )
     return to.titled(title, ["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
 
