@@ -6,11 +6,10 @@ from inspect import cleandoc
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_positive, check_positive_integer
+from drcrm.arrays.validation import check_bool, check_fraction, check_positive, check_positive_integer
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.padded_model import PaddedModel
 from drcrm.cost_models.regressor_model import is_regressor
@@ -19,22 +18,22 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
 from drcrm.errors import InputError
 from drcrm.estimators.fit_warnings import warn_of_data, warn_of_result
-from drcrm.estimators.scoring import heldout_score, require_routing, require_rows
+from drcrm.estimators.fitted_policy import FittedPolicy
+from drcrm.estimators.scoring import require_routing, require_rows
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.policies.exponential import LinearPolicy, as_policy, make_policy
+from drcrm.policies.exponential import as_policy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
 from drcrm.selection.grid_search import Learned, LearnSettings, learn
-from drcrm.selection.score_names import SCORES
 from drcrm.weights import CLIPPED, Weight, as_weight
 
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
 
 
 @dataclass(eq=False, repr=False)
-class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
+class CounterfactualEstimator(FittedPolicy):
     """Base class of estimators that learn a policy from a bandit log by minimising a counterfactual risk with L-BFGS.
 
     The policy is exponential for label vectors, and otherwise a softmax policy.
@@ -266,126 +265,6 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         self._warn_of_result(log, heldout, learned)
         return self
 
-    def score(
-        self,
-        X: Any,
-        Y: Any,
-        propensity: Any = None,
-        cost: Any = None,
-        context: Any = None,
-        count: Any = None,
-        by: str = "clipped_snips",
-        eligible: Any = None,
-    ) -> float:
-        """Return a score of the policy on held-out rows: minus its estimated cost, so higher is better.
-
-        scikit-learn's searches use it if metadata routing is enabled.
-
-        Parameters
-        ----------
-        X, Y, propensity, cost, context, count : array
-            Held-out rows, in the form that ``fit`` takes.
-        by : str
-            Name of the estimate, which :class:`drcrm.selection.heldout_scores.HeldoutScores` explains: "ips",
-            "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound" or "improvement_bound".
-            The default is clipped SNIPS, Σ w c / Σ w with w = min(M, π/p) and the M of the fit. "dr", "dr_bound" and
-            "improvement_bound" use ``cost_model_``, with its support rule even after a fit with ``support=0``.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has.
-
-        Returns
-        -------
-        float
-            Score in the units of the cost. It is NaN if the estimate is undefined, such as SNIPS if all weights are 0.
-        """
-        policy = self._policy_for(X)
-        check_choice(SCORES, by, "by")
-        require_rows(f"{type(self).__name__}.score", propensity=propensity, cost=cost)
-        actions: dict[str, Any] = self._actions.log_options | {"eligible": eligible}
-        log = BanditLog(X, Y, propensity, cost, context, count, **actions)
-        self._actions.check(log.Y)
-        log = log.replace(X=policy.map_features(log.X))
-        model = self.cost_model_ and replace(self.cost_model_, support=self.support or SUPPORT, features=None)
-        return -heldout_score(policy, log, by, self.clip_, model)
-
-    @property
-    def policy_(self) -> LinearPolicy:
-        """The learned policy, an ExponentialPolicy or a SoftmaxPolicy."""
-        check_is_fitted(self)
-        return make_policy(self._actions, self.coef_, self.intercept_, self.features_)
-
-    def predict_proba(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the probability of each label or action.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR (m, d), or ActionLists
-            Contexts.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m, q), (m, K) or (N,)
-            P(y_l = 1 | x) of each label, or P(a | x) of each action or of each of the N listed candidates.
-        """
-        return self._policy_for(X).marginals(X, eligible)
-
-    def predict(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the most probable action of each context.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR (m, d), or ActionLists
-            Contexts.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m, q) or (m,)
-            Labels of 0 and 1, the number of the action, or its place in the list.
-        """
-        return self._policy_for(X).greedy(X, eligible)
-
-    def log_prob(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
-        """Return the log-probabilities of given actions.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR (m, d), or ActionLists
-            Contexts.
-        Y : array (m, q) or (m,)
-            One action for each context, in the form that ``fit`` takes.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m,)
-            Values of log π(y_i | x_i), at most 0.
-        """
-        return self._policy_for(X).log_prob(X, Y, eligible=eligible)
-
-    def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
-        """Draw one action for each context.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR (m, d), or ActionLists
-            Contexts.
-        random_state : int, Generator or None
-            Seed. By default each call draws anew.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m, q) or (m,)
-            Labels of 0 and 1, the number of the action, or its place in the list.
-        """
-        return self._policy_for(X).sample(X, random_state, eligible)
-
     def __sklearn_tags__(self) -> Any:
         require_routing(self)
         tags = super().__sklearn_tags__()
@@ -414,13 +293,6 @@ class CounterfactualEstimator(BaseEstimator):  # type: ignore[misc]
         weight = as_weight(self.weight)
         options = {name: getattr(self, name) for name in names} | {"weight": CLIPPED if weight is None else weight}
         return Algorithm(entry.name, options=options)
-
-    def _policy_for(self, X: Any) -> LinearPolicy:
-        """Return the policy. Raise InputError or scikit-learn's errors if X does not have the columns of the fit."""
-        check_is_fitted(self)
-        self._actions.bind(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
-        return self.policy_
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         """Return a mask, (n,), of rows that are held out to choose among candidates."""
