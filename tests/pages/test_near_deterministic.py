@@ -168,7 +168,7 @@ def test_small_logs():
         PAGE,
         {
             "The policy is worse in # of # single logs": [(safe["gained"] < -1e-6).sum(), len(safe)],
-            "it keeps # % of all gains, and #, #, # and # %": [
+            "it keeps # % of the summed gains: #, #, # and # %": [
                 kept(large),
                 *(kept(part) for _, part in large.groupby("sharpness")),
             ],
