@@ -60,7 +60,7 @@ def test_sentences_on_settings_above_the_logging_policy():
     check_claims(
         PAGE,
         {
-            r"in # of # settings .{,120} letter \(#, π0 #\) and digits \(#, π0 #\)": [
+            r"in # of # settings .{,120} letter \(# against #\) and digits \(# against #\)": [
                 *(len(settings) - len(above), len(settings)),
                 *(number for setting in soft for number in above["kl_dro_dr", *setting]),
             ],
@@ -92,9 +92,12 @@ def test_sentence_on_clipped_importance_weighting():
     settings = [(data, f"_clicks{suffix}") for data in SETS for suffix in ("", "_sharp")]
     gaps = [errors(*setting, "kl_dro_dr") - errors(*setting, "cips") for setting in settings]
     level, *below = gaps
-    sentence = r"level at η = 1 \(# ± #\) and # ± # better at η = 4\. It is # ± # and # ± # better on pendigits, and "
-    stated = means_and_errors(level, *(-gap for gap in below), digits=2)
-    check_claims(PAGE, {f"{sentence}# ± # and # ± # on letter": stated})
+    sentence = (
+        r"level at η = 1 \(# ± # better\) and # ± # better at η = 4\. "
+        "It is # ± # and # ± # better on pendigits, and # ± # and # ± # on letter"
+    )
+    stated = means_and_errors(*(-gap for gap in gaps), digits=2)
+    check_claims(PAGE, {sentence: stated})
     assert is_level(level)
     assert all(p_below(gap) < 0.05 for gap in below)
     for setting in settings:
