@@ -40,6 +40,13 @@ def test_counts_in_sentences(verdicts, logs, policies, outcome, counts):
     assert {judge: round(SEEDS * rate.to_numpy().sum()) for judge, rate in rates.items()} == counts
 
 
+def test_plain_estimates_are_closest_on_good_logs(verdicts):
+    good = verdicts.xs("good", level="log")
+    errors = (good["estimated gain"] - good["true gain"]).abs().unstack()
+    others = ["skdr-eval SNDR", "skdr-eval DR"]
+    assert (errors.loc["skdr-eval plain"] < errors.loc[others]).all(axis=None)
+
+
 def test_gains_in_sentences(verdicts):
     far, bad = verdicts.loc["skdr-eval SNDR", "good", "far"], verdicts.loc["skdr-eval plain", "sharp", "bad"]
     assert (round(far["estimated gain"], 2), round(far["true gain"], 2)) == (0.04, 0.1)
