@@ -57,7 +57,7 @@ class Entry:
 
 
 def shipped_algorithms() -> dict[str, dict]:
-    """Return the entries of ``algorithms.yaml`` by name. A configuration's entry of the same name replaces an entry."""
+    """Return the entries of ``algorithms.yaml`` by name. A configuration merges its entries with them."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times faster
