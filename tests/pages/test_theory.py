@@ -8,9 +8,7 @@ from page_numbers import ROOT, numbers
 
 
 def test_what_akl_crm_adds_at_the_radius_of_lemma_1():
-    pattern = (
-        "aKL-CRM adds # % less .{,50}light tail, # % less with a tail downwards, and # % more with a tail upwards"
-    )
+    pattern = "aKL-CRM adds # % less .{,50}light tail, # % less with a tail downwards, and # % more with a tail upwards"
     rows = pd.read_csv(ROOT / "docs/results/theory_lemma5_digits.csv.gz")
     expected = []
     for tail, sign in [("light", -1), ("left", -1), ("right", 1)]:
