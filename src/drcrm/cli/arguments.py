@@ -100,7 +100,7 @@ FAIL_UNLESS: Option = (
 )
 ANSWERS: tuple[Option, ...] = (
     ("--report", {"type": Path, "metavar": "HTML", "help": "write the report; - is standard output"}),
-    ("--json", {"type": Path, "metavar": "FILE", "help": "write the printed answer as JSON; - is standard output"}),
+    ("--json", {"type": Path, "metavar": "FILE", "help": "write the answer as JSON; - is standard output"}),
     (
         "--confidence",
         {
@@ -164,8 +164,8 @@ Writes  --output: the mapping, YAML. A key is set if the name and the values of 
 
 Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson, or a folder of files of one of these formats except npz;
         --config: the mapping, YAML or JSON.
-Writes  --output: the policy, npz; --report: the report, HTML; --json: the printed answer. learn encodes a large log in
-        a temporary folder next to the output.
+Writes  the answer, on standard output; --output: the policy, npz; --report: the report, HTML; --json: the answer in
+        JSON. learn encodes a large log in a temporary folder next to the output.
 
 learn fits candidates, which differ in algorithm, hyper-parameter and feature map, and compares them with the logging
 policy on held-out rows. Its certificate, a bound on the cost, is adjusted for the number of candidates. If no candidate
@@ -200,7 +200,7 @@ is shown to be better than the logging policy, learn writes an estimate of the l
 
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
         logged action; LOG: the same as learn; --config: the mapping, by default that of the learned policy.
-Writes  --report: the report, HTML; --json: the printed answer.""",
+Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.""",
         (POLICY, LOG, CONFIG, FAIL_UNLESS, *ANSWERS),
     ),
     "certify": Command(
@@ -208,7 +208,7 @@ Writes  --report: the report, HTML; --json: the printed answer.""",
         """Bound the cost of a policy, and its difference from the logging policy's cost, at a stated confidence.
 
 Reads   POLICY, LOG, --config: the same as evaluate_policy.
-Writes  --report: the report, HTML; --json: the printed answer.
+Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.
 
 The bound is a certificate. If a check fails, the answer says so and has no certificate. On a new log, all rows certify
 the policy. On the log that the policy was learned from, only the held-out rows do. The certificate is then adjusted
@@ -234,7 +234,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
         """Check a log: its propensities, repeated rows, changes over time, and how well a model predicts the cost.
 
 Reads   LOG, --config: the same as learn.
-Writes  --report: the report, HTML; --json: the printed answer.""",
+Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.""",
         (LOG, CONFIG, *ANSWERS),
     ),
     "predict": Command(
