@@ -369,7 +369,7 @@ def audit_power() -> str:
         "none": "p",
         "uniform": "1/K",
         "complement": "1 − p",
-        "constant": "mean of p",
+        "constant": "mean of p over the log",
         "other rows": "p of the previous row",
         "doubled": "2 p",
         "halved": "p/2",
