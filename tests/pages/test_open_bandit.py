@@ -81,7 +81,7 @@ def test_sentences_on_policies_judged_on_random(learned):
     needed = 10_000 * (np.array([halves.min(), halves.max()]) / 0.05) ** 2
     [thousands], [millions] = (
         numbers(PAGE, "would take about # 000 rows"),
-        numbers(PAGE, "for the widest interval # million"),
+        numbers(PAGE, "and the widest interval # million"),
     )
     assert (thousands * 1e3, millions * 1e6) == pytest.approx(tuple(needed), rel=0.05)
 
@@ -102,7 +102,7 @@ def test_sentences_on_policies_judged_on_bts(learned):
                 *ends(lower["mean_weight"], 2),
                 *ends(100 * (1 - lower["mean_weight"]), 0),
             ],
-            "effective sample sizes are # to # of 10 000": ends(women["effective_size"]),
+            "effective sample sizes are too small, # to # of 10 000": ends(women["effective_size"]),
         },
     )
 
