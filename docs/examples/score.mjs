@@ -6,7 +6,8 @@ export const text = (value) => value === null ? "" : typeof value === "boolean" 
   : String(value).replace(/^(0|-?[1-9]\d*)\.0+$/, "$1");
 
 export const NUMBERS_AND_CATEGORIES = { // a vector of coefficients, and its factor
-  number: (feature, value) => value === null ? [feature.missing, 1] : [feature.coef, (value - feature.mean) / feature.scale],
+  number: ({missing, coef, mean, scale}, value) =>
+    value === null ? [missing, 1] : [coef, Number.isFinite(value) ? (value - mean) / scale : NaN],
   category: (feature, value) => [feature.coef[text(value)], 1],
 };
 
@@ -18,9 +19,9 @@ export function probabilities(policy, context, terms = NUMBERS_AND_CATEGORIES) {
     if (value === undefined) throw new Error(`the context has no ${feature.name}; a missing value is null`);
     if (!terms[feature.type]) throw new Error(`${feature.name} is of type ${feature.type}: pass TERMS of score_terms.mjs`);
     const [coef, factor] = terms[feature.type](feature, value);
+    if (!Number.isFinite(factor)) throw new Error(`${feature.name} must be a finite number or null, got ${value}`);
     coef?.forEach((weight, action) => { scores[action] += factor * weight; });
   }
-  if (!scores.every(Number.isFinite)) throw new Error("a feature is not a finite number");
   if (policy.kind === "labels") return scores.map((score) => 1 / (1 + Math.exp(-score)));
   const weights = scores.map((score) => Math.exp(score - Math.max(...scores)));
   const total = weights.reduce((sum, weight) => sum + weight);
