@@ -1,3 +1,4 @@
+# make install    install everything into .venv
 # make demo    install, then run the default experiment; the report is results/demo/report.html
 # make test    the fast tests, including the workflow from end to end
 # make test-all    all tests, including the slow ones: repeated runs of the workflow and more generated inputs
@@ -25,7 +26,9 @@ PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: demo test test-all test-faults test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
+.PHONY: install demo test test-all test-faults test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
+
+install: .venv/installed
 
 demo: .venv/installed
 	@echo "demo: every algorithm of the paper, and one beyond, on scikit-learn's digits; about 2 minutes on 2 cores"

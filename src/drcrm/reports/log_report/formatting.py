@@ -63,6 +63,7 @@ def format_number(value: object, decimals: int | None = None, sign: bool = False
     """Return a number with the given decimals, by default three digits; a dash for other values."""
     if not is_number(value):
         return DASH
+    value = 0.0 if abs(value) < 1 / MAX_VALUE else value
     size, plus = abs(value), "+" if sign else ""
     if size >= 1e9 or (value and size < 1e-4 and decimals is None):
         text = f"{value:{plus}.2e}"
