@@ -184,7 +184,7 @@ def test_a_code_change_reruns_the_rules_that_use_it(finished, config, tmp_path, 
         stream.write("# changed\n")
     output = snakemake(work, config, "tiny", "--dry-run", project=project)
     reasons = re.findall(r"^Job \d+: (.*)\nReason: (.*)", output, flags=re.MULTILINE)
-    because = [title for title, reason in reasons if "Params have changed" in reason]
+    because = [title for title, reason in reasons if f"src/drcrm/{module}" in reason]
     assert because
     assert CHANGED[module] <= set(jobs(output))
     for title, reason in reasons:

@@ -1,11 +1,9 @@
 """The configuration, the environment of the jobs, and functions that several rules use."""
 
-import hashlib
 import json
 import os
 import shutil
 import sys
-from functools import cache
 from pathlib import Path
 
 from snakemake.utils import update_config
@@ -88,25 +86,15 @@ TARGETS = {
 TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{name}_study"]]
 
 
+def local_path(path):
+    """Return a file of the project as an input. Its path is relative, so that project and working folder can move."""
+    return local(os.path.relpath(path))
+
+
 def code(step, data=""):
-    """Return the digest of the source files that a step runs, and of the package's data files that match a pattern."""
+    """Return the source files that a step runs, and the package's data files that match a pattern."""
     files = source_files(SOURCE, SOURCE / f"experiments/steps/{STEPS[step]}.py")
-    return digest([*files, *(sorted(SOURCE.glob(data)) if data else [])])
-
-
-@cache
-def content_digest(path):
-    """Return the SHA-256 digest of a file."""
-    return hashlib.sha256(path.read_bytes()).digest()
-
-
-def digest(paths):
-    """Return the digest of several files.
-
-    Snakemake runs a job again if this parameter changes. The files are not inputs, because Snakemake checks all inputs
-    of all waiting jobs again and again: for the demo that took 57 s of CPU time, 18 % of the run.
-    """
-    return hashlib.sha256(b"".join(map(content_digest, paths))).hexdigest()[:16]
+    return [local_path(path) for path in [*files, *(sorted(SOURCE.glob(data)) if data else [])]]
 
 
 def shell_command(step):

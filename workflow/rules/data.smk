@@ -2,6 +2,8 @@
 
 
 rule fetch:
+    input:
+        code("fetch"),
     output:
         train="resources/{dataset}/train.npz",
         test="resources/{dataset}/test.npz",
@@ -13,7 +15,6 @@ rule fetch:
     conda:
         "../../environment.yml"
     params:
-        code=code("fetch"),
         files=mirror_files,
         settings=fetch_settings,
     message:
@@ -24,6 +25,7 @@ rule fetch:
 
 rule split:
     input:
+        code("split"),
         train="resources/{dataset}/train.npz",
     output:
         split=f"{RUN}/split.npz",
@@ -34,7 +36,6 @@ rule split:
     conda:
         "../../environment.yml"
     params:
-        code=code("split"),
         files=job_files,
         settings=settings("split_unit", "logging_fraction", "heldout_fraction", **AXES),
     message:
@@ -45,6 +46,7 @@ rule split:
 
 rule log_crf:
     input:
+        code("log_crf"),
         **CONTEXTS,
     output:
         policy=f"{RUN}/logging.npz",
@@ -55,7 +57,6 @@ rule log_crf:
     conda:
         "../../environment.yml"
     params:
-        code=code("log_crf"),
         files=job_files,
         settings=settings("logging_c", "logging_sharpness"),
     message:
@@ -66,6 +67,7 @@ rule log_crf:
 
 rule skyline:
     input:
+        code("skyline"),
         **CONTEXTS,
     output:
         policy=f"{RUN}/skyline.npz",
@@ -76,7 +78,6 @@ rule skyline:
     conda:
         "../../environment.yml"
     params:
-        code=code("skyline"),
         files=job_files,
         settings=settings(),
     message:
@@ -87,6 +88,7 @@ rule skyline:
 
 rule replay:
     input:
+        code("replay"),
         **CONTEXTS,
         policy=f"{RUN}/logging.npz",
     output:
@@ -98,7 +100,6 @@ rule replay:
     conda:
         "../../environment.yml"
     params:
-        code=code("replay"),
         files=job_files,
         settings=settings("split_unit", "heldout_fraction", "click_rates", **AXES, **REPLAY_COUNT),
     message:

@@ -35,11 +35,11 @@ def inputs_of_fit(wildcards):
     return ({"logging": f"{RUN}/logging.npz".format(**wildcards)} if start == "logging" or model else {}) | model
 
 
-def file_of_risk(wildcards):
-    """Return the file of a user's risk, ``module:Class``, in the working folder."""
+def code_of_fit(wildcards):
+    """Return the source files of a fit, and the file of a user's risk, ``module:Class``, in the working folder."""
     package, _, _ = config["algorithms"][wildcards.algorithm]["estimator"].partition(":")
     file = Path(*package.split(".")).with_suffix(".py")
-    return [local(str(file))] if file.exists() else []
+    return code("fit") + ([local_path(file)] if file.exists() else [])
 
 
 def inputs_of_evaluate(wildcards):
@@ -168,8 +168,9 @@ def words_of_lemma(wildcards):
 
 
 def code_of_study(wildcards):
-    """Return the digest of the source files that a study runs."""
-    return digest(source_files(SOURCE, *(PROJECT / "studies" / f"{name}.py" for name in ("__main__", wildcards.study))))
+    """Return the source files that a study runs."""
+    scripts = [PROJECT / "studies" / f"{name}.py" for name in ("__main__", wildcards.study)]
+    return [local_path(path) for path in source_files(SOURCE, *scripts)]
 
 
 def options_of_study(wildcards):

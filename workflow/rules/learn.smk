@@ -3,6 +3,7 @@
 
 rule cost_model:
     input:
+        code("cost_model"),
         log=f"{LOG}/log.npz",
     output:
         model=f"{LOG}/cost_model.npz",
@@ -13,7 +14,6 @@ rule cost_model:
     conda:
         "../../environment.yml"
     params:
-        code=code("cost_model"),
         files=job_files,
         settings=settings(),
     message:
@@ -24,7 +24,7 @@ rule cost_model:
 
 rule fit:
     input:
-        file_of_risk,
+        code_of_fit,
         unpack(inputs_of_fit),
         log=f"{LOG}/log.npz",
     output:
@@ -36,7 +36,6 @@ rule fit:
     conda:
         "../../environment.yml"
     params:
-        code=code("fit"),
         files=job_files,
         settings=lambda wildcards: json.dumps(fit_parameters(config, wildcards.experiment, wildcards.algorithm)),
     message:
@@ -47,6 +46,7 @@ rule fit:
 
 rule classify:
     input:
+        code("classify"),
         log=f"{LOG}/log.npz",
         test="resources/{dataset}/test.npz",
     output:
@@ -58,7 +58,6 @@ rule classify:
     conda:
         "../../environment.yml"
     params:
-        code=code("classify"),
         files=job_files,
         settings=settings(**AXES, **CLASSIFIER),
     message:
@@ -69,6 +68,7 @@ rule classify:
 
 rule evaluate:
     input:
+        code("evaluate"),
         unpack(inputs_of_evaluate),
     output:
         metrics=f"{LOG}/metrics.csv",
@@ -80,7 +80,6 @@ rule evaluate:
     conda:
         "../../environment.yml"
     params:
-        code=code("evaluate"),
         files=job_files,
         settings=settings("selection", "absent_label_score", "click_rates", **AXES, **REPLAY_COUNT),
     message:

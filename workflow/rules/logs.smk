@@ -3,6 +3,7 @@
 
 rule learn:
     input:
+        [local_path(path) for path in source_files(SOURCE, SOURCE / "cli/learn.py")],
         log=lambda wildcards: config["logs"][wildcards.log]["path"],
     output:
         **OWN_LOG,
@@ -15,7 +16,6 @@ rule learn:
     resources:
         **LEARN_RESOURCES,
     params:
-        code=digest(source_files(SOURCE, SOURCE / "cli/learn.py")),
         mapping=lambda wildcards: mapping_of(config, wildcards.log),
     shell:
         "drcrm learn {input.log:q} --config {params.mapping:q} --output {output.policy} --json {output.answer}"

@@ -3,6 +3,7 @@
 
 rule collect:
     input:
+        code("collect"),
         runs=runs_of,
     output:
         table="results/{experiment}/{table}.csv",
@@ -13,7 +14,6 @@ rule collect:
     conda:
         "../../environment.yml"
     params:
-        code=code("collect"),
         files=job_files,
         settings=settings(),
     message:
@@ -24,6 +24,7 @@ rule collect:
 
 rule provenance:
     input:
+        code("provenance"),
         recorded_tables,
     output:
         provenance="results/{subject}/provenance.json",
@@ -34,7 +35,6 @@ rule provenance:
     conda:
         "../../environment.yml"
     params:
-        code=code("provenance"),
         files=project_files,
         settings=lambda wildcards: json.dumps(provenance_parameters(config, wildcards.subject), sort_keys=True),
     message:
@@ -45,6 +45,7 @@ rule provenance:
 
 rule tables:
     input:
+        code("tables", data="reports/tables/data/*.csv"),
         metrics="results/{experiment}/metrics.csv",
     output:
         **TABLE_FILES,
@@ -55,7 +56,6 @@ rule tables:
     conda:
         "../../environment.yml"
     params:
-        code=code("tables", data="reports/tables/data/*.csv"),
         files=job_files,
         settings=plan("tables"),
         words=words("tables"),
@@ -67,6 +67,7 @@ rule tables:
 
 rule overview:
     input:
+        code("overview"),
         metrics="results/{experiment}/metrics.csv",
     output:
         **OVERVIEW_FILES,
@@ -77,7 +78,6 @@ rule overview:
     conda:
         "../../environment.yml"
     params:
-        code=code("overview"),
         files=job_files,
         settings=plan("overview"),
         words=words("overview"),
@@ -89,6 +89,7 @@ rule overview:
 
 rule figure:
     input:
+        code("figure"),
         **RESULTS,
     output:
         figures=pictures("results/{experiment}/figures/{figure}_{dataset}", FIGURE_PAGE),
@@ -99,7 +100,6 @@ rule figure:
     conda:
         "../../environment.yml"
     params:
-        code=code("figure"),
         files=job_files,
         settings=figure_settings,
         words=words(),

@@ -2,6 +2,8 @@
 
 
 rule study_file:
+    input:
+        code("fetch_file"),
     output:
         file="resources/studies/{study}/{file}",
     log:
@@ -12,7 +14,6 @@ rule study_file:
     conda:
         "../../environment.yml"
     params:
-        code=code("fetch_file"),
         files=mirror_files,
         settings=file_settings,
     message:
@@ -23,6 +24,7 @@ rule study_file:
 
 rule study_run:
     input:
+        code_of_study,
         policy=f"{RUN}/logging.npz",
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
@@ -36,7 +38,6 @@ rule study_run:
     resources:
         **STUDY_RESOURCES,
     params:
-        code=code_of_study,
         arguments=arguments_of_run,
     shell:
         f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}} --output {{output}} 2> {{log}}"
@@ -44,6 +45,7 @@ rule study_run:
 
 rule study_table:
     input:
+        code_of_study,
         rows=rows_of_study,
         files=files_of_study,
     output:
@@ -58,7 +60,6 @@ rule study_table:
     resources:
         **STUDY_RESOURCES,
     params:
-        code=code_of_study,
         arguments=arguments_of_table,
     shell:
         f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}}"

@@ -3,6 +3,7 @@
 
 rule theory_table:
     input:
+        code("theory_table"),
         train="resources/{dataset}/train.npz",
     output:
         table="results/theory/{lemma}_{dataset}.csv",
@@ -13,7 +14,6 @@ rule theory_table:
     conda:
         "../../environment.yml"
     params:
-        code=code("theory_table"),
         files=job_files,
         settings=theory_settings,
     message:
@@ -24,6 +24,7 @@ rule theory_table:
 
 rule theory_figure:
     input:
+        code("theory_figure"),
         table=table_of_figure,
     output:
         figures=pictures("results/theory/figures/{lemma_figure}_{dataset}", LEMMA_PAGE),
@@ -34,7 +35,6 @@ rule theory_figure:
     conda:
         "../../environment.yml"
     params:
-        code=code("theory_figure"),
         files=job_files,
         settings=lambda wildcards: json.dumps({"figure": wildcards.lemma_figure}),
         words=words_of_lemma,
