@@ -36,6 +36,18 @@ class UnitCosts(EntropicRisk):
         return (value if z.min() >= -1 else np.nan), gradient, None
 
 
+class WrongShape(EntropicRisk):
+    def evaluate(self, z, share, n, guess=None):
+        value, gradient, _ = super().evaluate(z, share, n)
+        return value, gradient[:-1], None
+
+
+class WrongAtHighTemperature(WrongGradient):
+    def evaluate(self, z, share, n, guess=None):
+        find = super().evaluate if self.temperature > 0.5 else EntropicRisk(self.temperature).evaluate
+        return find(z, share, n)
+
+
 class CountsRows(EntropicRisk):
     """It depends on the number of distinct rows."""
 

@@ -6,6 +6,7 @@ import argparse
 
 from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
+from drcrm.diagnostics.diagnostic import with_confidence
 from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, untested
 
 
@@ -27,7 +28,6 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
     sentence = (
         f"The policy's {unit} is {side} {sign * cost.bound:.4g} per row. Its difference from the logging policy's "
-        f"{unit} is {side} {sign * difference.bound:+.4g}. Each bound holds with {100 * cost.confidence:.10g} % "
-        "confidence."
+        f"{unit} is {side} {sign * difference.bound:+.4g}. Each bound holds {with_confidence(cost.confidence)}."
     )
     return Verdict("certified", sentence + untested(evaluation.diagnosis), [], verdict.cautions)

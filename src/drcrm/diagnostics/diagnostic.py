@@ -56,6 +56,11 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{100 * share:.{decimals}f} %"
 
 
+def with_confidence(level: float) -> str:
+    """Return a confidence level in words, with all its digits: "with 99.5 % confidence"."""
+    return f"with {100 * level:.10g} % confidence"
+
+
 def to_json(value: Any) -> Any:
     """Return a value as JSON values: numbers that are not finite become None, and arrays become lists."""
     if isinstance(value, Mapping):

@@ -16,7 +16,7 @@ from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.diagnostic import capitalize, percent, to_json
+from drcrm.diagnostics.diagnostic import capitalize, percent, to_json, with_confidence
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
@@ -278,7 +278,7 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
 
 def _confidence(comparison: Comparison) -> str:
     adjusted = f", adjusted for {comparison.choices} candidates" if comparison.choices > 1 else ""
-    return f"with {100 * comparison.difference.confidence:.10g} % confidence{adjusted}"
+    return with_confidence(comparison.difference.confidence) + adjusted
 
 
 def _advise_rows(comparison: Comparison, rows: int) -> str:

@@ -1,7 +1,7 @@
 """Plans of an experiment's tables and figures, and words of their captions, from the completed configuration."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from drcrm.experiments.runs import (
@@ -103,6 +103,12 @@ def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
+def _join(words: Iterable[str], conjunction: str) -> str:
+    """Return words as a list in a sentence: a, b and c."""
+    *first, last = words
+    return f"{', '.join(first)} {conjunction} {last}" if first else last
+
+
 def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
     """Return the words that fill in the caption of ``tables``, ``overview`` or a figure."""
     experiment = config["experiments"][name]
@@ -110,7 +116,7 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
     names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)
     seeds = runs["seeds"] if isinstance(runs["seeds"], Mapping) else dict.fromkeys(datasets, runs["seeds"])
     return {
-        "data": ", ".join(map(names.dataset, datasets)),
+        "data": _join(map(names.dataset, datasets), "and"),
         "actions": {kind: ", ".join(map(names.dataset, of)) for kind, of in names.by_actions(datasets).items()},
         "loss": names.word("loss", datasets),
         "supervised": names.word("supervised", datasets),
@@ -118,6 +124,7 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
         "seeds": names.seeds(seeds),
         "counts": runs["counts"],
         "selection": [SCORES[score] for score in experiment["selection"]],
+        "criteria": _join((SCORES[score] for score in experiment["selection"]), "or"),
         "held_out": experiment["split_unit"],
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -280,14 +279,16 @@ class Algorithm:
 
 def check_algorithm(algorithm: Algorithm) -> None:
     """Raise InputError for an invalid algorithm, and for a user's risk that :func:`drcrm.risks.check_risk` rejects."""
-    risk = algorithm.criteria()[0].risk
+    criteria = algorithm.criteria()
     if algorithm.estimator in ESTIMATORS:
         return
-    try:
-        with suppress(InputError):  # the risk may be undefined for the costs of the check
-            check_risk(risk)
-    except AssertionError as error:
-        raise InputError(f"estimator {algorithm.estimator}: {error}. Test it with drcrm.risks.check_risk") from None
+    for criterion in criteria:
+        try:
+            check_risk(criterion.risk)
+        except InputError:
+            pass  # the risk may be undefined for the costs of the check
+        except Exception as error:  # a user's risk may raise anything
+            raise InputError(f"estimator {algorithm.estimator}: {error}. Test it with drcrm.risks.check_risk") from None
 
 
 def _import_risk(path: str) -> type[Risk]:
