@@ -35,11 +35,11 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.learn import AlgorithmResult, algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.opened_log import OpenedLog, open_log, split_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 from drcrm.diagnostics.verdict import ComparisonSettings, compare_with_logging, estimate_values, reach_verdict
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.opened_log import OpenedLog, open_log, split_log
 from drcrm.policies.exponential import make_policy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drcrm.logs import opened_log, records
+from drcrm.diagnostics import opened_log
+from drcrm.logs import records
 from drcrm.logs.readers import log_files
 
 

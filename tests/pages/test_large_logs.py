@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from drcrm.data import chunked_log, dask_executor
-from drcrm.logs import opened_log, split
+from drcrm.diagnostics import opened_log
+from drcrm.logs import split
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
 from drcrm.policies import linear_predictor as design

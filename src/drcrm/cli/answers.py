@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from drcrm.diagnostics.diagnostic import to_json
+from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
 from drcrm.files import is_null_device, is_stream, standard_descriptor, write_json, write_text
-from drcrm.logs.opened_log import OpenedLog
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 from drcrm.version import __version__

@@ -6,8 +6,8 @@ import argparse
 
 from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
 from drcrm.cli.evaluation import diagnose_log, estimate_logging
+from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.opened_log import log_folder, open_log
 from drcrm.progress import show_progress
 
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate, exit_status
-from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
+from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
-from drcrm.logs.opened_log import OpenedLog, log_folder, open_log
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import Progress, show_progress
+from drcrm.rows.recognition import RecognisedRows
 
 COLUMN = "column:"
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"

@@ -9,6 +9,7 @@ from typing import Any
 
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, diagnose
+from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.diagnostics.verdict import (
     Comparison,
     ComparisonSettings,
@@ -17,7 +18,6 @@ from drcrm.diagnostics.verdict import (
     estimate_values,
     reach_verdict,
 )
-from drcrm.logs.opened_log import OpenedLog
 
 
 @dataclass(frozen=True, eq=False)

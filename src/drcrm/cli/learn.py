@@ -15,11 +15,11 @@ from drcrm.cli.answers import build_answer, require_separate_outputs, write_answ
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
+from drcrm.diagnostics.opened_log import OpenedLog, SplitLog, log_folder, split_log
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping, import_extra
-from drcrm.logs.opened_log import OpenedLog, SplitLog, log_folder, split_log
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy

@@ -29,10 +29,10 @@ from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
 from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
-from drcrm.logs.split import ranks
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
 from drcrm.policies.tabular import TabularPolicy, knows_all_actions, policy_for_log
+from drcrm.rows.folds import ranks
 
 MAX_SLICES = 50  # slices in the table; the slices with the most rows are kept
 

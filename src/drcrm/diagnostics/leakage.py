@@ -13,7 +13,7 @@ from scipy import sparse
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
-from drcrm.logs.split import draw_folds
+from drcrm.rows.folds import draw_folds
 
 LEAKAGE = "leakage of the reward"
 ADVICE = (

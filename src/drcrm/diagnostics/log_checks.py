@@ -14,8 +14,8 @@ from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
-from drcrm.logs.split import draw_folds
 from drcrm.policies.linear_predictor import modelled_cost
+from drcrm.rows.folds import draw_folds
 
 DRIFT_LEVEL = 1e-4  # significance level of the drift tests
 CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1

@@ -36,9 +36,9 @@ from drcrm.certificates.independent_units import check_groups, compute_interval,
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
-from drcrm.logs.split import draw_folds
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import policy_marginals
+from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
 MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to

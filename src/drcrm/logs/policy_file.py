@@ -21,7 +21,6 @@ from drcrm.arrays.validation import as_float_array, check_coefficients
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
-from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.arrays import ArrayEncoding
@@ -30,6 +29,7 @@ from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.readers.log_files import files_of
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
+from drcrm.rows.recognition import LearnedRows
 
 FORMAT = 1
 POLICIES = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # coef.ndim

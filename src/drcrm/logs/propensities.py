@@ -12,9 +12,9 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.records import Records
-from drcrm.logs.split import draw_folds
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
 MOST = 2**19  # largest number of rows that the model is fitted to

@@ -8,6 +8,7 @@ import numpy as np
 
 from drcrm.errors import InputError
 from drcrm.logs.records import Records
+from drcrm.rows.folds import ranks
 
 MOST = 2**19  # held-out units; a verdict does not need more
 
@@ -52,26 +53,3 @@ def _units(records: Records) -> tuple[np.ndarray, Any]:
         return rows, rows if records.time is not None else slice(None)
     _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     return first, unit
-
-
-def draw_folds(units: np.ndarray, folds: int, rng: np.random.Generator | None = None) -> np.ndarray:
-    """Return a random fold for each row, (n,); all rows of a unit are in the same fold.
-
-    Parameters
-    ----------
-    units : array (n,)
-        Unit of each row.
-    folds : int
-        Number of folds; at most the number of units.
-    rng : Generator, optional
-        By default with seed 0.
-    """
-    _, unit = np.unique(units, return_inverse=True)
-    n_units = int(unit.max()) + 1
-    order = (rng or np.random.default_rng(0)).permutation(n_units)
-    return order[unit] % min(folds, n_units)
-
-
-def ranks(time: np.ndarray) -> np.ndarray:
-    """Return the place of each row in the order of time, (n,); ties are in file order."""
-    return np.argsort(np.argsort(time, kind="stable"))

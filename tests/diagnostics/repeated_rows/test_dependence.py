@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from dependent_logs import MAPPING, draw_jittered, draw_rows, draw_users
 
+from drcrm.diagnostics.opened_log import open_log
 from drcrm.diagnostics.repeated_rows import dependence
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.opened_log import open_log
 
 SILENT = lambda message: None  # noqa: E731
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from scipy import sparse
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
-from drcrm.diagnostics.repeated_rows.recognition import RecognisedRows
+from drcrm.diagnostics import opened_log
+from drcrm.diagnostics.opened_log import log_folder, open_log, split_log
 from drcrm.errors import InputError
-from drcrm.logs import opened_log
 from drcrm.logs import records as records_module
 from drcrm.logs.encoded_log import log_of
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.opened_log import log_folder, open_log, split_log
 from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import log_files
 from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.record_collector import collect
+from drcrm.rows.recognition import RecognisedRows
 
 MAPPING = {
     "action": "item",

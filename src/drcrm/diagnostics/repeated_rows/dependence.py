@@ -17,11 +17,11 @@ from scipy.spatial import cKDTree
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
-from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_actions
+from drcrm.diagnostics.repeated_rows.record_hashes import hash_actions
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.records import Records
+from drcrm.rows.agreement import measure_agreement, pair_equal_values
 
 LEVEL = 1e-4  # significance level of all tests together
 MAX_ROWS = 2**17  # only the first rows are tested

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.special import bdtrc, pdtr
 
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
-from drcrm.diagnostics.repeated_rows.agreement import measure_agreement, pair_equal_values
+from drcrm.rows.agreement import measure_agreement, pair_equal_values
 
 LEVEL = 1e-4  # significance level of all tests together
 DIVISORS = 2, 3, 5, 7

@@ -17,7 +17,7 @@ from drcrm.diagnostics.repeated_rows.dependence import (
     rows_to_test,
 )
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
-from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes, hash_records
+from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
@@ -26,6 +26,7 @@ from drcrm.logs.readers.log_files import TABLES, files_of
 from drcrm.logs.readers.table_files import Columns, table_frames
 from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import Records
+from drcrm.rows.row_hashes import RowHashes
 
 FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
 

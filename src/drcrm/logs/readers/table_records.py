@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drcrm.diagnostics.repeated_rows.row_hashes import hash_texts
 from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
 from drcrm.logs.encoding.tables import Table, require_columns
@@ -16,6 +15,7 @@ from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
+from drcrm.rows.row_hashes import hash_texts
 
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.repeated_rows.recognition import LearnedRows, RecognisedRows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_records
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoded_log import encode
@@ -31,6 +30,7 @@ from drcrm.logs.propensities import estimate_propensities
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
+from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
 Tell = Callable[[str], None]

@@ -12,13 +12,14 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS, UNCOMPARED_ROWS
-from drcrm.diagnostics.repeated_rows.recognition import LearnedRows
-from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes, hash_records
-from drcrm.logs import opened_log
+from drcrm.diagnostics import opened_log
+from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import log_files as readers
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
+from drcrm.rows.recognition import LearnedRows
+from drcrm.rows.row_hashes import RowHashes
 
 N, HELDOUT = 3000, 750
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import pdtri
 
-from drcrm.diagnostics.repeated_rows.agreement import count_earlier_equals, log_capital
-from drcrm.diagnostics.repeated_rows.row_hashes import RowHashes
+from drcrm.rows.agreement import count_earlier_equals, log_capital
+from drcrm.rows.row_hashes import RowHashes
 
 LEVEL = 1e-6  # probability that rows of an entirely new log are recognised by mistake
 TWICE_LEVEL = 1e-5  # probability that the bound on the expected number of rows that occur twice fails

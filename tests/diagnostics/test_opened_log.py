@@ -17,7 +17,7 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 from text_logs import dsjson, vw_lists, vw_single
 
-from drcrm.logs import opened_log
+from drcrm.diagnostics import opened_log
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.readers import log_files
 

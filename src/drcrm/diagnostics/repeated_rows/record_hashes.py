@@ -1,0 +1,56 @@
+"""Hashes of the rows of a log."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from drcrm.actions.action_lists import ActionLists
+from drcrm.logs.encoding.arrays import Arrays
+from drcrm.logs.encoding.hashed_features import HashedFeatures
+from drcrm.logs.records import Records
+from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
+
+
+def hash_records(records: Records) -> RowHashes:
+    """Return the hashes of the rows of a log, computed block by block."""
+    return RowHashes(**records.map(lambda _, block: _hash_block(block)._asdict()))
+
+
+def _hash_block(records: Records) -> RowHashes:
+    features = _hash_features(records.data)
+    features = features if records.context is None else features[records.context]
+    rows = mix([features, hash_actions(records), hash_numbers(records.cost)])
+    return RowHashes(features, rows if records.is_imitated else mix([rows, hash_numbers(records.propensity)]))
+
+
+def hash_actions(records: Records) -> np.ndarray:
+    """Return the hash of each row's action, (n,): the hash of its name, of its labels, or of its place in a list."""
+    if records.kind == "single":
+        return hash_texts([str(name) for name in records.names])[records.action]
+    return mix(hash_numbers(column) for column in np.atleast_2d(records.action.T))
+
+
+@singledispatch
+def _hash_features(table: Any) -> np.ndarray:
+    """Return the hash of each context's features, (m,). This version is for tables; other kinds of data follow."""
+    if not table.numbers and not table.codes:
+        return np.zeros(len(table), dtype=np.uint64)
+    numbers = (hash_numbers(values) for values in table.numbers.values())
+    return mix(chain(numbers, (hash_codes(codes, table.values[name]) for name, codes in table.codes.items())))
+
+
+@_hash_features.register
+def _(features: HashedFeatures) -> np.ndarray:
+    hashes = hash_matrix(features.hashed)
+    return hashes if features.starts is None else hash_lists(hashes, features.starts)
+
+
+@_hash_features.register
+def _(arrays: Arrays) -> np.ndarray:
+    if isinstance(arrays.X, ActionLists):
+        return hash_lists(hash_matrix(arrays.X.features), arrays.X.starts)
+    return hash_matrix(arrays.X)
