@@ -15,7 +15,7 @@ import pandas as pd
 from drcrm.cli.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
-from drcrm.logs.encoding.columns import escape_formula
+from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -91,7 +91,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
     """
     with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
-    rng, write_name = np.random.default_rng(options.seed), _name_writer(options)
+    rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
     streams = rng, *rng.spawn(2)
     batches = readers.context_batches_with(options.contexts, options.keep, stored.encoding, readers.ROWS, csv_format)
     for X, unseen, missing, kept in batches:
@@ -103,8 +103,8 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
         actions, propensity = _draw_actions(stored.policy, X, options, streams)
         columns: dict[object, Any] = {}
         for name in options.keep:
-            columns[write_name(name)] = written = kept[name].map(write_name)
-            counts["escaped"][name] += int((written != kept[name])[kept[name].notna()].sum())
+            columns[write_name(name)], escaped = write_column(name, kept[name])
+            counts["escaped"][name] += escaped
         yield pd.DataFrame(columns | _name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
 
 
@@ -155,6 +155,32 @@ def _name_writer(options: argparse.Namespace) -> Callable[[object], object]:
     return escape_formula if _format(options) == ".csv" and not options.raw_names else lambda name: name
 
 
+def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], tuple[pd.Series, int]]:
+    """Return a function that maps a column to keep, in Arrow, to the column to write and the number of escaped texts.
+
+    Parquet has the column's type, or the joint type of the files; CSV has the text of each value.
+    """
+    arrow, types, write_name = import_extra("pyarrow"), {}, _name_writer(options)
+    if options.keep and _format(options) == ".parquet":
+        with prefix_errors("--keep"):
+            types = readers.kept_types(options.contexts, options.keep)
+
+    def write(name: str, column: Any) -> tuple[pd.Series, int]:
+        try:
+            if _format(options) == ".parquet":
+                return pd.Series(pd.arrays.ArrowExtensionArray(column.cast(types.get(name, column.type)))), 0
+            if arrow.types.is_floating(column.type):
+                return column.to_pandas(), 0
+            values = column.to_pylist()
+        except (ValueError, OverflowError) as error:  # such as a year after 9999, or an integer as float
+            raise InputError(f"--keep {name}: {error}") from None
+        texts = [write_name(as_text(value) if isinstance(value, bytes) else value) for value in values]
+        escaped = sum(isinstance(value, str) and value != text for value, text in zip(values, texts, strict=True))
+        return pd.Series(texts, dtype=object), escaped
+
+    return write
+
+
 def _format(options: argparse.Namespace) -> str:
     """Return the suffix of the output's format, which is .csv for a stream without a suffix."""
     return options.output.suffix if options.output.suffix in FORMATS else ".csv"
@@ -172,7 +198,7 @@ def _open_output(options: argparse.Namespace) -> Iterator[Callable[[pd.DataFrame
         writers: list[Any] = []
 
         def write(frame: pd.DataFrame) -> None:
-            table = arrow.Table.from_pandas(frame, preserve_index=False)
+            table = arrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
             if not writers:
                 writers.append(stack.enter_context(parquet.ParquetWriter(part, table.schema)))
             writers[0].write_table(table)

@@ -24,7 +24,7 @@ THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet would run, perhaps after apostrophes
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def numbers(

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
@@ -23,7 +22,7 @@ from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.decisions import batch_of, batches, features_of
 from drcrm.logs.readers.npz_files import npz_batch, npz_contexts, read_arrays
-from drcrm.logs.readers.table_files import Columns, lines_of, table_frames
+from drcrm.logs.readers.table_files import Columns, joint_types, lines_of, table_chunks, table_frames
 from drcrm.logs.readers.table_records import dataset_mapping, frame_batch
 from drcrm.logs.record_collector import RecordCollector
 from drcrm.logs.records import Records
@@ -130,7 +129,7 @@ def context_batches(
 def context_batches_with(
     path: str | Path, keep: Sequence[str], encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
 ) -> Iterator[tuple]:
-    """Yield the items of :func:`context_batches`, and a frame with the columns ``keep`` of a table, else None."""
+    """Yield the items of :func:`context_batches`, and the columns ``keep`` of a table as Arrow columns, else None."""
     form, files = _opened(Path(path))
     forms = {TableEncoding: TABLES, ArrayEncoding: ("npz",)}.get(type(encoding), tuple(TEXTS))
     if form not in forms:
@@ -140,6 +139,13 @@ def context_batches_with(
         with prefix_errors(file):
             for data, kept in _features_of(file, form, encoding, rows, csv_format, keep):
                 yield encoding.contexts(data), encoding.unseen(data), data.missing(), kept
+
+
+def kept_types(path: Path, keep: Sequence[str]) -> dict[str, Any]:
+    """Return the Arrow types of columns of a Parquet log, each the joint type of its files; empty for other formats."""
+    with prefix_errors(path):
+        form, files = format_of(path), files_of(path)
+    return joint_types(files, keep) if form == "parquet" else {}
 
 
 def format_of(path: Path) -> str:
@@ -226,16 +232,16 @@ def _text_batches(
 
 def _features_of(
     file: Path, form: str, encoding: Encoding, rows: int, csv_format: CsvFormat, keep: Sequence[str]
-) -> Iterator[tuple[ContextFeatures, pd.DataFrame | None]]:
+) -> Iterator[tuple[ContextFeatures, Any]]:
     """Yield the features of a file's contexts batch by batch, and the columns of a table to keep."""
     if form == "npz":
         yield Arrays(npz_contexts(read_arrays(file))), None
     elif isinstance(encoding, TableEncoding):
         names = dict.fromkeys([*encoding.scales, *encoding.categorical, *encoding.times, *keep])
         row, columns = 0, Columns([*names], [*encoding.scales])
-        for frame in table_frames(file, form, lambda header: columns, rows, csv_format):
+        for frame, table in table_chunks(file, form, lambda header: columns, rows, csv_format):
             numbers = np.arange(row, row + len(frame))
-            yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, numbers), frame[[*keep]]
+            yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, numbers), table.select([*keep])
             row += len(frame)
         _require_rows(row)
     else:

@@ -8,7 +8,8 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from drcrm.data.listeners import report_progress
-from drcrm.errors import InputError
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.tables import require_columns
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.readers.csv_format import CsvFormat
@@ -72,7 +73,14 @@ def table_frames(
     rows: int,
     csv_format: CsvFormat | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the selected columns of a CSV file, as texts, or of a Parquet file.
+    """Yield the selected columns of a CSV file, as texts, or of a Parquet file: see :func:`table_chunks`."""
+    return (frame for frame, _ in table_chunks(path, form, select, rows, csv_format))
+
+
+def table_chunks(
+    path: Path, form: str, select: Callable[[list[str]], Columns], rows: int, csv_format: CsvFormat | None = None
+) -> Iterator[tuple[pd.DataFrame, Any]]:
+    """Yield the selected columns of a table twice: as a frame with decimal points, and as Arrow columns as written.
 
     Parameters
     ----------
@@ -86,36 +94,41 @@ def table_frames(
         Format of CSV; by default it is detected.
     """
     arrow = import_extra("pyarrow")
+    with_commas: list[str] = []
     if form == "csv":
-        tables = _csv_tables(path, select, csv_format or CsvFormat())
+        tables, with_commas = _csv_tables(path, select, csv_format or CsvFormat())
     else:
         tables = _parquet_tables(path, select, rows)
+    for number, table in enumerate(_rechunked(tables, rows)):
+        yield _with_points(table, with_commas, number * rows).to_pandas(**OPTIONS), table
+    arrow.default_memory_pool().release_unused()
+
+
+def _rechunked(tables: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield Arrow tables of ``rows`` rows; the last one may be smaller."""
+    arrow = import_extra("pyarrow")
     waiting: list[Any] = []
     for table in tables:
         waiting.append(table)
         while sum(map(len, waiting)) >= rows:
             table = arrow.concat_tables(waiting)
-            yield table.slice(0, rows).to_pandas(**OPTIONS)
+            yield table.slice(0, rows)
             waiting = [table.slice(rows)]
     if sum(map(len, waiting)):
-        yield arrow.concat_tables(waiting).to_pandas(**OPTIONS)
-    del waiting
-    arrow.default_memory_pool().release_unused()
+        yield arrow.concat_tables(waiting)
 
 
-def _csv_tables(path: Path, select: Callable[[list[str]], Columns], csv_format: CsvFormat) -> Iterator[Any]:
-    """Yield the rows of a CSV file, block by block."""
+def _csv_tables(
+    path: Path, select: Callable[[list[str]], Columns], csv_format: CsvFormat
+) -> tuple[Iterator[Any], list[str]]:
+    """Return the rows of a CSV file, block by block, and the numeric columns with decimal commas."""
     with opened(path) as file:
         text = _first_text(_read(file.read, HEADER))
     header, delimiter = csv_format.header_of(text)
     columns, numeric = select(header)
     require_columns(header, columns)
-    decimal, row = csv_format.decimal_of(text, header, delimiter, numeric), 0
-    del text
-    with opened(path) as file:
-        for table in _csv_rows(file, header, columns, delimiter):
-            yield table if decimal == "." else _with_points(table, numeric, row)
-            row += len(table)
+    has_commas = csv_format.decimal_of(text, header, delimiter, numeric) == ","
+    return _csv_rows(path, header, columns, delimiter), numeric if has_commas else []
 
 
 def _with_points(table: Any, numeric: list[str], first: int) -> Any:
@@ -137,19 +150,51 @@ def _with_points(table: Any, numeric: list[str], first: int) -> Any:
 
 def _parquet_tables(path: Path, select: Callable[[list[str]], Columns], rows: int) -> Iterator[Any]:
     """Yield the rows of a Parquet file, batch by batch."""
+    arrow = import_extra("pyarrow")
+    with _open_parquet(path) as file:
+        header = file.schema_arrow.names
+        columns = select(header).names or header[:1]  # a table without columns has no rows
+        require_columns(header, columns)
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+            report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
+            yield arrow.table(batch.select(columns)).replace_schema_metadata()
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Any]:
+    """Yield an open Parquet file; raise InputError if it is damaged."""
     arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:  # with a buffer, the file would stay in memory
-            header = file.schema_arrow.names
-            columns = select(header).names or header[:1]  # a table without columns has no rows
-            require_columns(header, columns)
-            for batch in file.iter_batches(rows, columns=columns, use_threads=False):
-                report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
-                yield arrow.table(batch.select(columns)).replace_schema_metadata()
+            yield file
     except InputError:
         raise
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
         raise InputError(f"is not a readable Parquet file: {_one_line(error)}") from None
+
+
+def joint_types(files: Iterable[Path], names: Iterable[str]) -> dict[str, Any]:
+    """Return the Arrow type that represents a column of Parquet files whose types differ, such as null and int64.
+
+    Categories of different widths become texts. Raise InputError if a column has no such type.
+    """
+    arrow, schemas = import_extra("pyarrow"), []
+    for file in files:
+        with prefix_errors(file), _open_parquet(file) as parquet:
+            schemas.append(parquet.schema_arrow)
+    types: dict[str, Any] = {}
+    for name in names:
+        found = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
+        if len(found) > 1:
+            plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in found}
+            parts = [arrow.schema([(name, kind)]) for kind in sorted(plain, key=str)]
+            try:
+                found = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
+            except arrow.ArrowException:
+                kinds = " and ".join(sorted(map(str, found)))
+                raise InputError(f"column {name!r} is {kinds} in its files, expected one type; write CSV") from None
+        types |= dict(zip([name], found, strict=False))  # empty if no file has the column
+    return types
 
 
 def _read(read: Callable[..., bytes], *size: int) -> bytes:
@@ -178,7 +223,8 @@ def _first_text(start: bytes) -> str:
     return text
 
 
-def _csv_rows(file: io.BufferedIOBase, header: list[str], columns: list[str], delimiter: str) -> Iterator[Any]:
+def _csv_rows(path: Path, header: list[str], columns: list[str], delimiter: str) -> Iterator[Any]:
+    """Yield the rows of a CSV file as texts, block by block."""
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     options = {
         "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
@@ -193,11 +239,11 @@ def _csv_rows(file: io.BufferedIOBase, header: list[str], columns: list[str], de
     rows, position = 0, 0
     last: Any = None
     try:
-        stream = reader.open_csv(file, **options)
-        for batch in stream:
-            yield arrow.table(batch)
-            rows, position = rows + batch.num_rows, _report(file, position)
-            last = batch[header[-1]][-1] if batch.num_rows else last
+        with opened(path) as file:
+            for batch in reader.open_csv(file, **options):
+                yield arrow.table(batch)
+                rows, position = rows + batch.num_rows, _report(file, position)
+                last = batch[header[-1]][-1] if batch.num_rows else last
     except InputError:
         raise
     except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
