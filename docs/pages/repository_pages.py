@@ -38,6 +38,14 @@ def relink(text: str, source: str, target: str) -> str:
     return LINK.sub(change, text)
 
 
+def index_terms(text: str) -> str:
+    """Return a glossary with an index entry for each term of its table, so that the site's search lists it first."""
+    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)[1:]
+    names = [re.sub(r"[(`)]", "", name) for cell in cells for name in re.split(r", | \(", cell)]
+    terms = dict.fromkeys(re.sub(r"(?<=\w{3}) \S{1,2}$", "", name) for name in names)  # without a symbol at the end
+    return "".join(f"```{{index}} single: {term}\n```\n\n" for term in terms) + text
+
+
 def repository_documents(root: Path) -> dict[Path, str]:
     """Return the pages that show files of the repository by path."""
     documents = {}

@@ -111,8 +111,8 @@ def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, 
     has_little_power = results.seeds <= ENOUGH_SEEDS and n_worse < len(rivals)
     warning = f" With {seeds}, only large differences can be significant." if has_little_power else ""
     return (
-        f"{label} is significantly better than {n_worse} of {len(rivals)} other algorithms (paired t-tests over seeds "
-        f"at {LEVEL:g}, adjusted by Holm).{warning}"
+        f"Paired t-tests over seeds compare {label} with {len(rivals)} other algorithms (level {LEVEL:g}, adjusted by "
+        f"Holm). {label} is significantly better than {n_worse or 'none'} of them.{warning}"
     )
 
 
