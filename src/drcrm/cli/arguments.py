@@ -312,17 +312,6 @@ Writes  --output: JSON with coefficients, scaling, categories and names of actio
             ("--output", {"required": True, "type": Path, "metavar": "FILE", "help": "JSON; - is standard output"}),
         ),
     ),
-    "completion": Command(
-        "print a script that completes the commands in a shell",
-        """Print a script that completes commands, options and their choices in a shell.
-
-bash: add the line `source <(drcrm completion bash)` to ~/.bashrc.
-zsh:  add the line `source <(drcrm completion zsh)` to ~/.zshrc.
-fish: run `drcrm completion fish > ~/.config/fish/completions/drcrm.fish`.""",
-        (("shell", {"choices": ("bash", "zsh", "fish"), "help": "bash, zsh or fish", "metavar": "SHELL"}),),
-        epilog="",
-        package=SETUP,
-    ),
     "check": Command(
         "check the configuration of experiments before they run",
         "Check the configuration of experiments before they run. Each error is one line.",

@@ -1,1 +1,1 @@
-"""Commands that prepare a first run: ``drcrm example``, ``init`` and ``completion``."""
+"""Commands that prepare a first run: ``drcrm example`` and ``init``."""
