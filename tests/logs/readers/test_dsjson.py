@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from log_contexts import read_contexts
 from vw_lines import decision, write_lines
 
 import drcrm
@@ -96,6 +97,58 @@ def test_the_mean_count_is_the_weight(tmp_path):
     assert abs(count[:-1].mean() - 2.5) < 4 * 0.5 / np.sqrt(2000)
 
 
+@pytest.mark.parametrize("broken", ['{"_label_cost": 0, "c": {"U', b'{"c": {"city": "Z\xc3', "3", "}"])
+def test_malformed_lines_are_skipped_and_counted(tmp_path, broken):
+    """They are at most 1 % of the lines of a log. Contexts have none, since each line gets an action."""
+    whole = [json.dumps(decision(_label_cost=cost)).encode() for cost in range(198)]
+    broken = broken if isinstance(broken, bytes) else broken.encode()
+    path = tmp_path / "log.dsjson"
+    path.write_bytes(b"\n".join([broken, *whole, broken]))
+    records = read_records(path)
+    assert (records.cost.tolist(), records.rows.tolist()) == ([*range(198)], [*range(1, 199)])
+    assert records.skipped == {"malformed lines": 2}
+    with pytest.raises(InputError, match=r"row 0: is not .*correct or remove the line"):
+        read_contexts(path, records.fit())
+    path.write_bytes(b"\n".join([*whole[1:], broken, broken]))
+    with pytest.raises(InputError, match=r"row 197: is not .*; 2 of 199 lines are malformed, expected at most 1%"):
+        read_records(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), np.float32("nan")])
+def test_missing_values_are_left_out_and_counted(tmp_path, value):
+    events = [decision(c={"User": {"age": age}, "_multi": [{"A": {"n": n}}, {"b": 1}, {}]}) for age, n in [(3, 2)] * 2]
+    plain = read_records(write_lines(tmp_path, *events))
+    events[1]["c"]["_multi"][0]["A"]["n"] = float(value)
+    events[0]["c"]["User"]["age"] = float(value)
+    records = read_records(write_lines(tmp_path, *events))
+    assert records.missing == {"User^age": 1, "A^n": 1}
+    for event, name in ((events[1]["c"]["_multi"][0]["A"], "n"), (events[0]["c"]["User"], "age")):
+        del event[name]
+    expected = read_records(write_lines(tmp_path, *events))
+    assert expected.data.hashed.nnz < plain.data.hashed.nnz
+    assert abs(records.data.hashed - expected.data.hashed).sum() == 0
+    context = {"age": value, "city": "", "list": [value, 1]}
+    assert [name for name, number in features(context) if number == number] == ["city=", "list[1]"]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"_label_Action": 2, "_label_Cost": -1.0, "_label_Probability": 0.7},
+        {"_labelIndex": 1, "_label_cost": -1.0, "_label_probability": 0.7},
+        {"_label": {"Action": 2, "Cost": -1.0, "Probability": 0.7}, "_tag": "e"},
+    ],
+)
+def test_lines_of_vw_json_are_read_like_dsjson(tmp_path, label):
+    expected = read_records(write_lines(tmp_path, decision()))
+    path = write_lines(tmp_path, decision()["c"] | label, name="log.json")
+    records = read_records(path)
+    for name in ("action", "cost", "propensity"):
+        assert getattr(records, name) == getattr(expected, name)
+    assert abs(records.data.hashed - expected.data.hashed).sum() == 0
+    assert len(read_contexts(path, records.fit())[0]) == 1
+
+
 def test_half_a_surrogate_pair_is_read(tmp_path):
     path = write_lines(tmp_path, json.dumps(decision()).replace("Bern", "\\ud83d"))
     assert read_records(path).size == 1
@@ -108,6 +161,7 @@ def test_half_a_surrogate_pair_is_read(tmp_path):
         ("[" * 100_000, "is not JSON"),
         ("3", "is not a map in JSON"),
         ({}, "has no 'c', expected the context"),
+        ({"_label": "1:-1:0.5", "age": 3}, "VW --json (write events of single actions as Vowpal Wabbit's text)"),
         (decision(c=3), "'c' is of type int"),
         (decision(c={}), "_multi is missing"),
         (decision(c={"_multi": []}), "_multi is missing"),
@@ -137,7 +191,7 @@ def test_half_a_surrogate_pair_is_read(tmp_path):
         (decision(_label_cost=10**400), "_label_cost is '1000"),
         (decision(pdrop=1), "pdrop is 1, expected a number of at least 0 and below 1"),
         (decision(pdrop=-0.1), "pdrop is -0.1, expected"),
-        (decision(_outcomes=[]), "describes conditional bandits (CCB) or slates, expected one action of a list"),
+        (decision(_outcomes=[]), "has _outcomes, so it describes conditional bandits (CCB) or slates; write an event"),
         ({"_label_ca": {}, "c": {}}, "describes continuous actions (CATS)"),
         (decision(c={"_multi": [{}], "_slots": []}), "describes conditional bandits (CCB)"),
         (decision(c={"x": float("inf"), "_multi": [{"a": 1}] * 3}), "x is 'inf', expected a finite number"),

@@ -1,12 +1,14 @@
 """Named features of Vowpal Wabbit's formats, hashed to columns. Lists of actions add products with context features.
 
-A reader yields the features of a context or an action as pairs of a name and a value.
+A reader yields the features of a context or an action as pairs of a name and a value. A missing value is NaN: its pair
+is counted and left out, like a feature that an event does not name.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,17 +37,21 @@ class HashedFeatures(ContextFeatures):
         and their products with the context's features.
     starts : integer array (m + 1,), optional
         First row of each list; None if there are no lists.
+    missing_values : dict of int
+        Number of missing values by name.
     """
 
     hashed: sparse.csr_array
     starts: np.ndarray | None = None
+    missing_values: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_contexts(cls, contexts: Iterable[Pairs]) -> HashedFeatures:
-        matrix, names = _indexed(contexts)
+        matrix, names, missing = _indexed(contexts)
         column, sign = hash_names(names, N_COLUMNS)
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        return cls(_sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0]))
+        hashed = _sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0])
+        return cls(hashed, None, missing)
 
     @classmethod
     def of_lists(cls, contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> HashedFeatures:
@@ -55,8 +61,8 @@ class HashedFeatures(ContextFeatures):
         these entries. ``pair`` numbers their pairs of names.
         """
         starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
-        shared, shared_names = _indexed(contexts)
-        action, action_names = _indexed(pairs for actions in lists for pairs in actions)
+        shared, shared_names, missing = _indexed(contexts)
+        action, action_names, missing_of_actions = _indexed(pairs for actions in lists for pairs in actions)
         row = np.repeat(np.arange(action.shape[0]), np.diff(action.indptr))
         context = np.repeat(np.arange(len(lists)), np.diff(starts))[row]
         n_shared = np.diff(shared.indptr)[context]
@@ -77,7 +83,7 @@ class HashedFeatures(ContextFeatures):
             np.concatenate([action_sign[action.indices] * action.data, values]),
             action.shape[0],
         )
-        return cls(hashed, starts)
+        return cls(hashed, starts, missing + missing_of_actions)
 
     def __len__(self) -> int:
         return self.hashed.shape[0] if self.starts is None else len(self.starts) - 1
@@ -95,6 +101,9 @@ class HashedFeatures(ContextFeatures):
         if rows is not None and self.starts is not None:
             rows = np.repeat(rows, np.diff(self.starts))
         return HashedEncoding(kind, names, columns_in_use(self.hashed, rows))
+
+    def missing(self) -> dict[str, int]:
+        return dict(self.missing_values)
 
     def arrays(self) -> dict[str, np.ndarray | sparse.csr_array]:
         return {"hashed": self.hashed} | ({} if self.starts is None else {"sizes": np.diff(self.starts)})
@@ -185,8 +194,8 @@ def columns_in_use(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> 
     return np.flatnonzero(in_use).tolist()
 
 
-def _indexed(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str]]:
-    """Return rows of named features as a CSR matrix with a column for each name, and the names."""
+def _indexed(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str], Counter[str]]:
+    """Return rows of named features as a CSR matrix with a column for each name; the names; counts of NaN by name."""
     place: dict[str, int] = {}
     columns, values, starts = [], [], [0]
     for row in rows:
@@ -195,7 +204,11 @@ def _indexed(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str]]:
         starts.append(len(columns))
     shape = (len(starts) - 1, max(len(place), 1))
     matrix = sparse.csr_array((np.array(values, dtype=float), np.array(columns, dtype=np.int64), starts), shape)
-    return matrix, list(place)
+    names, is_missing = list(place), np.isnan(matrix.data)
+    missing = Counter(names[column] for column in matrix.indices[is_missing])
+    matrix.data[is_missing] = 0
+    matrix.eliminate_zeros()
+    return matrix, names, missing
 
 
 def _sum_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, n_rows: int) -> sparse.csr_array:

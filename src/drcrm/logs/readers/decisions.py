@@ -102,6 +102,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped:
         propensity=None if mapping.propensity_model else propensity,
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),
         skipped=dict(skipped),
+        missing=data.missing(),
         weights=np.array(weights) if weights else None,
     )
     return records.validated()

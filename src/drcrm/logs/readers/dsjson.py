@@ -1,6 +1,8 @@
 """Vowpal Wabbit's dsjson: a line of JSON for each decision, with the context's list of actions.
 
-Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/DSJSON
+The lines of its option ``--json`` are read, too, if they have a list of actions.
+
+Formats: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/DSJSON and …/wiki/JSON
 """
 
 from __future__ import annotations
@@ -9,10 +11,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from math import nan
+from numbers import Real
 from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, prefix_errors
+from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.hashed_features import Pairs
 from drcrm.logs.readers.decisions import Decision, Outcome, finite
 
@@ -21,13 +26,16 @@ DESCRIPTION = "a dsjson file"
 DEFAULT_VARIANT = 1  # actions are counted from 1
 ROUNDING = 0.005  # largest change of a probability that is rounded to two digits
 MOST_TESTED = 1000  # number of decisions to read to find out whether actions are counted from 0 or from 1
+EACH_SLOT = "write an event for each slot"
 UNSUPPORTED = {
-    "_outcomes": "conditional bandits (CCB) or slates",
-    "_slots": "conditional bandits (CCB)",
-    "_decisions": "slates",
-    "_label_ca": "continuous actions (CATS)",
+    "_outcomes": f"conditional bandits (CCB) or slates; {EACH_SLOT}",
+    "_slots": f"conditional bandits (CCB); {EACH_SLOT}",
+    "_decisions": f"slates; {EACH_SLOT}",
+    "_label_ca": "continuous actions (CATS); log one action of a list instead",
 }
 CHECKPOINT, SKIPPED, DANGLING = "checkpoints", "lines with _skipLearn", "rewards and observations without a decision"
+MALFORMED, MOST_MALFORMED = "malformed lines", 0.01  # the largest share of such lines
+LABEL_KEYS = {key.lower(): key for key in ("_label_Action", "_label_cost", "_label_probability", "_labelIndex")}
 
 
 def detect_variant(lines: Lines) -> int | None:
@@ -54,7 +62,8 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
     Raises
     ------
     InputError
-        If a line is not JSON or not a decision among listed actions. The message has its number.
+        If a line is not a decision among listed actions, or if more than 1 % of the lines are not JSON. The message has
+        the number of the line.
     """
     for decision, event in _decisions(lines, skipped):
         with prefix_errors(f"row {decision.row}"):
@@ -68,37 +77,54 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
         yield decision._replace(outcome=outcome, weight=1 / (1 - dropped))
 
 
-def contexts(lines: Lines, _: bool) -> Iterator[Decision]:
-    """Yield the contexts of dsjson with their lists of actions, without outcomes."""
+def contexts(lines: Lines, _: Encoding) -> Iterator[Decision]:
+    """Yield the contexts of dsjson with their lists of actions, without outcomes; every line must be JSON."""
     return (decision for decision, _ in _decisions(lines, Counter(), learning=False))
 
 
 def _decisions(lines: Lines, skipped: Counter, learning: bool = True) -> Iterator[tuple[Decision, dict]]:
     """Yield the decisions without outcomes, and the events that describe them."""
+    n_lines, malformed = 0, []
     for row, line in lines:
         line = line.strip(b"\xef\xbb\xbf \t\r\n")
+        n_lines += bool(line)
         if line.startswith(b"[CHECKPOINT"):
             skipped[CHECKPOINT] += 1
         elif line:
             with prefix_errors(f"row {row}"):
                 event = _parsed(line)
+                if isinstance(event, str) and learning:
+                    malformed.append(f"row {row}: {event}")
+                    skipped[MALFORMED] += 1
+                    continue
+                if isinstance(event, str):
+                    raise InputError(f"{event}; correct or remove the line, since each line gets an action")
                 context = _context(event, skipped, learning)
                 if context is None:
                     continue
                 decision = Decision(row, features(context), [features(action) for action in context["_multi"]])
             yield decision, event
+    if len(malformed) > MOST_MALFORMED * n_lines:
+        expected = f"at most {MOST_MALFORMED:.0%}"
+        raise InputError(f"{malformed[0]}; {len(malformed)} of {n_lines} lines are malformed, expected {expected}")
 
 
-def _parsed(line: bytes) -> dict:
+def _parsed(line: bytes) -> dict | str:
+    """Return the event of a line in the form of dsjson, or the reason why the line is not JSON."""
     try:
         event = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
-        raise InputError("is not UTF-8") from None
+        return "is not UTF-8"
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is not JSON: {str(error)[:100]}") from None
+        return f"is not JSON: {str(error)[:100]}"
     if not isinstance(event, dict):
-        raise InputError("is not a map in JSON, expected a decision on each line")
-    return event
+        return "is not a map in JSON, expected a decision on each line"
+    if "c" in event or "_multi" not in event:
+        return event
+    label = event.get("_label")
+    label = {f"_label_{key}": value for key, value in label.items()} if isinstance(label, dict) else {}
+    labels = {LABEL_KEYS.get(key.lower(), key): value for key, value in (event | label).items() if key.startswith("_")}
+    return {"c": event, **labels}
 
 
 def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
@@ -117,9 +143,12 @@ def _context(event: dict, skipped: Counter, learning: bool) -> dict | None:
         raise InputError(f"'c' is of type {type(context).__name__}, expected a map")
     if unsupported := [key for key in UNSUPPORTED if key in event or key in context]:
         key = unsupported[0]
-        raise InputError(f"describes {UNSUPPORTED[key]}, expected one action of a list ({key} is not supported)")
+        raise InputError(f"has {key}, so it describes {UNSUPPORTED[key]}")
     if "c" not in event:
-        raise InputError("has no 'c', expected the context of a decision")
+        raise InputError(
+            "has no 'c', expected the context of a decision; or _multi, the list of actions, in lines of VW --json "
+            "(write events of single actions as Vowpal Wabbit's text)"
+        )
     actions = context.get("_multi")
     if not (isinstance(actions, list) and actions and all(isinstance(action, dict) for action in actions)):
         raise InputError("_multi is missing or not a list of maps, expected the features of each action")
@@ -130,7 +159,8 @@ def features(context: dict, namespace: str = "") -> Pairs:
     """Return named features as Vowpal Wabbit does.
 
     Text gives an indicator ``key=text``. A number is the value of the feature ``key``. True has the value 1. False,
-    null and 0 are left out. The words of ``_text`` are features; other keys with an underscore are ignored.
+    null and 0 are left out. NaN is a missing value. The words of ``_text`` are features; other keys with an underscore
+    are ignored.
     """
     pairs: Pairs = []
     for key, value in context.items():
@@ -151,6 +181,8 @@ def _features_of(value: Any, name: str) -> Pairs:
         for at, entry in enumerate(value):
             pairs += _features_of(entry, name if isinstance(entry, str | dict | list) else f"{name}[{at}]")
         return pairs
+    if isinstance(value, Real) and value != value:
+        return [(name, nan)]
     return [(name, finite(value, name))] if value else []
 
 

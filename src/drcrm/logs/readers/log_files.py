@@ -245,7 +245,7 @@ def _features_of(
             row += len(frame)
         _require_rows(row)
     else:
-        contexts = TEXTS[form].contexts(_Lines(file, reported=True), encoding.kind == "lists")
+        contexts = TEXTS[form].contexts(_Lines(file, reported=True), encoding)
         for batch in batches(contexts, rows):
             _require_rows(len(batch))
             yield features_of(batch), None

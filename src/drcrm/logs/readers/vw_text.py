@@ -6,14 +6,17 @@ Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Contextual-Bandit-alg
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
 from drcrm.errors import InputError, prefix_errors
+from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.encoding.hashed_features import Pairs
 from drcrm.logs.readers.decisions import Decision, Outcome, finite
 
@@ -21,18 +24,34 @@ Lines = Iterable[tuple[int, bytes]]
 DESCRIPTION = "Vowpal Wabbit's text"
 DEFAULT_VARIANT = False  # single actions
 SHARED = "shared"
-LABEL = re.compile(r"(\d{1,9}):([^:\s]+):([^:\s]+)")
-# A tag is a word that begins with an apostrophe, or a word that the bar follows directly.
-TAG = re.compile(rf"(?:^|\s)'\S*|(?:^|\s)(?!{SHARED}$|\d{{1,9}}(?:$|:))\S+$")
-UNLABELLED = "blocks without a label"
+LABEL = re.compile(r"(\d{1,9})(?::([^:\s]+)(?::([^:\s]+))?)?")  # an available action, its cost and its probability
+EACH_SLOT = "write each slot as a separate block, a shared line and a line for each action"
+UNSUPPORTED = {
+    "ccb": f"conditional contextual bandits (CCB); {EACH_SLOT}",
+    "slates": f"slates; {EACH_SLOT}",
+    "ca": "continuous actions (CATS); log one of K actions instead",
+}
+UNLABELLED = "decisions without a label"
 
 
 class Line(NamedTuple):
-    """A parsed line: its number, whether it is a shared line, its label if it has one, and its features."""
+    """A parsed line.
+
+    Attributes
+    ----------
+    row : int
+    is_shared : bool
+    actions : tuple of int
+        Numbers before the bar: the logged action, the available actions, or both.
+    labels : tuple of Outcome
+        The actions with a probability; if there are none, the actions with a cost, whose probability is NaN.
+    features : list of (str, float)
+    """
 
     row: int
     is_shared: bool
-    label: Outcome | None
+    actions: tuple[int, ...]
+    labels: tuple[Outcome, ...]
     features: Pairs
 
 
@@ -40,12 +59,13 @@ def detect_variant(lines: Lines) -> bool | None:
     """Return whether the text has lists of actions; None if lists and single actions are both possible.
 
     Only lists have lines without a label, and a list has at most one label. So the first two lines of a block decide.
-    If every block has a single line with a label, both are possible. Raise InputError if the text is empty.
+    Only single actions have lines with several numbers before the bar. If every block has a single line with a label,
+    both are possible. Raise InputError if the text is empty.
     """
     before, is_empty = None, True
     for line in _parsed(lines):
-        if line and (before or line.label is None):
-            return line.label is None
+        if line and (before or len(line.actions) != 1):
+            return not line.actions
         before, is_empty = line, is_empty and not line
     if is_empty:
         raise InputError("is empty, expected lines such as 1:-1:0.5 | features")
@@ -62,7 +82,7 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
     of_lists : bool
         Whether the actions are listed, from ``detect_variant``.
     skipped : Counter
-        Counts lists without a label.
+        Counts lists, and lines with available actions, without a label.
 
     Raises
     ------
@@ -71,12 +91,12 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
     """
     for block, decision in _blocks(lines, of_lists):
         with prefix_errors(f"row {decision.row}"):
-            labels = [(place, line.label) for place, line in enumerate(block) if line.label]
+            labels = [(place, label) for place, line in enumerate(block) for label in line.labels]
             if len(labels) > 1:
-                raise InputError(f"its block has {len(labels)} labels, expected one")
-            if not labels and not of_lists:
+                raise InputError(f"its {'block' if of_lists else 'line'} has {len(labels)} labels, expected one")
+            if not of_lists and not block[0].actions:
                 raise InputError("has no label, expected action:cost:probability like in earlier lines")
-            if not of_lists and labels[0][1].action == 0:
+            if not of_lists and 0 in block[0].actions:
                 raise InputError("the action is 0, expected 1 or more")
         for place, label in labels:
             yield decision._replace(outcome=label._replace(action=place) if of_lists else label)
@@ -84,15 +104,15 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
             skipped[UNLABELLED] += 1
 
 
-def contexts(lines: Lines, of_lists: bool) -> Iterator[Decision]:
-    """Yield the contexts of a text, without outcomes."""
-    return (decision for _, decision in _blocks(lines, of_lists))
+def contexts(lines: Lines, encoding: Encoding) -> Iterator[Decision]:
+    """Yield the contexts of a text for a policy with this encoding, without outcomes."""
+    return (decision for _, decision in _blocks(lines, encoding.kind == "lists", encoding.names))
 
 
-def _blocks(lines: Lines, of_lists: bool) -> Iterator[tuple[list[Line], Decision]]:
+def _blocks(lines: Lines, of_lists: bool, names: Collection[int] = ()) -> Iterator[tuple[list[Line], Decision]]:
     """Yield the lines of each decision's actions, and the decision. Empty lines separate lists."""
     if not of_lists:
-        for line in filter(None, _parsed(lines)):
+        for line in _single_lines(lines, names):
             yield [line], Decision(line.row, line.features)
         return
     for is_text, group in groupby(_parsed(lines), bool):
@@ -105,8 +125,34 @@ def _blocks(lines: Lines, of_lists: bool) -> Iterator[tuple[list[Line], Decision
                 raise InputError(
                     "its block must have at least one action, and at most one shared line, which comes first"
                 )
+            if any(len(line.actions) != len(line.labels) for line in actions):
+                raise InputError("its block has available actions in a line, expected a line for each action of a list")
         shared = block[0].features if block[0].is_shared else []
         yield actions, Decision(block[0].row, shared, [line.features for line in actions])
+
+
+def _single_lines(lines: Lines, names: Collection[int]) -> Iterator[Line]:
+    """Yield the lines of single actions.
+
+    A line may list the available actions. A policy can draw every action, so these must be all of a policy's actions
+    ``names``; or, in a log, the same actions in all lines.
+    """
+    usual, taken = frozenset(names), set()
+    for line in filter(None, _parsed(lines)):
+        available = set(line.actions) if len(line.actions) > 1 or not line.labels else set()
+        if not names:
+            usual = usual or frozenset(range(1, max(available, default=0) + 1))
+            taken.update(line.actions)
+        if (available and not usual <= available) or (usual and not taken <= usual):
+            raise InputError(
+                f"row {line.row}: its actions are {_listed(line.actions)}, expected {_listed(usual)}, the same in all "
+                "lines; if the available actions differ, write a block with a line for each of them"
+            )
+        yield line
+
+
+def _listed(actions: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(actions)[:8])) + ", …" * (len(actions) > 8)
 
 
 def _parsed(lines: Lines) -> Iterator[Line | None]:
@@ -125,19 +171,39 @@ def _line(row: int, text: str) -> Line:
     if text.startswith("{"):
         raise InputError("is JSON, expected text such as 1:-1:0.5 | features. Name a dsjson file *.json or *.dsjson")
     before, bar, after = text.partition("|")
-    label = (TAG.sub("", before) if bar else before).strip()
-    if label in ("", SHARED):
-        return Line(row, label == SHARED, None, _features(after) if bar else [])
-    if not (match := LABEL.fullmatch(label)):
+    words = before.split()
+    if bar and words and not before[-1].isspace() and _is_tag(words):
+        words.pop()
+    words = [word for word in words if not word.startswith("'")]
+    is_shared, features = words == [SHARED], _features(after) if bar else []
+    if words and words[0] in UNSUPPORTED:
+        raise InputError(f"describes {UNSUPPORTED[words[0]]}")
+    labels = [] if is_shared else [LABEL.fullmatch(word) for word in words]
+    if None in labels:
         raise InputError(
-            f"its label is {label[:60]!r}, expected action:cost:probability (in a list, only for the logged action)"
+            f"its label is {' '.join(words)[:60]!r}, expected action:cost:probability (in a list, only for the logged "
+            "action), perhaps with the numbers of the other available actions"
         )
-    outcome = Outcome(int(match[1]), _number(match[2], "its cost"), _number(match[3], "its probability"))
-    return Line(row, False, outcome, _features(after) if bar else [])
+    actions, costs = tuple(int(label[1]) for label in labels), [label for label in labels if label[2]]
+    logged = [label for label in costs if label[3]] or costs
+    outcomes = [
+        Outcome(int(label[1]), _number(label[2], "its cost"), _number(label[3] or "nan", "its probability"))
+        for label in logged
+    ]
+    return Line(row, is_shared, actions, tuple(outcomes), features)
+
+
+def _is_tag(words: list[str]) -> bool:
+    """Return whether the last word before a bar that follows directly is a tag, not a label without a blank."""
+    is_label = words[-1] == SHARED or (":" in words[-1] and LABEL.fullmatch(words[-1]))
+    return not is_label or any(word == SHARED or ":" in word for word in words[:-1])
 
 
 def _features(text: str) -> Pairs:
-    """Return the features in ``namespace:weight name name:value …|…``. Their names begin with the namespace."""
+    """Return the features in ``namespace:weight name name:value …|…``. Their names begin with the namespace.
+
+    A missing value, empty or a text such as NaN, is NaN.
+    """
     pairs: Pairs = []
     for part in text.split("|"):
         namespace, weight = "", 1.0
@@ -156,6 +222,9 @@ def _name_and_value(word: str) -> tuple[str, float]:
 
 
 def _number(text: str, name: str) -> float:
+    """Return a number, NaN for a missing value; InputError for any other text."""
+    if text in MISSING_TEXTS:
+        return math.nan
     value: object = text
     with suppress(ValueError):
         value = text if "_" in text else float(text)
