@@ -48,7 +48,8 @@ def test_arrays_of_a_log_are_read(tmp_path, kind, name):
         ({"X": np.eye(2), "Y": [0, 1], "cost": [1, 1], "propensity": [1, 0]}, "propensity is 0.0 in row 1"),
         ({"X": np.eye(2), "Y": [0, 1, 1], "cost": [1, 1, 1], "propensity": [1, 1, 1]}, "Y has 3 rows, expected 2"),
         ({"X": ["a", "b"], "Y": [0, 1], "cost": [1, 1]}, "X is not an array of numbers"),
-        ({"X": np.array([{}], dtype=object)}, "is not a readable npz file"),
+        ({"X": np.array([{}], dtype=object)}, "X has Python objects, expected numbers: convert the array"),
+        ({"features": np.eye(2)}, "has the arrays features, expected X, Y"),
     ],
 )
 def test_other_arrays_are_rejected(tmp_path, arrays, message):
@@ -75,7 +76,7 @@ def feedback() -> dict:
 
 def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
     path = tmp_path / "log.npz"
-    np.savez(path, **{key: value for key, value in feedback.items() if value is not None})
+    np.savez(path, **feedback)  # None becomes an array of objects
     for log in (drcrm.BanditLog.from_obp(feedback), drcrm.read_log(path)):
         assert np.array_equal(log.X, np.column_stack([feedback["context"], np.ones(30)]))
         assert log.actions.shape == (4,)
@@ -84,6 +85,16 @@ def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
         assert np.array_equal(log.propensity, feedback["pscore"])
         assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
     assert read_records(path).row_slices.tolist() == feedback["position"].astype(str).tolist()
+
+
+@pytest.mark.parametrize("name", ["position", "n_actions", "n_rounds", "action_names", "users"])
+def test_objects_that_no_log_needs_are_ignored(feedback, tmp_path, name):
+    np.savez(tmp_path / "plain.npz", **{key: feedback[key] for key in ("action", "reward", "context", "pscore")})
+    odd = np.array([{"id": 1}] * 30, dtype=object) if name == "users" else None
+    np.savez(tmp_path / "log.npz", **dict(np.load(tmp_path / "plain.npz")) | {name: odd})
+    log, plain = (drcrm.read_log(tmp_path / file) for file in ("log.npz", "plain.npz"))
+    for key in ("X", "Y", "cost", "propensity"):
+        assert np.array_equal(getattr(log, key), getattr(plain, key)), key
 
 
 @pytest.mark.parametrize(

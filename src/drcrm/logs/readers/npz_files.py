@@ -32,19 +32,39 @@ from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
+USED = {"X", "Y", "starts", "propensity", "cost", "count", *REQUIRED, "pscore", "position", "n_actions", "n_rounds"}
 
 
 def read_arrays(path: Path) -> dict[str, object]:
-    """Return the arrays of an npz file without pickles. An array without dimensions becomes a number."""
+    """Return the arrays of an npz file, None for those that no log needs. An array without dimensions becomes a number.
+
+    An object without dimensions counts as absent; it is None in the files of OBP.
+    """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+            names = [name for name in archive.files if name not in USED or not _is_object(archive, name)]
+            arrays = {name: archive[name] if name in USED else None for name in names}
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
+    except (InputError, MemoryError):
+        raise
     except Exception as error:  # damaged bytes can raise anything
         message = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"is not a readable npz file: {message}") from None
-    return {name: array if array.ndim else array.item() for name, array in arrays.items()}
+    return {
+        name: array.item() if np.ndim(array) == 0 and array is not None else array for name, array in arrays.items()
+    }
+
+
+def _is_object(archive: Any, name: str) -> bool:
+    """Return whether an array is an object without dimensions; InputError if it has dimensions."""
+    with archive.zip.open(f"{name}.npy") as member:
+        is_short = np.lib.format.read_magic(member) == (1, 0)
+        read_header = np.lib.format.read_array_header_1_0 if is_short else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(member)
+    if dtype.hasobject and shape:
+        raise InputError(f"{name} has Python objects, expected numbers: convert the array before it is saved")
+    return dtype.hasobject
 
 
 def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
