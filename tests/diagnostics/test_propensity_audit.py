@@ -139,3 +139,22 @@ def test_the_harmonic_mean_counts_only_rows_where_the_action_is_eligible():
     )
     check = find_check(diagnose(log), "propensity audit, harmonic mean")
     assert (check.level, check.value) == ("good", pytest.approx(1, abs=0.1))
+
+
+@pytest.mark.parametrize(("p", "n_actions", "categories"), [(0.25, 4, 60), (0.33, 3, 4), (0.1, 10, 5)])
+def test_uniform_propensities_are_tested_against_shares(p, n_actions, categories):
+    """Many categories and rounded propensities raise no doubt; an action that is drawn twice as often as others does.
+
+    With many categories, a model of the logged actions has nothing to learn and differs from p by chance.
+    """
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(categories)[rng.integers(0, categories, 600)], np.ones(600)])
+    shares = np.full(n_actions, 1.0)
+    for weight in (1, 3):
+        shares[0] = weight
+        Y = rng.choice(n_actions, 600, p=shares / shares.sum())
+        log = BanditLog(X, Y, np.full(600, p), np.zeros(600), n_actions=n_actions)
+        tests, _ = audit_propensities(log, cross_fit_propensities(log))
+        tested = {test.name: test.level for test in tests if test.value is not None}
+        assert set(tested) == {"propensity audit, harmonic mean", LIKELIHOOD}
+        assert set(tested.values()) == {"good"} if weight == 1 else "fail" in tested.values()

@@ -13,6 +13,11 @@ arithmetic mean   f = q: E q(a|x)/p = 1, over all rows and for each action
 harmonic mean     f = 1(a = b): E 1(a = b)/p = 1 for each action b
 calibration       means of p and of q in each tenth of the rows, sorted by q
 
+The arithmetic mean and calibration ask whether q follows the logging policy. If p is uniform, up to rounding, q has
+nothing to learn, and with many features it differs much from p by chance. Then only the shares of the actions (the
+harmonic mean) and the likelihood ratio are tested, whose errors do not depend on the quality of q. A mean below 1 fails
+as well, because a uniform policy takes every action. Other constant p have no calibration.
+
 A mean above 1 shows that propensities are too small. A mean below 1 has two possible reasons: propensities are too
 large, or the logging policy never takes actions that f counts. So a mean below 1 fails only if q explains p, that is,
 if p has no information that q lacks.
@@ -45,6 +50,7 @@ MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to
 LEVEL = 1e-4  # significance level of the tests
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
 NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
+ROUNDED = 0.05  # relative error of propensities of two digits, such as 0.33 for 1/3
 MIN_ACTION_ROWS = 20  # rows of an action that is tested separately
 MIN_TENTH_ROWS = 100  # with fewer rows, the model itself can be wrong by MAX_FACTOR
 MIN_ROWS = 50  # logs with fewer rows are not tested
@@ -135,13 +141,16 @@ def audit_propensities(
     if log.size < MIN_ROWS:
         return [too_few], tenths
     uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
-    tests = [
-        _check_arithmetic_mean(log, modelled, model, units, names),
-        _check_harmonic_mean(log, uniform, units, names),
-        _check_likelihood_ratio(log, modelled, units),
-        _check_calibration(tenths),
-    ]
     uniform_log_prob = log.actions.log_prob(uniform, log.Y, log.context)
+    is_uniform = np.abs(log.propensity / np.exp(uniform_log_prob) - 1).max() <= ROUNDED
+    tests = [
+        _check_harmonic_mean(log, uniform, units, names, is_uniform),
+        _check_likelihood_ratio(log, modelled, uniform_log_prob if is_uniform else log.log_propensity, units),
+    ]
+    if not is_uniform:
+        tests.insert(0, _check_arithmetic_mean(log, modelled, model, units, names))
+    if not is_uniform and np.ptp(log.propensity) > 0:
+        tests.append(_check_calibration(tenths))
     lacks_power = n < needed and log_evidence(log, modelled, uniform_log_prob, units) <= -np.log(LEVEL)
     is_accused = any(test.level == "fail" for test in tests)
     return [too_few, *tests] if lacks_power and not is_accused else tests, tenths
@@ -177,9 +186,12 @@ def _check_arithmetic_mean(
 
 
 def _check_harmonic_mean(
-    log: BanditLog, uniform: np.ndarray, units: np.ndarray | None, names: Sequence | None
+    log: BanditLog, uniform: np.ndarray, units: np.ndarray | None, names: Sequence | None, fails_below: bool = False
 ) -> Diagnostic:
-    """Check E 1(a = b)/p = 1 for each action b. For labels and lists, check E u(a|x)/p = 1 of the uniform policy u."""
+    """Check E 1(a = b)/p = 1 for each action b. For labels and lists, check E u(a|x)/p = 1 of the uniform policy u.
+
+    ``fails_below`` states whether means that are too small fail: all actions are known to be available.
+    """
     means = []
     for action, is_action in _frequent_actions(log):
         eligible_share = log.count @ (uniform[log.context, action] > 0) / log.size
@@ -187,12 +199,14 @@ def _check_harmonic_mean(
     if not means:
         ratio = np.exp(log.actions.log_prob(uniform, log.Y, log.context)) / log.propensity
         means = [_estimate_mean(ratio, log, units, ALL)]
-    never, what = [False] * len(means), "the sum of inverse propensities divided by the number of rows is"
-    return _check_means("propensity audit, harmonic mean", means, never, means, what)
+    below, what = [fails_below] * len(means), "the sum of inverse propensities divided by the number of rows is"
+    return _check_means("propensity audit, harmonic mean", means, below, means, what)
 
 
-def _check_likelihood_ratio(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None) -> Diagnostic:
-    value = log_evidence(log, modelled, log.log_propensity, units) / np.log(10)
+def _check_likelihood_ratio(
+    log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units: np.ndarray | None
+) -> Diagnostic:
+    value = log_evidence(log, modelled, log_propensity, units) / np.log(10)
     fails = bool(value > -np.log10(LEVEL))
     sentence = "a model fitted to other rows does not predict the logged actions better than the propensities do"
     if fails:
