@@ -14,6 +14,7 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError
 
 BLOCK = 2**20  # number of entries that are checked at once
+LARGEST_PROBABILITY = 1 + 1e-5  # a larger one is no rounding error of float32
 LARGEST_INTEGER = 1e15  # exact in floats, which represent all whole numbers up to 2^53
 
 # Feature matrices
@@ -99,6 +100,12 @@ def check_vector(values: Any, rows: int, name: str) -> np.ndarray:
         raise InputError(f"{name} has shape {values.shape}, expected ({rows},)")
     reject_rows(~np.isfinite(values), values, name, "a finite number")
     return values
+
+
+def round_probabilities(values: np.ndarray) -> np.ndarray:
+    """Return probabilities with 1 in place of values above 1 that are rounding errors of float32."""
+    is_one = (values > 1) & (values <= LARGEST_PROBABILITY)
+    return np.where(is_one, 1.0, values) if is_one.any() else values
 
 
 def check_costs(cost: Any, rows: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from drcrm.arrays.validation import (
     check_vector,
     column_range,
     reject_rows,
+    round_probabilities,
     to_float,
 )
 from drcrm.errors import InputError
@@ -143,7 +144,7 @@ class BanditLog:
         m, n = self.n_contexts, len(self.Y)
         if context is None and n != m:
             raise InputError(f"Y has {n} rows, expected {m}")
-        self.propensity = check_vector(propensity, n, "propensity")
+        self.propensity = round_probabilities(check_vector(propensity, n, "propensity"))
         is_bad = (self.propensity <= 0) | (self.propensity > 1)
         reject_rows(is_bad, self.propensity, "propensity", "a value in (0, 1]")
         self.cost = check_costs(cost, n)

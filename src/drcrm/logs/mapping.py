@@ -57,6 +57,10 @@ class LogMapping:
         Known bounds on the costs.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
+    encoding : str, optional
+        Encoding of CSV, by default UTF-8, or UTF-16 with a byte order mark.
+    booleans : tuple of str
+        Pairs of texts that stand for 1 and 0, such as yes/no.
     """
 
     action: str | None = None
@@ -74,6 +78,8 @@ class LogMapping:
     candidate: str | None = None
     delimiter: str | None = None
     decimal: str | None = None
+    encoding: str | None = None
+    booleans: tuple[str, ...] = ()
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
@@ -99,7 +105,7 @@ class LogMapping:
 
     @property
     def csv_format(self) -> CsvFormat:
-        return CsvFormat(self.delimiter, self.decimal)
+        return CsvFormat(self.delimiter, self.decimal, self.encoding)
 
     def label_of(self, key: str) -> str:
         """Return a key and its column as messages name them."""
@@ -108,8 +114,8 @@ class LogMapping:
 
     def as_dict(self) -> dict:
         """Return the mapping as a user writes it, with JSON types."""
-        keys = (*COLUMNS, "delimiter", "decimal", *LEARNING)
-        content = {key: value for key in keys if (value := getattr(self, key)) is not None}
+        keys = (*COLUMNS, "delimiter", "decimal", "encoding", "booleans", *LEARNING)
+        content = {key: value for key in keys if (value := getattr(self, key)) not in (None, ())}
         if self.numeric is not None:
             content["features"] = {"numeric": list(self.numeric), "categorical": list(self.categorical or ())}
             content["features"] |= {"time": list(self.times)} if self.times else {}
@@ -167,7 +173,8 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         raise InputError(f"{name} is of type {type(content).__name__}, expected a mapping of keys such as action: item")
     _validate(content, name)
     values = {key: value for key, value in content.items() if value is not None and key != "features"}
-    for key, convert in (("labels", tuple), ("cost_range", _as_range), ("algorithm", _as_list)):
+    converters = {"labels": tuple, "booleans": _as_texts, "cost_range": _as_range, "algorithm": _as_list}
+    for key, convert in converters.items():
         if key in values:
             values[key] = convert(values[key])
     if "features" in content:
@@ -222,6 +229,10 @@ def _validate(content: Mapping, name: str) -> None:
 
 def _as_range(ends: Iterable) -> tuple[float, ...]:
     return tuple(map(to_float, ends))
+
+
+def _as_texts(texts: str | Iterable[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:

@@ -12,6 +12,7 @@ import numpy as np
 
 from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.arrays.mapped_arrays import scratch_path, take_rows
+from drcrm.arrays.validation import round_probabilities
 from drcrm.data.executors import run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
@@ -142,21 +143,23 @@ class Records(RowColumns):
         return np.arange(self.size) if units is None else units
 
     def validated(self) -> Records:
-        """Return the records; InputError if there are none, or for a cost or a probability out of range."""
+        """Return the records with rounded probabilities; InputError without rows, or for a value out of range."""
         if not self.size:
             reasons = "".join(f"; {count} {reason}" for reason, count in self.skipped.items())
             raise InputError(f"has no rows that can be read, expected at least one{reasons}")
         bad = ~np.isfinite(self.cost)
         reject_rows(bad, self.cost, "reward" if self.is_reward else "cost", self.rows, "a finite number")
+        rounded: dict[str, Any] = {}
         for name, least, expected in (
             ("propensity", np.nextafter(0, 1), "a value in (0, 1]"),
             ("candidate", 0, "a value in [0, 1]"),
             ("propensity", LEAST_PROPENSITY, f"at least {LEAST_PROPENSITY:g}"),
         ):
             if (values := getattr(self, name)) is not None:
+                values = rounded[name] = round_probabilities(values)
                 bad = ~((values >= least) & (values <= 1))
                 reject_rows(bad, values, self.mapping.label_of(name), self.rows, expected)
-        return self
+        return replace(self, **rounded)
 
     def take(self, rows: np.ndarray | slice) -> Records:
         """Return selected rows and their contexts; ``rows`` are row numbers, a mask or a slice."""

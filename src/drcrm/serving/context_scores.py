@@ -17,7 +17,7 @@ import numpy as np
 
 from drcrm.logs.encoding.columns import LARGEST, MISSING, as_text
 from drcrm.logs.encoding.tables import TableEncoding, hash_categories
-from drcrm.logs.encoding.timestamps import ISO, WEEKDAYS, hour_of, weekday_of
+from drcrm.logs.encoding.timestamps import ISO, WEEKDAYS, as_iso, hour_of, weekday_of
 
 TIME = re.compile(ISO)
 CACHED = 2**14  # hashes that each hashed feature remembers
@@ -99,13 +99,13 @@ def category_text(value: Any) -> str:
 
 
 def weekday_text(value: Any) -> str:
-    """Return the weekday of a time in ISO 8601, or of a datetime."""
+    """Return the weekday of a time, a text or a datetime."""
     day, _ = _day_and_clock(value)
     return WEEKDAYS[day.weekday() + 1] if day else MISSING
 
 
 def hour_text(value: Any) -> str:
-    """Return the hour of a time in ISO 8601, or of a datetime; the empty text for a date without time of day."""
+    """Return the hour of a time, a text or a datetime; the empty text for a date without time of day."""
     _, clock = _day_and_clock(value)
     return clock[:2] if clock else MISSING
 
@@ -113,7 +113,7 @@ def hour_text(value: Any) -> str:
 def _day_and_clock(value: Any) -> tuple[datetime.date | None, str | None]:
     if value is None:
         return None, None
-    match = TIME.match(value.isoformat() if isinstance(value, datetime.date) else value if type(value) is str else "")
+    match = TIME.match(as_iso(value) if isinstance(value, str | datetime.date) else "")
     try:
         day, clock, _ = match.groups() if match else ("", None, None)
         if clock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pandas as pd
@@ -41,13 +41,20 @@ def as_written(kind: str) -> list:
     if kind == "text":
         return [time.isoformat() for time in TIMES]
     if kind == "text with space and zone":
-        return [f"{time}{zone}" for time, zone in zip(TIMES, ["Z", "+02:00", "-0330", ""] * 10, strict=True)]
+        return [f"{time}{zone}" for time, zone in zip(TIMES, ["Z", "+02:00", "-0330", "", "+00"] * 8, strict=True)]
+    if kind == "comma and UTC":
+        return [f"{time},123 UTC" for time in TIMES]
+    if kind == "day first":
+        return [
+            f"{time.day}.{time:%m.%Y %H:%M}{end}"
+            for time, end in zip(TIMES, ["", ":07", ":07,5 +01", ":59.9"] * 10, strict=True)
+        ]
     if kind == "zoned":
         return [time.replace(tzinfo=ZONE) for time in TIMES]
     return TIMES
 
 
-@pytest.mark.parametrize("kind", ["text", "text with space and zone", "times", "zoned"])
+@pytest.mark.parametrize("kind", ["text", "text with space and zone", "comma and UTC", "day first", "times", "zoned"])
 @pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
 def test_hours_and_weekdays_are_as_written(frame, mapping, tmp_path, kind, form):
     frame["ts"] = as_written(kind)
@@ -83,9 +90,11 @@ def test_missing_times_are_a_category_and_counted(frame, mapping):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("2024-13-01", "ts is '2024-13-01' in row 7, expected a date, or date and time, in ISO 8601"),
-        ("01/02/2024", "in row 7, expected a date, or date and time, in ISO 8601 such as 2024-05-01T13:45+02:00"),
+        ("2024-13-01", "ts is '2024-13-01' in row 7, expected a date, or date and time, such as 2024-05-01T13:45"),
+        ("01/02/2024", "in row 7, expected a date, or date and time, such as 2024-05-01T13:45+02:00 or 01.05.2024"),
         ("2024-01-01T25:00", "in row 7"),
+        ("31.02.2024", "in row 7"),
+        ("01.02.24", "in row 7"),
         ("noon", "in row 7"),
         (1700000000, "ts is 1700000000 in row 7"),
         ([1], "in row 7"),
@@ -105,6 +114,19 @@ def test_a_column_may_not_have_the_name_of_a_derived_feature(frame, mapping):
     mapping["features"]["categorical"] = ["ts: hour"]
     with pytest.raises(InputError, match="'ts: hour' is a column and a feature made from 'ts'; rename the column"):
         drcrm.BanditLog.from_frame(frame, timed(mapping))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["03.12.2025 14:05", "4.12.2025 13:00:00", "2025-12-04 13:00:00,250", "04.12.2025, 13:01"],
+        ["2025-12-03 14:05+02", "2025-12-03T12:05:00,1Z", "03.12.2025 12:06 UTC", "2025-12-03 14:07:00+0130"],
+    ],
+)
+def test_rows_are_ordered_by_the_instants_of_their_times(texts):
+    order, _ = order_of(pd.Series(texts), "ts", np.arange(4))
+    assert np.array_equal(np.argsort(order), np.arange(4))
+    assert order[0] == datetime(2025, 12, 3, 12 if "+02" in texts[0] else 14, 5, tzinfo=UTC).timestamp() * 1e6
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,8 @@ import pandas as pd
 
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.logs.encoding.columns import categories, is_missing
-from drcrm.logs.encoding.timestamps import ISO
+from drcrm.logs.encoding.columns import categories, is_missing, numbers
+from drcrm.logs.encoding.timestamps import ISO, as_iso
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.log_files import TABLES, files_of, format_of
@@ -183,16 +184,16 @@ def _column(column: pd.Series) -> Column:
     """Return a column of a frame. Its numbers may have decimal commas."""
     codes, values = categories(column, str(column.name))
     texts = column.astype(str).str.strip()
-    is_time = column.dtype.kind == "M" or bool(texts.str.fullmatch(ISO.strip("^$")).all())
+    is_time = column.dtype.kind == "M" or bool(texts.map(as_iso).str.fullmatch(ISO.strip("^$")).all())
     if column.dtype.kind == "M":
         return Column(str(column.name), codes, values, None, is_time)
-    if column.dtype.kind == "b":
-        return Column(str(column.name), codes, values, column.to_numpy(dtype=float), is_time)
     missing = is_missing(column)
     with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
-    numbers = pd.to_numeric(with_points, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    is_number = not missing.all() and not np.isnan(numbers[~missing]).any()
-    return Column(str(column.name), codes, values, numbers if is_number else None, is_time)
+    with suppress(InputError):
+        if not missing.all():
+            as_numbers = numbers(with_points, str(column.name), codes, optional=True)
+            return Column(str(column.name), codes, values, as_numbers, is_time)
+    return Column(str(column.name), codes, values, None, is_time)
 
 
 def assign_roles(columns: list[Column]) -> dict[str, Column]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from drcrm.logs.mapping import import_extra
 
 MISSING = ""  # category of missing values
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point
-MISSING_TEXTS = {  # the texts that pandas reads as missing values
+BOOLEANS = {"true": 1.0, "false": 0.0}  # numbers of the texts of booleans, in lower case
+MISSING_TEXTS = {  # the texts that pandas reads as missing values, and Hive's and MySQL's
     *("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
-    *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
+    *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", r"\N"),
 }
 TIME_ADVICE = "; list dates and times in features: {time: [...]}"
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
@@ -28,22 +30,30 @@ NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def numbers(
-    column: pd.Series, name: str, rows: np.ndarray, expected: str = "a finite number", optional: bool = False
+    column: pd.Series,
+    name: str,
+    rows: np.ndarray,
+    expected: str = "a finite number",
+    optional: bool = False,
+    booleans: Mapping[str, float] = BOOLEANS,
 ) -> np.ndarray:
     """Return a column as floats, (n,); InputError names the first row without a finite number.
 
-    If ``optional``, missing values become NaN: empty cells, nulls, NaN, and the texts in ``MISSING_TEXTS``.
+    The keys of ``booleans`` are read as its values. If ``optional``, missing values become NaN: empty cells, nulls,
+    NaN, and the texts in ``MISSING_TEXTS``.
     """
     kind = column.dtype
-    is_number = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
+    is_number = kind.kind == "b" or (pd.api.types.is_numeric_dtype(kind) and kind.kind != "c")
     if not (is_number or pd.api.types.is_string_dtype(kind) or kind in ("object", "category")):
         raise InputError(f"{name} is a column of {kind}, expected numbers{TIME_ADVICE if kind.kind == 'M' else ''}")
     try:
-        values = _cast(column, optional)
+        values = _cast(column, optional, booleans)
         if values is not None and not (np.isinf(values) if optional else ~np.isfinite(values)).any():
             return values
         plain = column.astype(object) if kind == "category" else column
-        values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float, na_value=np.nan, copy=True)
+        is_text = np.isnan(values)
+        values[is_text] = _as_booleans(plain[is_text], booleans)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is not a column of numbers") from None
     bad = ~np.isfinite(values)
@@ -53,6 +63,12 @@ def numbers(
         expected += _advice(column.iloc[int(np.argmax(bad))])
     reject_rows(bad, column, name, rows, expected)
     return values
+
+
+def boolean_numbers(pairs: Iterable[str]) -> dict[str, float]:
+    """Return the numbers of texts in lower case: of ``True`` and ``False``, and 1 and 0 for each pair like yes/no."""
+    texts = [text.strip().lower() for pair in pairs for text in pair.split("/")]
+    return BOOLEANS | dict.fromkeys(texts[::2], 1.0) | dict.fromkeys(texts[1::2], 0.0)
 
 
 def is_missing(column: pd.Series) -> np.ndarray:
@@ -76,7 +92,15 @@ def _advice(value: object) -> str:
     return ""
 
 
-def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
+def _as_booleans(column: pd.Series, booleans: Mapping[str, float]) -> np.ndarray:
+    """Return the numbers of a column of booleans, (n,): NaN for missing values, infinity for other values."""
+    codes, distinct = pd.factorize(column)
+    texts = [str(value).strip() for value in distinct]
+    values = [np.nan if text in MISSING_TEXTS else booleans.get(text.lower(), np.inf) for text in texts]
+    return np.array([*values, np.nan])[codes]
+
+
+def _cast(column: pd.Series, optional: bool, booleans: Mapping[str, float]) -> np.ndarray | None:
     """Return a numeric column, or an Arrow column of texts, as floats; None if this is not possible.
 
     If ``optional``, ``MISSING_TEXTS`` become NaN. pyarrow converts texts ten times as fast as pandas.
@@ -85,11 +109,13 @@ def _cast(column: pd.Series, optional: bool) -> np.ndarray | None:
         return column.to_numpy(dtype=float)
     if not isinstance(column.dtype, pd.StringDtype) or column.dtype.storage != "pyarrow":
         return None
+    if (column[:1].str.strip().str.lower().isin(booleans)).any():
+        return _as_booleans(column, booleans)
     arrow = import_extra("pyarrow")
     try:
         return arrow.array(column).cast(arrow.float64()).to_numpy(zero_copy_only=False)
     except arrow.ArrowException:
-        return _cast(column.mask(column.isin(MISSING_TEXTS)), False) if optional else None
+        return _cast(column.mask(column.isin(MISSING_TEXTS)), False, {}) if optional else None
 
 
 def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:

@@ -14,7 +14,7 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
-from drcrm.logs.encoding.columns import MISSING, categories, numbers
+from drcrm.logs.encoding.columns import MISSING, boolean_numbers, categories, numbers
 from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 
@@ -39,6 +39,8 @@ class Table(ContextFeatures):
         n.
     times : tuple of str
         Columns of dates and times; ``codes`` and ``values`` have their hour and weekday.
+    booleans : tuple of str
+        Pairs of texts that are read as 1 and 0, such as yes/no.
     """
 
     numbers: dict[str, np.ndarray]
@@ -46,6 +48,7 @@ class Table(ContextFeatures):
     values: dict[str, list[str]]
     size: int
     times: tuple[str, ...] = ()
+    booleans: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -55,6 +58,7 @@ class Table(ContextFeatures):
         categorical: Iterable[str],
         times: Iterable[str] = (),
         rows: np.ndarray | None = None,
+        booleans: Iterable[str] = (),
     ) -> Table:
         """Return the features of a frame; InputError names the column, and the row, of an invalid value.
 
@@ -68,12 +72,14 @@ class Table(ContextFeatures):
             if taken := parts.keys() & {*coded, *numeric}:
                 raise InputError(f"{min(taken)!r} is a column and a feature made from {name!r}; rename the column")
             coded |= parts
+        words = boolean_numbers(booleans)
         return cls(
-            {name: numbers(frame[name], name, rows, optional=True) for name in numeric},
+            {name: numbers(frame[name], name, rows, optional=True, booleans=words) for name in numeric},
             {name: codes for name, (codes, _) in coded.items()},
             {name: values for name, (_, values) in coded.items()},
             len(frame),
             tuple(times),
+            tuple(booleans),
         )
 
     def __len__(self) -> int:
@@ -104,7 +110,7 @@ class Table(ContextFeatures):
                 raise InputError(ALL_MISSING.format(name))
             if known[hour_of(name)] == [MISSING]:  # only dates
                 del known[hour_of(name)]
-        return TableEncoding(kind, names, scales, known, tuple(indicators), self.times)
+        return TableEncoding(kind, names, scales, known, tuple(indicators), self.times, self.booleans)
 
     def missing(self) -> dict[str, int]:
         """Return the number of missing values by column, for numbers and times."""
@@ -120,7 +126,7 @@ class Table(ContextFeatures):
 
     def rebuild(self, size: int, arrays: dict[str, Any], values: dict[str, list[str]]) -> Table:
         numeric, codes = ({name: arrays[name] for name in columns} for columns in (self.numbers, self.codes))
-        return Table(numeric, codes, values, size, self.times)
+        return Table(numeric, codes, values, size, self.times, self.booleans)
 
     def _values_in_use(self, name: str, rows: np.ndarray | slice) -> list[str]:
         """Return the values of a column that occur in selected rows."""
@@ -149,6 +155,8 @@ class TableEncoding(Encoding):
         Numeric columns with missing values in training.
     times : tuple of str
         Columns of dates and times.
+    booleans : tuple of str
+        Pairs of texts that are read as 1 and 0, such as yes/no.
     """
 
     kind: str
@@ -157,14 +165,16 @@ class TableEncoding(Encoding):
     known: dict[str, list]
     indicators: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    booleans: tuple[str, ...] = ()
     _lookups: dict[str, tuple] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     type_name = "table"
 
     def __post_init__(self) -> None:  # JSON has lists in place of tuples
         scales = {name: (float(mean), float(scale)) for name, (mean, scale) in self.scales.items()}
-        for name, value in (("scales", scales), ("indicators", tuple(self.indicators)), ("times", tuple(self.times))):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "scales", scales)
+        for name in ("indicators", "times", "booleans"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -213,8 +223,12 @@ class TableEncoding(Encoding):
                 counts[f"missing value of {name!r}"] = int(np.isnan(table.numbers[name]).sum())
         return {reason: count for reason, count in counts.items() if count}
 
+    def table_of(self, frame: pd.DataFrame, rows: np.ndarray | None = None) -> Table:
+        """Return the features of a frame; ``rows`` (n,) are the row numbers in messages, by default from 0."""
+        return Table.of(frame, self.scales, self.categorical, self.times, rows, self.booleans)
+
     def _table(self, data: Table | pd.DataFrame) -> Table:
-        table = data if isinstance(data, Table) else Table.of(data, self.scales, self.categorical, self.times)
+        table = data if isinstance(data, Table) else self.table_of(data)
         features = ("numeric", self.scales, table.numbers), ("categorical", self.known, table.values)
         for kind, names, columns in features:
             if missing := [name for name in names if name not in columns]:

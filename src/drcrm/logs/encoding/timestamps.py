@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,10 @@ import pandas as pd
 from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import MISSING, is_missing, numbers, reject_rows
 
-ISO = r"^\s*(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?\s*(Z|[+-]\d{2}:?\d{2})?\s*$"
-EXPECTED = "a date, or date and time, in ISO 8601 such as 2024-05-01T13:45+02:00"
+DATE, CLOCK, ZONE = r"\d{4}-\d{2}-\d{2}", r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?", r"Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?"
+ISO = rf"^\s*({DATE})(?:[T ]({CLOCK}))?\s*({ZONE})?\s*$"
+DAY_FIRST = re.compile(r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\d),?")
+EXPECTED = "a date, or date and time, such as 2024-05-01T13:45+02:00 or 01.05.2024 13:45"
 HOURS = [MISSING, *(f"{hour:02d}" for hour in range(24))]
 WEEKDAYS = [MISSING, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 MICROSECOND = "datetime64[us]"
@@ -83,16 +86,20 @@ def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
         return Times(wall, ~np.isnat(wall), offset)
     if pd.api.types.is_numeric_dtype(kind) and column.notna().any():
         raise InputError(f"{name} is a column of {kind}, expected {EXPECTED}")
-    texts = column.astype(object).map(_as_iso)
+    texts = column.astype(object).map(as_iso)
     missing = is_missing(texts)
     date, clock, zone = (part for _, part in texts.where(~missing).astype("str").str.extract(ISO).items())
     wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
     wall = wall.to_numpy(dtype=MICROSECOND)
     reject_rows(np.isnat(wall) & ~missing, column, name, rows, EXPECTED)
-    clocks = zone.replace("Z", "+00:00").str.replace(r"(\d\d):?(\d\d)$", r"\1:\2:00", regex=True)
+    zone = zone.replace(["Z", "UTC", "GMT"], "+00")
+    clocks = zone.str[:3] + ":" + zone.str[3:].str.strip(":").replace("", "00") + ":00"
     offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")
     return Times(wall, clock.notna().to_numpy(dtype=bool), offset)
 
 
-def _as_iso(value: Any) -> Any:
+def as_iso(value: Any) -> Any:
+    """Return a date, a datetime, or a text such as ``01.05.2024 13:45:00,5`` in ISO 8601; other values unchanged."""
+    if isinstance(value, str):
+        return DAY_FIRST.sub(lambda match: f"{match[3]}-{match[2]:0>2}-{match[1]:0>2}", value).replace(",", ".")
     return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value

@@ -31,10 +31,13 @@ class CsvFormat:
         By default it is detected for each file.
     decimal : "." or ",", optional
         By default it is detected in the first file with decimals; later files must agree.
+    encoding : str, optional
+        By default UTF-8, or UTF-16 if a file begins with its byte order mark.
     """
 
     delimiter: str | None = None
     decimal: str | None = None
+    encoding: str | None = None
 
     def header_of(self, text: str) -> tuple[list[str], str]:
         """Return the columns' names and the delimiter of a file that begins with ``text``."""

@@ -15,7 +15,7 @@ from math import nan
 from numbers import Real
 from typing import Any
 
-from drcrm.arrays.validation import to_float
+from drcrm.arrays.validation import LARGEST_PROBABILITY, to_float
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.hashed_features import Pairs
@@ -229,7 +229,7 @@ def _propensity(event: dict, action: int) -> float:
         raise InputError(f"the logged action, {action}, is not in the list 'a'")
     logged = actions.index(action)
     for place, value in enumerate(probabilities):
-        if not 0 <= to_float(value) <= 1 or (place == logged and not value):
+        if not 0 <= to_float(value) <= LARGEST_PROBABILITY or (place == logged and not value):
             expected = "(0, 1] for the logged action" if place == logged else "[0, 1]"
             raise InputError(f"'p' has {str(value)[:40]!r}, expected a number in {expected}")
     total, propensity = sum(map(to_float, probabilities)), to_float(probabilities[logged])

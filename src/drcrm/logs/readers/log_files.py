@@ -16,7 +16,7 @@ from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.arrays import ArrayEncoding, Arrays
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
-from drcrm.logs.encoding.tables import Table, TableEncoding
+from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
@@ -241,7 +241,7 @@ def _features_of(
         row, columns = 0, Columns([*names], [*encoding.scales])
         for frame, table in table_chunks(file, form, lambda header: columns, rows, csv_format):
             numbers = np.arange(row, row + len(frame))
-            yield Table.of(frame, encoding.scales, encoding.categorical, encoding.times, numbers), table.select([*keep])
+            yield encoding.table_of(frame, numbers), table.select([*keep])
             row += len(frame)
         _require_rows(row)
     else:

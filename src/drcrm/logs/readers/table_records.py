@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError
-from drcrm.logs.encoding.columns import MISSING, as_names, categories, numbers, reject_rows, unescape_formula
+from drcrm.logs.encoding.columns import (
+    MISSING,
+    as_names,
+    boolean_numbers,
+    categories,
+    numbers,
+    reject_rows,
+    unescape_formula,
+)
 from drcrm.logs.encoding.tables import Table, require_columns
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
@@ -33,12 +41,14 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
     require_columns(frame.columns, mapping.columns)
     rows = np.arange(first, first + len(frame))
 
+    booleans = boolean_numbers(mapping.booleans)
+
     def vector(key: str, expected: str = "a finite number") -> Any:
         name = getattr(mapping, key)
-        return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected)
+        return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected, booleans=booleans)
 
     reward = vector("reward")
-    data = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows)
+    data = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
     time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
     names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
     slices, slice_values = (None, []) if mapping.slice is None else categories(frame[mapping.slice], mapping.slice)
@@ -112,7 +122,7 @@ def _labels(frame: pd.DataFrame, mapping: Any, rows: np.ndarray) -> tuple[list, 
     """Return the names of the labels, and the logged label vectors, (n, q)."""
     columns = []
     for name in mapping.labels:
-        values = numbers(frame[name], f"label {name!r}", rows, "0 or 1")
+        values = numbers(frame[name], f"label {name!r}", rows, "0 or 1", booleans=boolean_numbers(mapping.booleans))
         reject_rows((values != 0) & (values != 1), values, f"label {name!r}", rows, "0 or 1")
         columns.append(values)
     return list(mapping.labels), np.column_stack(columns).astype(np.uint8)
