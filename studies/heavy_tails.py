@@ -100,7 +100,7 @@ def certify(world: World, law: str, sign: int, n: int, seed: int) -> Iterator[tu
         if is_dr:
             unchecked = outcome(policy, log, truth, cost_model=model, check_tails=False, **settings)
             options = {key: value for key, value in settings.items() if key != "method"}
-            value = off_policy_value(policy, log, cost_model=model, clip=None, **options)
+            value = off_policy_value(policy, log, cost_model=model, **options)
             covers = value.low <= truth <= value.high
         yield name, bound, *checked, *unchecked, covers
 

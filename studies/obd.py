@@ -102,7 +102,7 @@ def effective_clicks(policy, log) -> float:
 
 def logged_average(part: OpenedLog) -> dict[str, object]:
     """Return the click rate of the logging policy."""
-    value = off_policy_value(part.log.propensity, part.log, clip=None, confidence=CONFIDENCE)
+    value = off_policy_value(part.log.propensity, part.log, "ips", confidence=CONFIDENCE)
     return click_rates("ips", value.as_dict()) | {"clicks": float((part.log.cost < 0).sum())}
 
 

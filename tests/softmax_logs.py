@@ -153,3 +153,9 @@ def cost_model(B, intercept=0.0) -> CostModel:
     model = CostModel()
     model.coef_, model.intercept_ = np.array(B), intercept
     return model
+
+
+def evaluation_of(entry: dict) -> tuple[str, float | None]:
+    """Return the name of a reference entry's estimate in evaluation, and its clip."""
+    is_plain = entry["clip"] is None or entry["estimate"] == "dm"
+    return (entry["estimate"], None) if is_plain else (f"clipped_{entry['estimate']}", entry["clip"])

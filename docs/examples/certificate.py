@@ -30,7 +30,8 @@ def draw_log(n: int, seed: int) -> BanditLog:
 # The certificate for 3000 rows starts with the bound. "As n → ∞" means that its confidence is only approximate. In
 # brackets are:
 #
-# - the cost, estimated by importance weights (`ips`): the policy's probability of an action divided by its propensity;
+# - the cost, estimated by importance weights and a cost model (`dr`). A weight is the policy's probability of an action
+#   divided by its propensity. The cost model is cross-fitted;
 # - the method of the bound (`kl`), the unit that counts as one observation (`row`), and the number of these units;
 # - the effective sample size: how many rows with equal weights are worth as much;
 # - the mean weight, which is close to 1 if the propensities are right and the log has all actions of the policy.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from drcrm.arrays.numerics import constructor_repr, exp
-from drcrm.arrays.validation import check_choice, check_positive
+from drcrm.arrays.validation import check_choice, check_positive, to_float
 from drcrm.errors import InputError
 
 ValueAndSlope = tuple[np.ndarray, np.ndarray]
@@ -53,6 +53,8 @@ class Clipped(Weight):
     parameter = "clip"
 
     def __init__(self, clip: float | None = None):
+        if clip is not None and not to_float(clip) >= 1:
+            raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
         self.clip = clip
         self._log_clip = np.inf if clip is None else np.log(clip)
 
@@ -64,6 +66,22 @@ class Clipped(Weight):
         slope = value.copy()
         slope[clipped] = 0
         return value, slope
+
+
+class Switched(Clipped):
+    """Importance weight π/p if it is at most M, otherwise 0. So a doubly robust estimate uses only the cost model.
+
+    Source: Wang, Agarwal & Dudík 2017.
+
+    Parameters
+    ----------
+    clip : float ≥ 1 or None
+        Limit M.
+    """
+
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
+        _, slope = super().__call__(log_prob, log_propensity)  # 0 above M, otherwise the weight
+        return slope, slope
 
 
 class Implicit(Weight):

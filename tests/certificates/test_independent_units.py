@@ -20,14 +20,14 @@ def test_the_standard_error_of_independent_rows_is_that_of_a_mean():
     log = BanditLog(log.X, log.Y[:20], log.propensity[:20], log.cost[:20], n_actions=4)
     weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity
     z = weight * log.cost
-    value = off_policy_value(policy, log, clip=None)
+    value = off_policy_value(policy, log, "ips")
     assert (value.n, value.by) == (20, "row")
     assert value.standard_error == pytest.approx(z.std(ddof=1) / np.sqrt(20), rel=1e-12)
     assert value.high - value == pytest.approx(2.093024054408263 * value.standard_error)  # t of 19 degrees
-    ratio = off_policy_value(policy, log, "snips", clip=None)
+    ratio = off_policy_value(policy, log, "snips")
     terms = weight * (log.cost - ratio) / weight.mean()
     assert ratio.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(20), rel=1e-12)
-    difference = off_policy_value(policy, log, clip=None, baseline="logging")
+    difference = off_policy_value(policy, log, "ips", baseline="logging")
     assert difference == pytest.approx((z - log.cost).mean())
     assert difference.standard_error == pytest.approx((z - log.cost).std(ddof=1) / np.sqrt(20))
     assert off_policy_value(policy, log, baseline=policy).interval == (0, 0)
@@ -39,9 +39,9 @@ def test_duplicated_rows_in_groups_add_no_information(estimate):
     once = BanditLog(log.X[log.context], log.Y, log.propensity, log.cost, n_actions=4)
     columns = (np.repeat(column, 2, axis=0) for column in (once.X, once.Y, once.propensity, once.cost))
     twice, ids = BanditLog(*columns, n_actions=4), np.repeat([f"user {i}" for i in range(20)], 2)
-    expected = off_policy_value(policy, once, estimate, clip=None)
-    naive = off_policy_value(policy, twice, estimate, clip=None)
-    grouped = off_policy_value(policy, twice, estimate, clip=None, groups=ids)
+    expected = off_policy_value(policy, once, estimate)
+    naive = off_policy_value(policy, twice, estimate)
+    grouped = off_policy_value(policy, twice, estimate, groups=ids)
     assert grouped.interval == pytest.approx(expected.interval)
     assert (grouped.n, grouped.by) == (20, "group")
     assert naive.standard_error < 0.75 * expected.standard_error
@@ -72,7 +72,7 @@ def test_intervals_by_groups_have_their_coverage():
         action = rng.integers(0, 2, 200)
         cost = np.where(action == 0, 0.2, -0.1) + np.repeat(rng.normal(size=50), 4) + 0.1 * rng.normal(size=200)
         log = BanditLog(np.ones((200, 1)), action, np.full(200, 0.5), cost)
-        value = off_policy_value(policy, log, "snips", clip=None, groups=groups)
+        value = off_policy_value(policy, log, "snips", groups=groups)
         covered += value.low <= truth <= value.high
         naive += abs(value - truth) <= 1.97 * off_policy_value(policy, log, "snips").standard_error
     assert covered / logs == pytest.approx(0.95, abs=0.045)
@@ -99,7 +99,7 @@ def test_a_policy_value_is_a_float_with_an_interval():
 
 def test_weights_may_have_squares_beyond_the_range_of_floats():
     log = BanditLog(np.ones((3, 1)), [0, 1, 1], [1e-300, 1, 1], [1.0, 1, 1])
-    value = off_policy_value([[1.0, 0.0]] * 3, log, clip=None)
+    value = off_policy_value([[1.0, 0.0]] * 3, log, "ips")
     assert value == value.standard_error == pytest.approx(1e300 / 3)
     assert value.effective_size == 1
 

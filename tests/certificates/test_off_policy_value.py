@@ -23,7 +23,7 @@ def test_estimates_of_dsjson_equal_those_of_vowpal_wabbit(estimate, tmp_path):
     sizes = np.diff(log.actions.starts)
     assert (len(log.Y), sum(log.skipped.values())) == (STATED["events"], 200 - STATED["events"])
     probability = np.array([candidate(action, size) for action, size in zip(log.Y, sizes, strict=True)])
-    assert -off_policy_value(probability, log, estimate, clip=None) == pytest.approx(STATED[estimate], rel=1e-9)
+    assert -off_policy_value(probability, log, estimate) == pytest.approx(STATED[estimate], rel=1e-9)
 
 
 def test_doubtful_estimates_raise_warnings():
@@ -32,7 +32,7 @@ def test_doubtful_estimates_raise_warnings():
     Y, X = rng.integers(0, 2, (400, 3)), np.ones((400, 1))
     log = BanditLog(X, Y, np.full(400, 1 / 8), Y.sum(axis=1) - 3.0)
     for sharpness, estimate in product((0.0, 5.0), ("ips", "snips", "dr", "dm")):  # without a warning
-        off_policy_value(ExponentialPolicy(np.full((1, 3), -sharpness)), log, estimate, clip=None)
+        off_policy_value(ExponentialPolicy(np.full((1, 3), -sharpness)), log, estimate)
     always = ExponentialPolicy([[30.0, 30, 30]])
     few_weights = "^the mean weight is .*, far below 1: the log has few of the actions"
     with pytest.warns(UserWarning, match=few_weights) as caught:
@@ -40,7 +40,7 @@ def test_doubtful_estimates_raise_warnings():
     assert [warning.filename for warning in caught] == [__file__]
     costly = log.with_cost(log.cost + 10).recount(1 + 9 * Y.all(axis=1))
     with pytest.warns(UserWarning, match="^the estimate by 'ips' is .*, outside the range of the logged costs"):
-        off_policy_value(always, costly, "ips", clip=None)
+        off_policy_value(always, costly, "ips")
 
 
 def test_all_estimates_are_those_of_off_policy_value():
@@ -50,12 +50,12 @@ def test_all_estimates_are_those_of_off_policy_value():
     Y = logging.sample(X, 0)
     log = BanditLog(X, Y, np.full(300, 1 / 4), -1.0 * (Y[:, 0] == (X[:, 0] > 0)))
     options = {"confidence": 0.9, "baseline": "logging", "groups": np.arange(300) // 3}
-    table = off_policy_values(policy, log, clip=1.5, **options)
     model = CostModel().fit_log(log)
+    table = off_policy_values(policy, log, clip=1.5, cost_model=model, **options)
     assert table.columns.tolist() == ["value", "standard_error", "low", "high"]
     for name, row in table.iterrows():
-        clip, estimate = (1.5 if name.startswith("clipped_") else None), name.removeprefix("clipped_")
-        value = off_policy_value(policy, log, estimate, clip=clip, cost_model=model, **options)
+        clip = 1.5 if name.startswith(("clipped_", "switch")) else None
+        value = off_policy_value(policy, log, name, clip=clip, cost_model=model, **options)
         np.testing.assert_allclose(row, [value, value.standard_error, *value.interval], rtol=1e-12)
     probability = np.exp(policy.log_prob(X, Y))
     of_logged_actions = off_policy_values(probability, log, clip=1.5, **options)

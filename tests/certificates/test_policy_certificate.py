@@ -60,7 +60,7 @@ def test_certificate_is_the_bound_on_the_terms(heldout, estimate, method, by):
     assert certificate.bound == pytest.approx(upper_bound(z, 0.9, method, groups=groups), abs=1e-10)
     assert certificate.n == (len(np.unique(context)) if by == "context" else len(z))
     if by == "row":
-        value = off_policy_value(policy, log, estimate, clip=None, cost_model=model)
+        value = off_policy_value(policy, log, estimate, cost_model=model)
         assert certificate.value == pytest.approx(value, abs=1e-10)
     assert certificate.effective_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert certificate.mean_weight == pytest.approx(weight.mean())
@@ -78,7 +78,7 @@ def test_ratio_is_bounded_by_the_root_of_the_ball(heldout, method, by):
     assert certificate.bound == pytest.approx(expected, abs=1e-9)
     if by == "row":
         assert certificate.value == pytest.approx(weight @ cost / weight.sum(), abs=1e-12)
-        value = off_policy_value(policy, log, "snips", PhiBall(method, "auto"), clip=None)
+        value = off_policy_value(policy, log, "snips", PhiBall(method, "auto"))
         assert certificate.bound == pytest.approx(value, abs=1e-10)
 
 
@@ -88,7 +88,7 @@ def test_finite_sample_certificate_with_and_without_clipping(heldout):
     certificate = policy_certificate(policy, log, method="log_smoothing")
     assert certificate.bound == pytest.approx(upper_bound(z, method="log_smoothing"), abs=1e-12)
     assert "∞" not in repr(certificate)
-    clipped = policy_certificate(policy, log, method="betting", clip=2.0, low=-4, high=0)
+    clipped = policy_certificate(policy, log, "clipped_ips", method="betting", clip=2.0, low=-4, high=0)
     expected = upper_bound(np.minimum(weight, 2) * cost, method="betting", low=-4, high=0)
     assert clipped.bound == pytest.approx(expected, abs=0.05)  # betting depends on the order of the rows
     assert clipped.bound > certificate.value
@@ -96,8 +96,8 @@ def test_finite_sample_certificate_with_and_without_clipping(heldout):
 
 def test_each_of_k_choices_has_its_share_of_the_level(heldout):
     policy, log, _ = heldout
-    certificate = policy_certificate(policy, log, confidence=0.9, choices=4)
-    assert certificate.bound == pytest.approx(policy_certificate(policy, log, confidence=0.975).bound, abs=1e-12)
+    certificate = policy_certificate(policy, log, "ips", 0.9, choices=4)
+    assert certificate.bound == pytest.approx(policy_certificate(policy, log, "ips", 0.975).bound, abs=1e-12)
     assert repr(certificate).startswith(
         f"cost at most {certificate.bound:.6g} with probability 0.9 "
         "(error probability 0.025 for each of 4 choices), as n → ∞ (ips "
@@ -108,21 +108,21 @@ def test_each_of_k_choices_has_its_share_of_the_level(heldout):
     ("settings", "reason"),
     [
         ({"estimate": "dm"}, "estimate is 'dm', which has no certificate: no bound covers the error of a cost model"),
-        ({"estimate": "wis"}, "estimate is 'wis', expected one of 'ips', 'snips', 'dr'"),
-        ({"estimate": "dr"}, "the certificate of 'dr' needs cost_model="),
+        ({"estimate": "wis"}, "estimate is 'wis', expected one of 'auto', 'ips', 'clipped_ips', 'snips', 'dr'"),
+        ({"estimate": "dr", "method": "betting"}, "'dr' by betting needs cost_model="),
         (
             {"estimate": "snips", "method": "student"},
             "the certificate of 'snips' needs a divergence as method, got stu",
         ),
-        ({"estimate": "snips", "clip": 2.0}, "clip needs estimate 'ips' and costs of at most 0"),
-        ({"clip": 0.5}, "clip is 0.5, expected a number ≥ 1, or None"),
+        ({"estimate": "snips", "clip": 2.0}, "clip is 2.0, but the estimate 'snips' does not clip weights"),
+        ({"estimate": "clipped_ips", "clip": 0.5}, "clip is 0.5, expected 'auto', a number ≥ 1"),
         ({"by": "day"}, "by is 'day', expected one of 'row', 'context'"),
         *(
             ({"choices": number}, f"choices is {number}, expected a whole number from 1 to 1000000")
             for number in (0, 2.5, np.inf, 10**15)
         ),
         ({"confidence": 2}, "confidence is 2, expected a number above ½ and below 1"),
-        ({"baseline": "uniform"}, "baseline is 'uniform', expected one of 'logging'"),
+        ({"baseline": "uniform"}, "baseline is 'uniform', expected a policy, or 'logging'"),
         ({"baseline": 3}, "baseline is of type int, expected an ExponentialPolicy or a SoftmaxPolicy, or a fitted"),
         ({"baseline": ExponentialPolicy(np.zeros((4, 3)))}, r"the baseline's coef has shape \(4, 3\), expected"),
         ({"baseline": "logging", "method": "log_smoothing"}, "z is .* expected at most 0 for log_smoothing"),
@@ -160,7 +160,7 @@ def test_few_effective_rows_are_warned_of(heldout):
     _, log, model = heldout
     log = log.recount(log.count * (np.arange(len(log.count)) < 20))
     few = ExponentialPolicy(np.full((4, 2), 30.0))
-    assert policy_certificate(few, log).effective_size < 10  # without a warning, as the costs are at most 0
+    assert policy_certificate(few, log, "ips").effective_size < 10  # without a warning, as the costs are at most 0
     policy_certificate(few, log, method="log_smoothing")
     for rows, estimate, least in ((log, "snips", 10), (log, "dr", 10), (log.with_cost(log.cost + 5), "ips", 25)):
         with pytest.warns(UserWarning, match=rf"effective sample size is .* rows: below {least} an asympt") as warnings:

@@ -84,7 +84,7 @@ def test_positive_costs_are_charged_the_largest_logged_cost(unsupported, estimat
     most = log.cost.max()
     assert certificate.bound == pytest.approx(9 + upper_bound(most + weight * (log.cost - most)), abs=1e-9)
     negative = log.with_cost(np.minimum(log.cost, -0.1))
-    unchanged = policy_certificate(policy, negative)
+    unchanged = policy_certificate(policy, negative, "ips")
     assert not unchanged.missing
     assert unchanged.bound == pytest.approx(upper_bound(weight * negative.cost), abs=1e-12)
 

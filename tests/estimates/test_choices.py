@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from softmax_logs import RISKS, WEIGHTS, Choices, cost_model
+from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, evaluation_of
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
@@ -65,7 +65,8 @@ def test_objectives_equal_arithmetic_of_50_digits(entry, kind):
         value, gradient = make_objective(log, risk, weight, row["estimate"], model)(theta)
         assert value == pytest.approx(row["value"], rel=1e-10, abs=1e-10)
         assert gradient == pytest.approx(np.array(row["gradient"]), rel=1e-10, abs=1e-10)
-        arguments = row["estimate"], risk, "clipped", row["clip"], cost_model(B), support, logging_policy
+        name, clip = evaluation_of(row)
+        arguments = name, risk, None, clip, cost_model(B), support, logging_policy
         assert off_policy_value(policy, log, *arguments) == pytest.approx(value, rel=1e-13)
 
 

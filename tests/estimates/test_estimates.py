@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from label_logs import expand, make_coef, make_log, make_objective, numeric_gradient
 from scipy import sparse
-from softmax_logs import RISKS, WEIGHTS
+from softmax_logs import RISKS, WEIGHTS, evaluation_of
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
@@ -42,7 +42,8 @@ def test_values_and_gradients_agree_with_50_digits(entry, form):
         value, gradient = Objective(design, risk, Clipped(case["clip"]), case["estimate"])(coef)
         assert value == pytest.approx(case["value"], rel=1e-9, abs=1e-9)
         assert gradient == pytest.approx(np.array(case["gradient"]), rel=1e-9, abs=1e-9)
-        arguments = case["estimate"], risk, "clipped", case["clip"], model
+        name, clip = evaluation_of(case)
+        arguments = name, risk, None, clip, model
         assert off_policy_value(ExponentialPolicy(coef), log, *arguments) == pytest.approx(value, rel=1e-13)
 
 
@@ -66,20 +67,35 @@ def test_repeated_contexts_equal_the_log_row_by_row(risk, estimate):
             assert same_gradient == pytest.approx(gradient, rel=1e-9, abs=1e-9)
 
 
-def test_values_are_clipped_like_fits():
+@pytest.mark.parametrize("estimate", ["ips", "snips"])
+def test_only_clipped_estimates_clip_and_they_do_it_like_fits(estimate):
     log, policy = make_log(22), ExponentialPolicy(make_coef(23, 2))
-    clip = clipping_constant(log.recount(log.count))
-    for estimate in ("ips", "snips"):
-        auto, explicit, none = (off_policy_value(policy, log, estimate, clip=value) for value in ("auto", clip, None))
-        assert off_policy_value(policy, log, estimate) == auto == explicit != none
-        assert none == make_objective(log, MeanRisk(), Clipped(None), estimate)(policy.coef)[0]
+    clip, clipped = clipping_constant(log.recount(log.count)), f"clipped_{estimate}"
+    auto, explicit, default = (off_policy_value(policy, log, clipped, clip=value) for value in ("auto", clip, None))
+    plain = off_policy_value(policy, log, estimate)
+    assert auto == explicit == default != plain
+    for value, limit in ((auto, clip), (plain, None)):
+        expected = make_objective(log, MeanRisk(), Clipped(limit), estimate)(policy.coef)[0]
+        assert value == pytest.approx(expected, rel=1e-13)
+    weight = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
+    assert auto.clipped == pytest.approx(log.count @ np.maximum(weight - clip, 0) / (log.count @ weight))
+    assert (auto.clip, plain.clip, plain.clipped) == (clip, None, 0)
+    for limit in (clip, "auto"):
+        with pytest.raises(InputError, match=f"the estimate {estimate!r} does not clip weights; use 'clipped_ips'"):
+            off_policy_value(policy, log, estimate, clip=limit)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"estimate": "sips"}, "estimate is 'sips', expected one"),
-        *(({"clip": clip}, "clip is .*, expected 'auto', a num") for clip in (0.5, np.nan, "none", [2.0])),
+        ({"clip": 2.0}, "clip is 2.0, but the estimate 'dr' does not clip weights"),
+        ({"weight": "clipped"}, "weight is 'clipped' for 'dr', expected a weight such as Shrunk"),
+        ({"estimate": "clipped_dr", "weight": Shrunk(2.0)}, "expected a weight such as .* without a clip"),
+        *(
+            ({"estimate": "clipped_ips", "clip": clip}, "clip is .*, expected 'auto', a num")
+            for clip in (0.5, np.nan, "none", [2.0])
+        ),
         ({"policy": ExponentialPolicy(np.zeros((3, 5)))}, r"coef has shape \(3, 5\), expected \(5, 3\)"),
         ({"risk": "kl"}, "risk is 'kl', expected a risk such as KLBall"),
         ({"log": (1, 2)}, "log is of type tuple, expected a BanditLog"),

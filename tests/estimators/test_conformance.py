@@ -97,7 +97,8 @@ def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_l
             return ips_objective(name, estimator, data, coef)
         values = {parameter: getattr(estimator, parameter) for parameter in ESTIMATORS[name].parameters}
         risk = ESTIMATORS[name].criterion(**values).risk
-        return off_policy_value(ExponentialPolicy(coef), log, estimate, risk, "clipped", 4.0, model)
+        clipped, clip = (estimate, None) if estimate == "dm" else (f"clipped_{estimate}", 4.0)
+        return off_policy_value(ExponentialPolicy(coef), log, clipped, risk, None, clip, model)
 
     assert estimator.objective_ == pytest.approx(value(estimator.coef_), rel=1e-9)
     assert estimator.objective_ < value(coef) - 1e-4

@@ -72,10 +72,10 @@ def test_a_policy_has_the_same_support_as_an_array(kind):
 def test_actions_of_probability_zero_have_weight_zero():
     log = BanditLog(np.ones((4, 1)), [0, 1, 0, 1], np.full(4, 0.5), [1.0, 2, 3, 4])
     certain = np.tile([1.0, 0], (4, 1))
-    assert off_policy_value(certain, log, clip=None) == (1 + 3) * 2 / 4
-    assert off_policy_value(certain, log, "snips", clip=None) == 2
+    assert off_policy_value(certain, log, "ips") == (1 + 3) * 2 / 4
+    assert off_policy_value(certain, log, "snips") == 2
     labels = BanditLog(np.ones((2, 1)), [[0, 1], [1, 1]], [0.25, 0.25], [1.0, 2.0])
-    assert off_policy_value([[0.0, 1.0], [0.0, 1.0]], labels, clip=None) == 4 * 1 / 2
+    assert off_policy_value([[0.0, 1.0], [0.0, 1.0]], labels, "ips") == 4 * 1 / 2
 
 
 @pytest.mark.parametrize("case", OBP["cases"], ids=lambda case: case["name"])
@@ -93,7 +93,7 @@ def test_estimates_equal_those_of_the_open_bandit_pipeline(case):
             raise NotImplementedError
 
     for estimate, expected in case["values"].items():
-        value = -off_policy_value(arrays["action_dist"], log, estimate, clip=None, cost_model=RewardModel())
+        value = -off_policy_value(arrays["action_dist"], log, estimate, cost_model=RewardModel())
         assert value == pytest.approx(expected, abs=1e-9), estimate
 
 
@@ -145,14 +145,14 @@ def test_an_array_that_could_be_rows_or_candidates_needs_its_explicit_shape():
         InputError, match=r"as many rows as candidates, and the values add up to 1 in each list.*\(4, 1\)"
     ):
         off_policy_value(candidates, log)
-    assert off_policy_value(candidates[:, None], log, clip=None) == (0.75 * 1 + 0.5 * 2) * 2 / 4
-    assert off_policy_value([0.7, 0.2, 0.5, 0.5], log, clip=None) == pytest.approx((0.7 + 1) * 2 / 4)
+    assert off_policy_value(candidates[:, None], log, "ips") == (0.75 * 1 + 0.5 * 2) * 2 / 4
+    assert off_policy_value([0.7, 0.2, 0.5, 0.5], log, "ips") == pytest.approx((0.7 + 1) * 2 / 4)
 
 
 def test_probabilities_must_sum_to_one_over_the_eligible_actions():
     eligible = np.array([[1, 1, 0], [1, 1, 1]])
     log = BanditLog(np.ones((2, 1)), [0, 2], [0.5, 0.5], [1.0, 2.0], eligible=eligible)
-    assert off_policy_value([[1, 0, 0], [0, 0, 1.0]], log, clip=None) == 3
+    assert off_policy_value([[1, 0, 0], [0, 0, 1.0]], log, "ips") == 3
     message = r"adds up to 0\.5 over the eligible actions of context 0, expected 1"
     with pytest.raises(InputError, match=message):
         off_policy_value([[0.5, 0, 0.5], [0, 0, 1.0]], log)

@@ -43,6 +43,10 @@ class Certificate:
     skewness : float or None
         Skewness γ of the estimate, if the bound was corrected for it, otherwise None. See
         :mod:`drcrm.certificates.skewness`.
+    clip : float or None
+        Limit of the weights of "clipped_ips".
+    clipped : float
+        Share of the total weight that the limit removes.
     """
 
     value: float
@@ -61,6 +65,8 @@ class Certificate:
     unsupported: float | None
     costs: tuple[float, float]
     skewness: float | None
+    clip: float | None = None
+    clipped: float = 0.0
 
     def __repr__(self) -> str:
         share = (1 - self.confidence) / self.choices

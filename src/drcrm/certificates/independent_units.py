@@ -103,7 +103,7 @@ class PolicyValue(float):
     low, high : float
         Ends of the confidence interval, value ∓ t · standard_error. t is the two-sided quantile of Student's
         distribution with n − 1 degrees of freedom. The interval is asymptotic. With clipped weights it covers the
-        expectation of the clipped estimate, not the cost.
+        expectation of the clipped estimate, not the cost. For "dm" it does not include the error of the cost model.
     confidence : float
         Two-sided level of the interval.
     n : int
@@ -114,6 +114,12 @@ class PolicyValue(float):
         Kish's effective sample size (Σ w)²/Σ w² of the unclipped weights w = π/p, in rows.
     mean_weight : float
         Mean of the unclipped weights. It should be near its expectation, 1.
+    estimate : str
+        Name of the estimate.
+    clip : float or None
+        Limit M of the weights, if the estimate has one.
+    clipped : float
+        Share of the total weight that the limit removes.
     support : float or None
         Probability that the policy takes an unsupported action, which the logging policy hardly takes. None if the
         logging policy, or the policy's probabilities of all actions, are unknown.

@@ -3,85 +3,82 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.certificates.independent_units import PolicyValue, check_groups, compute_interval
-from drcrm.certificates.overlap import low_weight_warning, summarize_weights
-from drcrm.certificates.policy_certificate import LOGGING
-from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
+from drcrm.certificates.independent_units import PolicyValue, compute_interval
+from drcrm.certificates.overlap import clipped_share, low_weight_warning, summarize_weights
+from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
-from drcrm.data.bandit_log import BanditLog, as_clip, as_log
-from drcrm.data.scaling import has_constant
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import find_estimate
-from drcrm.estimates.snips import SelfNormalised
+from drcrm.estimates import EVALUATIONS, Estimate
 from drcrm.optimization.behaviour_cloning import restrict_to_support
-from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
-from drcrm.policies.tabular import AnyPolicy, TabularPolicy, knows_all_actions, policy_for_log
+from drcrm.policies.tabular import knows_all_actions
 from drcrm.risks import MeanRisk, Risk
-from drcrm.weights import Clipped, Weight, as_weight
+from drcrm.weights import Clipped, Weight
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CLIPPED = "clipped_"  # prefix of an estimate's name
-ESTIMATE_NAMES = ["ips", "clipped_ips", "snips", "clipped_snips", "dr", "clipped_dr", "dm"]
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
 def off_policy_value(
     policy: Any,
     log: BanditLog,
-    estimate: str = "ips",
+    estimate: str = AUTO,
     risk: Risk | None = None,
-    weight: Weight | str = "clipped",
-    clip: float | str | None = "auto",
+    weight: Weight | None = None,
+    clip: float | str | None = None,
     cost_model: Any = None,
     support: float = 0.0,
-    logging_policy: LinearPolicy | None = None,
+    logging_policy: Any = None,
     confidence: float = 0.95,
     groups: Any = None,
     baseline: Any = None,
 ) -> PolicyValue:
     """Return an estimate of a policy's cost, or of another risk, from a log.
 
-    It is the quantity that the estimators minimise, here for any policy.
-
     Parameters
     ----------
-    policy : ExponentialPolicy, SoftmaxPolicy, a fitted estimator, array or object
+    policy : ExponentialPolicy, SoftmaxPolicy, a fitted estimator, array, object or function
         Policy to evaluate. It may also be:
 
         - an array (n,) with the probability π(a_i|x_i) of each row's logged action;
         - an array with the probabilities of all actions of each context, (m, K) for one of K actions, (m, q) for labels
-          and (N,) for lists. "dr" and "dm" need all actions;
+          and (N,) for lists. "dr", "sndr", "switch_dr" and "dm" need all actions;
         - an object with a method ``log_prob(X, A)`` for logged actions, or ``marginals(X)`` or ``predict_proba(X)`` for
-          all actions.
+          all actions. The classes of a classifier are the actions 0, 1, 2 …, or their names in the log's file;
+        - a function of X that returns the probabilities of all actions.
     log : BanditLog
         Log, usually of rows that the policy was not learned from.
-    estimate : "ips", "snips", "dr" or "dm"
-        Inverse propensity scoring, the same self-normalised, doubly robust, or the direct method, which uses only a
-        cost model. See :mod:`drcrm.estimates`.
+    estimate : str
+        One of the estimates below. By default ("auto") it is "dr" if the policy's probabilities of all actions are
+        known, otherwise "snips". For a risk other than the mean it is "ips".
     risk : Risk, optional
         Risk of :mod:`drcrm.risks`; by default the mean.
-    weight : Weight or "clipped"
-        Importance weight. "clipped" is min(M, π/p), with the logged propensity p.
-    clip : "auto", float ≥ 1 or None
-        Limit M. "auto" computes it from the log, like the estimators; None does not clip.
+    weight : Weight, optional
+        Importance weight of :mod:`drcrm.weights` in place of π/p, for estimates that do not clip.
+    clip : float ≥ 1 or "auto", optional
+        Limit M of the weights, for "clipped_ips", "clipped_snips", "clipped_dr" and "switch_dr". By default ("auto") it
+        is computed from the logged propensities, like the estimators do.
     cost_model : optional
-        Cost model for "dr" and "dm": an object with ``predict`` and ``expectation``, or a fitted
-        :class:`drcrm.RegressorModel`. Fit it to other rows. By default a ``CostModel`` is fitted to this log.
+        Cost model for "dr", "sndr", "switch_dr" and "dm": an object with ``predict`` and ``expectation``, or a fitted
+        :class:`drcrm.RegressorModel`. Fit it to other rows. An array, or a function of X, has the modelled costs of all
+        actions: (m, K), (N,) for lists, or (m, q + 1) for labels, like ``CostModel.effects``. By default, a
+        ``CostModel`` is cross-fitted on five folds of the groups, or of the contexts.
     support : float in [0, 1]
         Threshold τ. The cost model is not used for actions that π0 takes with less than τ times the uniform
         probability: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        Logging policy π0, for ``support``; by default it is estimated from this log.
+    logging_policy : optional
+        Logging policy π0, for ``support``, in the forms of ``policy`` with the probabilities of all actions. By default
+        it is estimated from this log.
     confidence : float in (0, 1)
         Two-sided level of the interval.
     groups : array (n,), optional
@@ -94,52 +91,49 @@ def off_policy_value(
     Returns
     -------
     PolicyValue
-        A float in the units of the cost, with standard error, interval, effective sample size, mean weight and support.
-        It is NaN for "snips" if every weight is 0.
+        A float in the units of the cost, with its estimate's name, standard error, interval, effective sample size,
+        mean weight, clipped share of the weights, and support. It is NaN for "snips" if every weight is 0.
 
     Raises
     ------
     InputError
-        If the policy does not fit the log, or an argument is invalid.
+        If the policy does not fit the log, or an argument is invalid, such as ``clip`` for "ips".
 
     Warns
     -----
     UserWarning
         If the estimate of a mean or of a worst case is NaN or outside the range of the logged costs. Also if the mean
         weight is below 0.1 and more than five standard errors below 1.
+
+    Notes
+    -----
+    With the weight w = π/p, the modelled cost ĉ of the logged action and its mean m(x) under the policy, the estimates
+    are the following. A prefix "clipped\\_" replaces w by min(M, w). That has less variance, but a bias towards 0 for
+    "clipped_ips".
+
+    - "ips": mean of w c.
+    - "snips": Σ w c/Σ w.
+    - "dr": mean of m(x) + w (c − ĉ).
+    - "sndr": mean of m(x), plus Σ w (c − ĉ)/Σ w.
+    - "switch_dr": "dr" with weight 0 in rows with w > M.
+    - "dm": mean of m(x). Its interval does not include the error of the cost model. So it can miss the true cost in
+      nearly every log, with a cross-fitted model too.
     """
-    log, uses_model = as_log(log), find_estimate(estimate).uses_model
+    inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
-    policy, clip = policy_for_log(policy, log), as_clip(clip, log)
-    confidence, baseline = check_open_fraction(confidence, "confidence"), _check_baseline(baseline, log, risk)
-    groups = check_groups(groups, log)
-    if uses_model and cost_model is None:
-        cost_model = _fit_cost_model(policy, log)
-    if check_fraction(support, "support") and cost_model is not None:
-        cost_model = restrict_to_support(cost_model, log, logging_policy, support)
-    effects = None if cost_model is None else action_effects(cost_model, log.X, log.actions)
-    settings = _Settings(
-        estimate, risk or MeanRisk(), as_weight(weight) or Clipped(clip), effects if uses_model else None
-    )
-    value, z, importance, rows = _estimate(policy, log, settings, "policy")
-    if isinstance(baseline, str):
-        value, z = value - float(rows.count @ rows.cost / rows.size), z - rows.cost
-    elif baseline is not None:
-        baseline_value, baseline_z, *_ = _estimate(baseline, log, settings, "baseline")
-        value, z = value - baseline_value, z - baseline_z
-    return PolicyValue(
-        value,
-        **compute_interval(value, z, rows, groups, confidence),
-        **summarize_weights(importance, rows),
-        support=_unsupported_mass(policy, log.recount(log.count), cost_model, logging_policy, support),
-    )
+    is_mean = isinstance(risk, MeanRisk | None)
+    if not (baseline is None or is_mean):
+        raise InputError("baseline can be used only with the mean, because other risks have no paired differences")
+    estimate = inputs.choose_estimate(estimate, prefers_ips=not is_mean)
+    confidence, support = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
+    return _evaluate(inputs, estimate, risk or MeanRisk(), weight, clip, support, confidence)
 
 
 def off_policy_values(
     policy: Any,
     log: BanditLog,
-    clip: float | str | None = "auto",
+    clip: float | str | None = None,
     cost_model: Any = None,
     confidence: float = 0.95,
     groups: Any = None,
@@ -155,10 +149,10 @@ def off_policy_values(
         Policy to evaluate.
     log : BanditLog
         Log, usually of rows that the policy was not learned from.
-    clip : "auto", float ≥ 1 or None
-        Limit M of the weights in the clipped estimates.
+    clip : float ≥ 1 or "auto", optional
+        Limit M of the weights in the clipped estimates and "switch_dr", by default "auto".
     cost_model : optional
-        Cost model for "dr" and "dm", as in :func:`off_policy_value`.
+        Cost model, as in :func:`off_policy_value`; by default cross-fitted.
     confidence : float in (0, 1)
         Two-sided level of the intervals.
     groups : array (n,), optional
@@ -169,9 +163,9 @@ def off_policy_values(
     Returns
     -------
     DataFrame
-        One row for each estimate: "ips", "clipped_ips", "snips", "clipped_snips", "dr", "clipped_dr" and "dm". The
-        columns are "value", "standard_error", "low" and "high". "dr", "clipped_dr" and "dm" are NaN for a policy with
-        unknown probabilities of the actions that were not logged.
+        One row for each estimate: "ips", "clipped_ips", "snips", "clipped_snips", "dr", "clipped_dr", "sndr",
+        "switch_dr" and "dm". The columns are "value", "standard_error", "low" and "high". The last five are NaN for a
+        policy with unknown probabilities of the actions that were not logged.
 
     Raises
     ------
@@ -185,34 +179,20 @@ def off_policy_values(
     """
     import pandas as pd  # imported here: it takes a third of a second
 
-    log = as_log(log)
-    policy = policy_for_log(policy, log)
-    names = [name for name in ESTIMATE_NAMES if knows_all_actions(policy) or not uses_model(name)]
-    if cost_model is None and any(map(uses_model, names)):
-        cost_model = _fit_cost_model(policy, log)
-    options = {"cost_model": cost_model, "confidence": confidence, "groups": groups, "baseline": baseline}
+    inputs = EvaluationInputs.create(policy, log, baseline, groups, None, cost_model)
+    confidence, has_all = check_open_fraction(confidence, "confidence"), knows_all_actions(inputs.policy)
+    values: dict[str, PolicyValue] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        values = {name: named_value(policy, log, name, clip, **options) for name in names}
+        for name, (kind, limited) in EVALUATIONS.items():
+            if has_all or not kind.uses_model:
+                inputs = inputs.cross_fitted() if kind.uses_model else inputs
+                limit = clip if limited else None
+                values[name] = _evaluate(inputs, name, MeanRisk(), None, limit, 0.0, confidence)
     warn_all(*dict.fromkeys(str(warning.message) for warning in caught))
     columns = ["value", "standard_error", "low", "high"]
     rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex(ESTIMATE_NAMES)
-
-
-def named_value(policy: Any, log: BanditLog, name: str, clip: float | str | None, **options: Any) -> PolicyValue:
-    """Return the estimate with one of the ``ESTIMATE_NAMES``, clipped at ``clip`` only if its name says so."""
-    estimate = name.removeprefix(CLIPPED)
-    return off_policy_value(policy, log, estimate, clip=None if estimate == name else clip, **options)
-
-
-def uses_model(name: str) -> bool:
-    """Return whether an estimate of ``ESTIMATE_NAMES`` needs a cost model and the probabilities of all actions."""
-    return find_estimate(name.removeprefix(CLIPPED)).uses_model
-
-
-def _fit_cost_model(policy: AnyPolicy, log: BanditLog) -> CostModel:
-    return CostModel().fit_log(log, action_intercepts=_needs_intercepts(policy, log))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex([*EVALUATIONS])
 
 
 @dataclass(frozen=True)
@@ -224,80 +204,88 @@ class _Settings:
     weight: Weight
     effects: np.ndarray | None
 
-
-def _check_baseline(baseline: Any, log: BanditLog, risk: Risk | None) -> Any:
-    """Return a policy, "logging" or None; InputError for anything else."""
-    if baseline is None:
-        return None
-    if not isinstance(risk, MeanRisk | None):
-        raise InputError("baseline can be used only with the mean, because other risks have no paired differences")
-    if isinstance(baseline, str):
-        if baseline != LOGGING:
-            raise InputError(f"baseline is {baseline!r}, expected a policy, or 'logging'")
-        return baseline
-    return policy_for_log(baseline, log, "baseline")
+    @property
+    def kind(self) -> type[Estimate]:
+        return EVALUATIONS[self.estimate][0]
 
 
-def _needs_intercepts(policy: AnyPolicy, log: BanditLog) -> bool:
-    """Return whether the default cost model has an intercept for each action, like the policy."""
-    if isinstance(policy, TabularPolicy):
-        return log.actions.has_intercept and not has_constant(log.X)
-    return bool(policy.intercept.any())
+def _evaluate(
+    inputs: EvaluationInputs,
+    estimate: str,
+    risk: Risk,
+    weight: Weight | None,
+    clip: Any,
+    support: float,
+    confidence: float,
+) -> PolicyValue:
+    kind, limited = EVALUATIONS[estimate]
+    limit = choose_limit(estimate, clip, inputs.log)
+    if weight is not None and (limited or not isinstance(weight, Weight)):
+        raise InputError(f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip")
+    weight = limited(limit) if limited else weight or Clipped(None)
+    inputs = inputs.cross_fitted() if kind.uses_model else inputs
+    if support and inputs.cost_model is not None:
+        model = restrict_to_support(inputs.cost_model, inputs.log, inputs.logging_policy, support)
+        inputs = replace(inputs, cost_model=model)
+    log, effects = inputs.log, None
+    if kind.uses_model:
+        effects = action_effects(inputs.cost_model, log.X, log.actions)
+    settings = _Settings(estimate, risk, weight, effects)
+    value, z, importance, used = _estimate(inputs.policy, log, settings, "policy")
+    if isinstance(inputs.baseline, str):
+        value, z = value - float(log.count @ log.cost / log.size), z - log.cost
+    elif inputs.baseline is not None:
+        baseline_value, baseline_z, *_ = _estimate(inputs.baseline, log, settings, "baseline")
+        value, z = value - baseline_value, z - baseline_z
+    return PolicyValue(
+        value,
+        **compute_interval(value, z, log, inputs.groups, confidence),
+        **summarize_weights(importance, log),
+        support=_unsupported_mass(inputs, support),
+        estimate=estimate,
+        clip=limit,
+        clipped=0.0 if limit is None else clipped_share(importance, used, log),
+    )
 
 
-def _estimate(
-    policy: AnyPolicy, log: BanditLog, settings: _Settings, name: str
-) -> tuple[float, Any, np.ndarray, BanditLog]:
-    """Return a policy's value, its terms z (None unless the risk is the mean), its unclipped weights, and their log.
+@np.errstate(over="ignore", invalid="ignore")
+def _estimate(policy: Any, log: BanditLog, settings: _Settings, name: str) -> tuple[float, Any, np.ndarray, Any]:
+    """Return a policy's value, its terms z, its weights π/p, and the weights of the estimate.
+
+    The terms are None unless the risk is the mean.
 
     Warn if the value is outside the range of the costs, or the mean weight far below 1.
     """
     design, log_prob, expected = forward_policy(policy, log, settings.effects, name)
-    objective = Objective(design, settings.risk, settings.weight, settings.estimate)
-    value = float(objective.evaluate_forward(log_prob, expected)[0])
-    weight = importance_weights(log_prob, design.log)
-    low, high = design.log.cost.min(), design.log.cost.max()
+    modelled = None if settings.effects is None else design.modelled_cost
+    estimate = settings.kind(log.cost, log.count, modelled, log.context)
+    weight, slope = settings.weight(np.minimum(log_prob, 0), log.log_propensity)
+    value = float(estimate.evaluate(settings.risk, weight, slope, expected, None)[0])
+    importance = importance_weights(log_prob, log)
+    low, high = log.cost.min(), log.cost.max()
     tolerance = ROUNDING * max(abs(low), abs(high))
     is_outside = settings.risk.monotone and not low - tolerance <= value <= high + tolerance
     warn_all(
-        low_weight_warning(weight, design.log) if objective.estimate.uses_weights else "",
+        low_weight_warning(importance, log) if estimate.uses_weights else "",
         f"the estimate by {settings.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
         f"{high:.6g}"
         if is_outside
         else "",
     )
-    z = _mean_terms(objective, log_prob, expected) if isinstance(settings.risk, MeanRisk) else None
-    return value, z, weight, design.log
+    z = estimate.terms(weight, expected) if isinstance(settings.risk, MeanRisk) else None
+    return value, z, importance, weight
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def _mean_terms(objective: Objective, log_prob: np.ndarray, expected: Any) -> np.ndarray:
-    """Return z of each row, (n,), whose mean is the estimate; for "snips" the terms of the linearized ratio."""
-    log = objective.design.log
-    estimate: Any = objective.estimate
-    if not estimate.uses_weights:
-        return expected[log.context]
-    weight, _ = objective.weight(log_prob, log.log_propensity)
-    if not isinstance(estimate, SelfNormalised):
-        return estimate.z(weight, expected)
-    mean = estimate.share @ weight
-    if not mean > 0:
-        return np.full(len(weight), np.nan)
-    ratio = estimate.share @ (weight * log.cost) / mean
-    return ratio + weight * (log.cost - ratio) / mean
-
-
-def _unsupported_mass(
-    policy: AnyPolicy, log: BanditLog, cost_model: Any, logging_policy: LinearPolicy | None, support: float
-) -> float | None:
+def _unsupported_mass(inputs: EvaluationInputs, support: float) -> float | None:
     """Return the probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
-    if logging_policy is not None:
-        known: tuple[Any, ...] = logging_policy, support or SUPPORT, None
-    elif isinstance(cost_model, SupportedModel) and cost_model.support:
-        known = cost_model.logging_policy, cost_model.support, cost_model.features
+    log, model = inputs.log, inputs.cost_model
+    if inputs.logging_policy is not None:
+        known: tuple[Any, ...] = inputs.logging_policy, support or SUPPORT, None
+    elif isinstance(model, SupportedModel) and model.support:
+        known = model.logging_policy, model.support, model.features
     else:
         return None
-    if isinstance(policy, TabularPolicy) and policy.mean is None:
+    if not knows_all_actions(inputs.policy):
         return None
-    mass, _ = find_unsupported(policy, log, *known)
+    mass, _ = find_unsupported(inputs.policy, log, *known)
     return float(log.count @ mass[log.context] / log.size)

@@ -15,6 +15,7 @@ If the mean gap is significantly above 0, the certificate is computed from z̃.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.exponential import LinearPolicy, linear_marginals
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
 from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
@@ -74,6 +74,13 @@ def summarize_weights(weight: np.ndarray, log: BanditLog) -> dict[str, float]:
 
 
 @np.errstate(over="ignore", invalid="ignore")
+def clipped_share(weight: np.ndarray, used: np.ndarray, log: BanditLog) -> float:
+    """Return the share of the total weight that a limit removes; ``used`` are the weights, (n,), after the limit."""
+    total = log.count @ weight
+    return float(1 - log.count @ used / total) if total > 0 else 0.0
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def low_weight_warning(weight: np.ndarray, log: BanditLog) -> str:
     """Return a warning if the mean weight is below 0.1 and more than five standard errors below 1, else "".
 
@@ -114,9 +121,7 @@ class PolicySupport:
     mean_weight_by_action: np.ndarray
 
 
-def policy_support(
-    policy: object, log: BanditLog, logging_policy: LinearPolicy | None = None, support: float = SUPPORT
-) -> PolicySupport:
+def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, support: float = SUPPORT) -> PolicySupport:
     """Return how much of a policy's probability is on actions that the logging policy hardly takes.
 
     Parameters
@@ -125,8 +130,8 @@ def policy_support(
         Policy to examine. An array must have the probabilities of all actions.
     log : BanditLog
         Log to examine.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        Logging policy π0; by default a policy cloned from the log.
+    logging_policy : optional
+        Logging policy π0, in the forms of ``policy``; by default a policy cloned from the log.
     support : float in [0, 1]
         Threshold τ: an action is unsupported if π0 takes it with less than τ times the uniform probability.
 
@@ -142,9 +147,11 @@ def policy_support(
         If the policy has other actions or features than the log, or τ is outside [0, 1].
     """
     log, support = as_log(log), check_fraction(support, "support")
-    policy, log = policy_for_log(policy, log), log.recount(log.count)
+    policy = policy_for_log(policy, log)
+    known: Any = None if logging_policy is None else policy_for_log(logging_policy, log, "logging_policy")
+    log = log.recount(log.count)
     actions, (_, log_prob, _) = log.actions, forward_policy(policy, log)
-    known = linear_marginals(logging_policy or clone_behaviour(log), log.X, actions, "logging policy")
+    known = policy_marginals(known or clone_behaviour(log), log, "the support of a policy", "logging policy")
     mean = policy_marginals(policy, log, "the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
     of_context = actions.broadcast(np.bincount(log.context, share))

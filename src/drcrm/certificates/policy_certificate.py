@@ -16,21 +16,20 @@ import numpy as np
 from drcrm.arrays.validation import check_choice, check_confidence, to_float
 from drcrm.certificates.bounds import Bound, as_bound
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.independent_units import check_groups, group_means, unit_values
+from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
+from drcrm.certificates.independent_units import group_means, unit_values
 from drcrm.certificates.overlap import has_missing_mass, low_weight_warning, summarize_weights
 from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
-from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates.snips import SelfNormalised
-from drcrm.policies.exponential import LinearPolicy, as_policy
-from drcrm.policies.tabular import policy_for_log
 from drcrm.risks import PhiBall
 
 UNITS = ("row", "context")
-LOGGING = "logging"
 MOST_CHOICES = 10**6
-FEW = {"ips": 25, "snips": 10, "dr": 10}  # effective sample sizes below which bounds failed too often in simulations
+# Effective sample sizes below which bounds failed too often in simulations.
+FEW = {"ips": 25, "clipped_ips": 25, "snips": 10, "dr": 10}
 LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 
@@ -38,19 +37,19 @@ LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to 
 def policy_certificate(
     policy: Any,
     log: BanditLog,
-    estimate: str = "ips",
+    estimate: str = AUTO,
     confidence: float = 0.95,
     method: Any = "kl",
     by: str = "row",
     choices: int = 1,
-    clip: float | None = None,
+    clip: float | str | None = None,
     cost_model: Any = None,
     low: float | None = None,
     high: float | None = None,
     smoothing: float | None = None,
     baseline: Any = None,
     cost_range: tuple[float, float] | None = None,
-    logging_policy: LinearPolicy | None = None,
+    logging_policy: Any = None,
     groups: Any = None,
     check_tails: bool = True,
 ) -> Certificate:
@@ -63,9 +62,11 @@ def policy_certificate(
         of the logged actions are enough for "ips" and "snips" without ``logging_policy``.
     log : BanditLog
         Held-out rows: neither the policy nor the cost model may have been fitted to them.
-    estimate : "ips", "snips" or "dr"
-        Inverse propensity scoring, the same self-normalised, or doubly robust. "snips" needs a divergence as method,
-        and "dr" a cost model. "dm" has no certificate, because no bound covers the error of the model.
+    estimate : "auto", "ips", "clipped_ips", "snips" or "dr"
+        Inverse propensity scoring, the same with clipped weights, self-normalised, or doubly robust. "auto" is "dr" if
+        the policy's probabilities of all actions are known, otherwise "snips". If the method is no divergence, "auto"
+        is "ips". "snips" needs a divergence as method. "dm" has no certificate, because no bound covers the error of
+        the model.
     confidence : float in (½, 1)
         Probability with which the bound holds.
     method : str or Divergence
@@ -75,12 +76,15 @@ def policy_certificate(
         of a context's rows as one observation. It covers new contexts, if no row of these contexts was in training.
     choices : int
         Number K of policies from which this one was selected on these rows. The bound holds at level δ/K.
-    clip : float ≥ 1, optional
-        Upper limit of the weights. It is allowed for "ips" if no cost is above 0, when clipping makes the bound only
-        larger.
-    cost_model : CostModel or object
-        For "dr": a cost model fitted to other rows. The ``cost_model_`` of a fit with a ``logging_policy`` contains
-        this logging policy. For label vectors, an unsupported label is charged the cost of the most expensive labels.
+    clip : float ≥ 1 or "auto", optional
+        Upper limit of the weights of "clipped_ips". It needs costs of at most 0, when clipping makes the bound only
+        larger. By default ("auto") it is computed from the logged propensities. A method that holds for every n needs a
+        number.
+    cost_model : CostModel, object, array or function
+        For "dr": a cost model fitted to other rows, as for :func:`drcrm.off_policy_value`. By default, a model is
+        cross-fitted on this log, which needs an asymptotic method. The ``cost_model_`` of a fit with a
+        ``logging_policy`` contains this logging policy. For label vectors, an unsupported label is charged the cost of
+        the most expensive labels.
     low, high, smoothing : float, optional
         As in :func:`upper_bound`.
     baseline : any policy, or "logging", optional
@@ -90,9 +94,9 @@ def policy_certificate(
     cost_range : (least, largest), optional
         Known range of the costs of all actions; by default the range of the logged costs and 0. Expensive actions can
         be missing from the log, so pass the range unless the largest possible cost is 0.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        Logging policy π0, if it is known; it replaces the logging policy of the cost model. Do not pass a policy that
-        was estimated from the log.
+    logging_policy : optional
+        Logging policy π0, if it is known, in the forms of ``policy``; it replaces the logging policy of the cost model.
+        Do not pass a policy that was estimated from the log.
     groups : array (n,), optional
         Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. It needs an
         asymptotic method.
@@ -130,17 +134,19 @@ def policy_certificate(
     low as in the warning above.
     """
     _check_settings(estimate, by, choices)
-    policy, baseline, groups, log = _select_occurring(policy, baseline, groups, as_log(log))
+    inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
-    case = _Case(log, estimate, bound, baseline, groups, by, _check_range(cost_range, log.cost), check_tails)
-    case.check(cost_model)
-    if logging_policy is not None:
-        logging_policy = as_policy(logging_policy, "logging_policy")
-    builder = TermBuilder.create(log, estimate, cost_model, logging_policy)
-    sides = [builder.terms(policy, "policy", case.costs[1], 1, clip)]
-    if baseline is not None and not isinstance(baseline, str):
-        sides.append(builder.terms(baseline, "baseline", case.costs[0], -1))
+    estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
+    limit = choose_limit(estimate, clip, inputs.log)
+    _check_bound(bound, inputs, estimate, clip)
+    inputs = inputs.cross_fitted() if estimate == "dr" else inputs
+    log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
+    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
+    builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
+    sides = [builder.terms(inputs.policy, "policy", case.costs[1], 1, limit)]
+    if not isinstance(case.baseline, str | None):
+        sides.append(builder.terms(case.baseline, "baseline", case.costs[0], -1))
     results = _compute(case, sides, is_supported=builder.support is not None)
     _warn(case, sides)
     results |= summarize_weights(sides[0].weight, log) | {"mean_weight": float(log.count @ sides[0].counted / log.size)}
@@ -155,6 +161,8 @@ def policy_certificate(
         baseline=baseline is not None,
         unsupported=sides[0].unsupported,
         costs=case.costs,
+        clip=limit,
+        clipped=sides[0].clipped,
     )
 
 
@@ -171,35 +179,30 @@ class _Case:
     costs: tuple[float, float]
     check_tails: bool
 
-    def check(self, cost_model: Any) -> None:
-        """Raise InputError if settings do not fit each other."""
-        if self.groups is not None and not self.bound.asymptotic:
-            raise InputError(f"groups need an asymptotic method, got {self.bound.name}")
-        if self.estimate == "dr" and cost_model is None:
-            raise InputError("the certificate of 'dr' needs cost_model=, a cost model that was fitted to other rows")
-        if self.estimate == "snips" and self.baseline is None and self.bound.ball is None:
-            raise InputError(f"the certificate of 'snips' needs a divergence as method, got {self.bound.name}")
-        if self.estimate == "snips" and not self.bound.asymptotic:
-            raise InputError(f"baseline with 'snips' needs an asymptotic method, got {self.bound.name}")
+
+def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any) -> None:
+    """Raise InputError if the method does not fit the estimate or the log."""
+    if inputs.groups is not None and not bound.asymptotic:
+        raise InputError(f"groups need an asymptotic method, got {bound.name}")
+    if estimate == "dr" and inputs.cost_model is None and not bound.asymptotic:
+        raise InputError(f"'dr' by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
+    if estimate == "snips" and inputs.baseline is None and bound.ball is None:
+        raise InputError(f"the certificate of 'snips' needs a divergence as method, got {bound.name}")
+    if estimate == "snips" and not bound.asymptotic:
+        raise InputError(f"baseline with 'snips' needs an asymptotic method, got {bound.name}")
+    if estimate == "clipped_ips" and (inputs.log.cost > 0).any():
+        raise InputError("'clipped_ips' needs costs of at most 0, because clipping hides positive costs")
+    if estimate == "clipped_ips" and not bound.asymptotic and not to_float(clip) >= 1:
+        raise InputError(f"'clipped_ips' by {bound.name} needs clip=, a number that does not depend on the log")
 
 
 def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
     if isinstance(estimate, str) and estimate == "dm":
         raise InputError("estimate is 'dm', which has no certificate: no bound covers the error of a cost model")
-    check_choice(FEW, estimate, "estimate")
+    check_choice([AUTO, *FEW], estimate, "estimate")
     check_choice(UNITS, by, "by")
     if not (1 <= to_float(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
-
-
-def _select_occurring(policy: Any, baseline: Any, groups: Any, log: BanditLog) -> tuple[Any, Any, Any, BanditLog]:
-    """Return policy, baseline, groups and log, checked and without rows of count 0."""
-    policy = policy_for_log(policy, log)
-    if isinstance(baseline, str):
-        check_choice((LOGGING,), baseline, "baseline")
-    elif baseline is not None:
-        baseline = policy_for_log(baseline, log, "baseline")
-    return policy, baseline, check_groups(groups, log), log.recount(log.count)
 
 
 def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
@@ -266,10 +269,10 @@ def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[flo
         gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
         cost = gain / weight
     case.bound.check_size(count.sum())
-    ratio, ball = SelfNormalised(cost, count), cast(PhiBall, case.bound.ball)
+    estimate, ball = SelfNormalised(cost, count), cast(PhiBall, case.bound.ball)
     with np.errstate(divide="ignore"):
-        upper = ratio.evaluate(ball, weight, weight, None, None)[0]
-    return (count * weight) @ cost / (count @ weight), upper
+        upper = estimate.evaluate(ball, weight, weight, None, None)[0]
+    return estimate.ratio(weight), upper
 
 
 def _lacking_gaps(
@@ -322,7 +325,7 @@ def _warn(case: _Case, sides: list[PolicyTerms]) -> None:
     """Warn of a small effective sample size and of a low mean weight."""
     log = case.log
     for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
-        if case.estimate == "ips" and is_safe:  # the bound is too high if weights are missing
+        if case.estimate in ("ips", "clipped_ips") and is_safe:  # the bound is too high if weights are missing
             continue
         rows, least = summarize_weights(side.weight, log)["effective_size"], FEW[case.estimate]
         few = (

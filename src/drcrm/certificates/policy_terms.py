@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.validation import to_float
-from drcrm.certificates.overlap import worst_case_gaps
+from drcrm.certificates.overlap import clipped_share, worst_case_gaps
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import find_estimate
+from drcrm.estimates import EVALUATIONS, SelfNormalised
 from drcrm.optimization.behaviour_cloning import restrict_to_support
-from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
+from drcrm.policies.tabular import AnyPolicy
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,8 @@ class PolicyTerms:
         Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.overlap`.
     unsupported : float or None
         Mean probability M; None if the logging policy is unknown.
+    clipped : float
+        Share of the total weight that the limit of the weights removes.
     """
 
     weight: np.ndarray
@@ -57,6 +58,7 @@ class PolicyTerms:
     z: np.ndarray
     gap: np.ndarray
     unsupported: float | None
+    clipped: float
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class TermBuilder:
     Parameters
     ----------
     log : BanditLog
-    estimate : "ips", "snips" or "dr"
+    estimate : "ips", "clipped_ips", "snips" or "dr"
     model : cost model or None
     support : (logging policy, τ, feature map or None) or None
         Defines the unsupported actions; None if the logging policy is unknown.
@@ -75,10 +77,10 @@ class TermBuilder:
     log: BanditLog
     estimate: str
     model: Any = None
-    support: tuple[LinearPolicy, float, Callable | None] | None = None
+    support: tuple[AnyPolicy, float, Callable | None] | None = None
 
     @classmethod
-    def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: LinearPolicy | None) -> "TermBuilder":
+    def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: AnyPolicy | None) -> "TermBuilder":
         """Return the builder; ``logging_policy`` replaces the logging policy of the cost model."""
         if estimate != "dr":
             return cls(log, estimate, None, None if logging_policy is None else (logging_policy, SUPPORT, None))
@@ -95,9 +97,10 @@ class TermBuilder:
         For the policy, ``extreme`` is the largest cost and ``sign`` is 1. For a baseline, ``extreme`` is the smallest
         cost and ``sign`` is −1.
         """
-        log, estimate = self.log, find_estimate(self.estimate)
+        log, kind = self.log, EVALUATIONS[self.estimate][0]
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
-        weight = _check_weights(importance_weights(log_prob, log), log, self.estimate, clip, name)
+        full = importance_weights(log_prob, log)
+        weight = _check_weights(full if clip is None else np.minimum(full, clip), log, name)
         supported, counted, cost, unsupported = weight, weight, log.cost, None
         if self.support is not None:
             mass, is_rare = find_unsupported(policy, log, *self.support)
@@ -106,15 +109,14 @@ class TermBuilder:
             share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
             cost = cost + share * (extreme - cost)
         if self.estimate == "dr":
-            z = estimate(log.cost, log.count, design.modelled_cost, log.context).z(weight, expected)  # type: ignore
+            z = design.estimate(kind).terms(weight, expected)
             residual = log.cost - design.modelled_cost
         else:
-            z, weight = estimate(cost, log.count).z(counted, None), supported  # type: ignore
-            total = log.count @ counted
-            mean = log.count @ (counted * cost) / total if self.estimate == "snips" and total > 0 else 0.0
-            residual = cost - mean
+            estimate: Any = kind(cost, log.count)
+            z, weight = estimate.z(counted), supported
+            residual = cost - estimate.ratio(counted) if kind is SelfNormalised else cost
         gap = sign * worst_case_gaps(z, counted, cost, extreme)
-        return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported)
+        return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported, clipped_share(full, weight, log))
 
     def _action_effects(self, extreme: float, sign: int) -> np.ndarray | None:
         if self.model is None:
@@ -124,14 +126,8 @@ class TermBuilder:
         return action_effects(self.model, self.log.X, self.log.actions)
 
 
-def _check_weights(weight: np.ndarray, log: BanditLog, estimate: str, clip: Any, name: str) -> np.ndarray:
-    """Return the weights, clipped if ``clip`` is given; InputError if all are 0 or one is not finite."""
-    if clip is not None:
-        if not 1 <= to_float(clip) < np.inf:
-            raise InputError(f"clip is {clip!r}, expected a number ≥ 1, or None")
-        if estimate != "ips" or (log.cost > 0).any():
-            raise InputError("clip needs estimate 'ips' and costs of at most 0, because clipping hides positive costs")
-        weight = np.minimum(weight, clip)
+def _check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:
+    """Return the weights; InputError if all are 0 or one is not finite."""
     if not weight.any():
         raise InputError(f"every row of the log has weight 0: the log says nothing about this {name}")
     if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):

@@ -140,5 +140,5 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Di
 
 def estimate_logging(opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> dict:
     """Return the estimated cost of the logging policy as JSON values: the mean cost of the log, with its interval."""
-    propensity = opened.log.propensity
-    return off_policy_value(propensity, opened.log, clip=None, groups=diagnosis.units, confidence=confidence).as_dict()
+    log, options = opened.log, {"groups": diagnosis.units, "confidence": confidence}
+    return off_policy_value(log.propensity, log, "ips", **options).as_dict()

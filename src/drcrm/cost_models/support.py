@@ -20,8 +20,9 @@ import numpy as np
 from drcrm.actions.base import Actions
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.policies.exponential import LinearPolicy, as_policy, linear_marginals
+from drcrm.policies.exponential import LinearPolicy, as_policy
 from drcrm.policies.linear_predictor import policy_marginals
+from drcrm.policies.tabular import AnyPolicy, marginals_of
 
 SUPPORT = 0.05  # τ
 
@@ -33,8 +34,8 @@ class SupportedModel:
     Parameters
     ----------
     model : CostModel, or any object with ``predict`` and ``expectation``
-    logging_policy : ExponentialPolicy or SoftmaxPolicy
-        π0, or the policy cloned from the log.
+    logging_policy : ExponentialPolicy, SoftmaxPolicy or TabularPolicy
+        π0, or the policy cloned from the log. With a TabularPolicy, the model can be used only on its log.
     support : float in [0, 1]
         τ; 0 trusts the model everywhere.
     limits : (float, float)
@@ -47,17 +48,18 @@ class SupportedModel:
     """
 
     model: Any
-    logging_policy: LinearPolicy
+    logging_policy: Any
     support: float
     limits: tuple[float, float]
     features: Any = None
     is_cloned: bool = False
 
     @classmethod
-    def of(cls, model: Any, log: BanditLog, logging_policy: LinearPolicy, support: float) -> SupportedModel:
+    def of(cls, model: Any, log: BanditLog, logging_policy: AnyPolicy, support: float) -> SupportedModel:
         """Return a model with the cost limits of a log; a model that already has limits and features keeps them."""
         if isinstance(model, SupportedModel):
-            padded = model.features.pad_policy(logging_policy) if model.features else logging_policy
+            is_padded = model.features and isinstance(logging_policy, LinearPolicy)
+            padded = model.features.pad_policy(logging_policy) if is_padded else logging_policy
             return replace(model, logging_policy=padded, support=support, is_cloned=False)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
@@ -76,7 +78,7 @@ class SupportedModel:
         if not self.support:
             return effects
         return actions.replace_unsupported(
-            effects, linear_marginals(self.logging_policy, X, actions, "logging policy"), self.support, self.limits
+            effects, marginals_of(self.logging_policy, X, actions, "logging policy"), self.support, self.limits
         )
 
     def effects_at_extreme(self, X: Any, actions: Actions, extreme: float, sign: int) -> np.ndarray:
@@ -85,7 +87,7 @@ class SupportedModel:
         Supported actions keep their cost after the support rule. Unsupported labels keep R, whatever the extreme is.
         """
         X = self._mapped(X)
-        mean, (low, high) = linear_marginals(self.logging_policy, X, actions, "logging policy"), self.limits
+        mean, (low, high) = marginals_of(self.logging_policy, X, actions, "logging policy"), self.limits
         limits = (low, high) if sign > 0 else (-high, -low)
         effects = sign * action_effects(self.model, X, actions)
         for bounds in (limits, actions.raise_limits(limits, sign * extreme)):
@@ -109,7 +111,7 @@ class SupportedModel:
 
 
 def find_unsupported(
-    policy: Any, log: BanditLog, logging_policy: LinearPolicy, support: float, features: Callable | None = None
+    policy: Any, log: BanditLog, logging_policy: AnyPolicy, support: float, features: Callable | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
 
@@ -118,5 +120,5 @@ def find_unsupported(
     actions, X = log.actions, features(log.X) if features else log.X
     mean = policy_marginals(policy, log, "its mass without support")
     return actions.find_unsupported(
-        log.row_map, mean, linear_marginals(logging_policy, X, actions, "logging policy"), support
+        log.row_map, mean, marginals_of(logging_policy, X, actions, "logging policy"), support
     )

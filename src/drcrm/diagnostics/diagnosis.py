@@ -31,7 +31,7 @@ from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
-from drcrm.policies.tabular import TabularPolicy, knows_all_actions, policy_for_log
+from drcrm.policies.tabular import knows_all_actions, policy_for_log, select_occurring
 from drcrm.rows.folds import ranks
 
 MAX_SLICES = 50  # slices in the table; the slices with the most rows are kept
@@ -207,7 +207,7 @@ def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
     """Return the probabilities of the contexts whose rows have a positive count."""
     if modelled.shape != (expected := (log.X.shape[0], *log.actions.shape)):
         raise InputError(f"modelled has shape {modelled.shape}, expected {expected}")
-    return TabularPolicy.for_log(np.zeros(len(log.Y)), modelled, log).mean
+    return select_occurring(modelled, log)
 
 
 def _weigh_policy(
@@ -241,7 +241,7 @@ def _estimate_slices(weights: PolicyWeights, details: LogDetails, units: np.ndar
         inside = index == number
         part = log.recount(log.count * inside)
         part_units = None if units is None else units[inside]
-        value = off_policy_value(weights.probability[inside], part, "snips", clip=None, groups=part_units)
+        value = off_policy_value(weights.probability[inside], part, "snips", groups=part_units)
         estimate = {
             "slice": str(values[number]),
             "rows": part.size,

@@ -10,15 +10,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.certificates.certificate import Certificate
+from drcrm.certificates.evaluation import LOGGING
 from drcrm.certificates.independent_units import PolicyValue
-from drcrm.certificates.off_policy_value import named_value, off_policy_value, uses_model
-from drcrm.certificates.policy_certificate import LOGGING, policy_certificate
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, to_json, with_confidence
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import knows_all_actions, policy_for_log
 
@@ -134,9 +136,11 @@ def estimate_values(
     lacks_model = cost_model is None or not knows_all_actions(policy)
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
         for name in ESTIMATES:
+            kind, limited = EVALUATIONS[name]
             options = {"cost_model": cost_model, "groups": groups, "confidence": confidence}
-            is_missing = lacks_model and uses_model(name)
-            values[name] = None if is_missing else named_value(policy, log, name, clip, **options).as_dict()
+            options |= {"clip": clip} if limited else {}
+            is_missing = lacks_model and kind.uses_model
+            values[name] = None if is_missing else off_policy_value(policy, log, name, **options).as_dict()
     return values
 
 
@@ -169,7 +173,7 @@ def compare_with_logging(
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):
-        options = models | {"clip": None, "baseline": LOGGING, "confidence": settings.confidence}
+        options = models | {"baseline": LOGGING, "confidence": settings.confidence}
         difference = off_policy_value(policy, log, settings.estimate, **options)
         certificate, refusal = _certify(policy, log, settings, LOGGING, models)
         cost_certificate, cost_refusal = _certify(policy, log, settings, None, models)

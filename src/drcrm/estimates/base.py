@@ -85,11 +85,21 @@ class Estimate(ABC):
             Start of inner searches: the guess that an evaluation at a nearby policy returned, or None.
         """
 
+    @abstractmethod
+    def terms(self, weight: Any, expected: Any) -> np.ndarray:
+        """Return one term for each row, (n,). Their mean is the estimate, and their variance gives its standard error.
+
+        The terms of a ratio are linearised.
+        """
+
 
 class RowwiseEstimate(Estimate):
     """Base of the estimates whose z_i depends only on row i."""
 
     is_rowwise = True
+
+    def terms(self, weight: Any, expected: Any) -> np.ndarray:
+        return self.z(weight, expected)
 
     def evaluate(
         self,

@@ -25,8 +25,12 @@ class DirectMethod(Estimate):
         context: np.ndarray | None = None,
     ):
         super().__init__(cost, count)
-        self.share = np.bincount(np.asarray(context), self.share)
+        self.context = np.asarray(context)
+        self.share = np.bincount(self.context, self.share)
 
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         value, in_expected, guess = risk.evaluate(expected, self.share, self.size, guess)
         return value, None, in_expected, guess
+
+    def terms(self, weight: Any, expected: Any) -> np.ndarray:
+        return expected[self.context]

@@ -1,10 +1,12 @@
-"""Doubly robust estimate: a cost model corrected by the weighted residuals of the log."""
+"""Doubly robust estimates: a cost model corrected by the weighted residuals of the log."""
 
 from typing import Any, Self
 
 import numpy as np
 
-from drcrm.estimates.base import Gradient, RowwiseEstimate
+from drcrm.estimates.base import Estimate, Evaluation, Gradient, RowwiseEstimate
+from drcrm.estimates.snips import SelfNormalised
+from drcrm.risks import Risk
 
 
 class DoublyRobust(RowwiseEstimate):
@@ -39,3 +41,28 @@ class DoublyRobust(RowwiseEstimate):
     def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
         by_context = in_z if self.context is None else np.bincount(self.context, in_z, len(expected))
         return in_z * (self.residual * slope), by_context
+
+
+class SelfNormalisedDoublyRobust(Estimate):
+    """Mean of m(x) plus Σ w (c − ĉ)/Σ w, or another risk of the linearised terms. It has no gradient.
+
+    Source: Thomas & Brunskill 2016.
+    """
+
+    uses_model = True
+
+    def __init__(
+        self,
+        cost: np.ndarray,
+        count: np.ndarray,
+        modelled: np.ndarray | None = None,
+        context: np.ndarray | None = None,
+    ):
+        super().__init__(cost, count)
+        self.correction, self.context = SelfNormalised(cost - modelled, count), context
+
+    def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
+        return risk.evaluate(self.terms(weight, expected), self.share, self.size)[0], None, None, None
+
+    def terms(self, weight: Any, expected: Any) -> np.ndarray:
+        return expected[self.context] + self.correction.terms(weight)

@@ -10,8 +10,8 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.validation import check_bool, check_fraction, check_positive, check_positive_integer
+from drcrm.cost_models.adapters import PaddedModel
 from drcrm.cost_models.context_effects import as_context_effects
-from drcrm.cost_models.padded_model import PaddedModel
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog

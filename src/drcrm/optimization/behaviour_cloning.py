@@ -12,6 +12,7 @@ from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.tabular import AnyPolicy
 from drcrm.risks import MeanRisk
 from drcrm.weights import Likelihood
 
@@ -36,7 +37,7 @@ def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) 
 
 
 def restrict_to_support(
-    model: object, log: BanditLog, logging_policy: LinearPolicy | None, support: float
+    model: object, log: BanditLog, logging_policy: AnyPolicy | None, support: float
 ) -> SupportedModel:
     """Return a cost model that is trusted only where the logging policy has support.
 

@@ -23,8 +23,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import as_column, feature_scales
-from drcrm.policies.exponential import append_row, check_compatible, linear_marginals, linear_scores
-from drcrm.policies.tabular import TabularPolicy, policy_for_log
+from drcrm.policies.exponential import append_row, check_compatible, linear_scores
+from drcrm.policies.tabular import TabularPolicy, marginals_of, policy_for_log
 
 if TYPE_CHECKING:
     from drcrm.estimates.base import Estimate
@@ -253,7 +253,4 @@ def forward_policy(
 
 def policy_marginals(policy: Any, log: BanditLog, purpose: str, name: str = "policy") -> np.ndarray:
     """Return μ of any policy on a log without rows of count 0; error messages name ``purpose``."""
-    policy = policy_for_log(policy, log, name)
-    if isinstance(policy, TabularPolicy):
-        return policy.require_marginals(purpose)
-    return linear_marginals(policy, log.X, log.actions, name)
+    return marginals_of(policy_for_log(policy, log, name), log.X, log.actions, name, purpose)

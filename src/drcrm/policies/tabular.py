@@ -7,6 +7,7 @@ input                  meaning
 (m, K), (m, q)         μ: probabilities of all actions, or of each label
 (N,), (N, 1)           μ of all N candidates, list after list; the form (N, 1) is never read as logged actions
 object                 method ``log_prob(X, A)`` for log π(a_i|x_i), or ``marginals(X)`` or ``predict_proba(X)`` for μ
+function               X ↦ μ
 =====================  ========================================================================================
 """
 
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array, check_vector, reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy, as_policy
+from drcrm.policies.exponential import LinearPolicy, as_policy, linear_marginals
 
 ROUNDING = 1e-5  # tolerance for probabilities outside [0, 1] and for sums other than 1
 MEAN_METHODS = ("marginals", "predict_proba")  # methods that return μ
@@ -37,19 +39,27 @@ class TabularPolicy:
         log π(a_i|x_i); −∞ if the probability is 0.
     mean : array in the shape of the log's scores, or None
         μ; None if only the probabilities of the logged actions are known.
+    Y : array (n, q) or (n,)
+        Logged actions of the rows, which identify the log.
     """
 
     log_prob: np.ndarray
     mean: np.ndarray | None
+    Y: np.ndarray
 
     @classmethod
     def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> TabularPolicy:
         """Return the policy without rows of count 0 and their contexts, from values for the whole log."""
         occurs = log.count > 0
-        if mean is not None:
-            used = np.bincount(log.context[occurs], minlength=log.n_contexts) > 0
-            _, mean = log.actions.select(used, mean)
-        return cls(np.minimum(log_prob[occurs], 0), mean)
+        mean = None if mean is None else select_occurring(mean, log)
+        return cls(np.minimum(log_prob[occurs], 0), mean, log.Y[occurs])
+
+    def check_log(self, log: BanditLog, name: str) -> None:
+        """Raise InputError if the probabilities are for another log; logs with the same actions count as one."""
+        if not np.array_equal(self.Y, log.Y[log.count > 0]):
+            raise InputError(
+                f"the {name} has the probabilities of {len(self.Y)} rows of another log; compute them for this log"
+            )
 
     def require_marginals(self, purpose: str) -> np.ndarray:
         """Return μ; raise InputError, which names the purpose, if only the logged actions are known."""
@@ -64,6 +74,24 @@ class TabularPolicy:
 AnyPolicy = LinearPolicy | TabularPolicy
 
 
+def select_occurring(values: np.ndarray, log: BanditLog) -> np.ndarray:
+    """Return values in the shape of scores or effects, of the contexts whose rows have non-zero counts."""
+    occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
+    return values if occurs.all() else log.actions.select(occurs, values)[1]
+
+
+def marginals_of(
+    policy: AnyPolicy, X: Features, actions: Actions, name: str, purpose: str = "the support rule"
+) -> np.ndarray:
+    """Return μ of a policy on contexts; error messages name ``purpose``."""
+    if not isinstance(policy, TabularPolicy):
+        return linear_marginals(policy, X, actions, name)
+    mean = policy.require_marginals(purpose)
+    if mean.shape != (expected := (X.shape[0], *actions.shape)):
+        raise InputError(f"the {name} has probabilities of shape {mean.shape}, expected {expected}")
+    return mean
+
+
 def knows_all_actions(policy: AnyPolicy) -> bool:
     """Return whether a policy gives the probabilities of all actions, not only of the logged ones."""
     return not isinstance(policy, TabularPolicy) or policy.mean is not None
@@ -72,12 +100,18 @@ def knows_all_actions(policy: AnyPolicy) -> bool:
 def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> AnyPolicy:
     """Return a policy that can be evaluated on a log; InputError for other objects or invalid probabilities."""
     if isinstance(policy, TabularPolicy):
+        policy.check_log(log, name)
         return policy
-    if isinstance(policy, list | tuple) or (hasattr(policy, "__array__") and not isinstance(policy, type)):
+    if is_array(policy):
         return _from_array(policy, log, name)
     if isinstance(policy, LinearPolicy) or not _has_probabilities(policy):
         return as_policy(policy, name)
     return _from_object(policy, log, name)
+
+
+def is_array(values: object) -> bool:
+    """Return whether an object is an array or can be converted to one."""
+    return isinstance(values, list | tuple) or (hasattr(values, "__array__") and not isinstance(values, type))
 
 
 def _has_probabilities(policy: object) -> bool:
@@ -85,7 +119,7 @@ def _has_probabilities(policy: object) -> bool:
     if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), LinearPolicy):
         return False
     is_fitted = not hasattr(policy, "fit") or any(name.endswith("_") for name in vars(policy))
-    return is_fitted and any(hasattr(policy, name) for name in ("log_prob", *MEAN_METHODS))
+    return is_fitted and any(hasattr(policy, name) for name in ("log_prob", "__call__", *MEAN_METHODS))
 
 
 def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
@@ -114,14 +148,14 @@ def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
 
 
 def _from_object(policy: Any, log: BanditLog, name: str) -> TabularPolicy:
-    """Return the probabilities that an object computes for the contexts and rows of a log."""
+    """Return the probabilities that an object or a function computes for the contexts and rows of a log."""
     contexts = log.actions.unbind(log.X)
-    method = next((method for method in MEAN_METHODS if hasattr(policy, method)), None)
+    methods = [method for method in MEAN_METHODS if hasattr(policy, method)]
     mean = None
-    if method is not None:
-        _check_classes(policy, log.actions, name)
-        mean_name = f"{method} of the {name}"
-        mean = as_float_array(getattr(policy, method)(contexts), mean_name)
+    if methods or not hasattr(policy, "log_prob"):
+        mean_name, compute = (f"{methods[0]} of the {name}", getattr(policy, methods[0])) if methods else (name, policy)
+        mean = as_float_array(compute(contexts), mean_name)
+        mean = _order_columns(mean, getattr(policy, "classes_", None), log, name)
         if mean.shape != (expected := (log.X.shape[0], *log.actions.shape)):
             raise InputError(f"{mean_name} has shape {mean.shape}, expected {expected}")
         if not hasattr(policy, "log_prob"):
@@ -136,13 +170,23 @@ def _from_object(policy: Any, log: BanditLog, name: str) -> TabularPolicy:
     return TabularPolicy.for_log(log_prob, mean, log)
 
 
-def _check_classes(policy: Any, actions: Actions, name: str) -> None:
-    """Raise InputError for a classifier whose columns are not the actions 0, 1, 2 …"""
-    classes = getattr(policy, "classes_", None)
-    if len(actions.shape) == 1 and classes is not None and np.ndim(classes) == 1:
-        numbers = np.arange(*actions.shape)
-        if np.asarray(classes).dtype.kind in "biuf" and not np.array_equal(classes, numbers):
-            raise InputError(f"the {name}'s classes_ are {list(classes)[:5]} …, expected 0 to {numbers[-1]} in order")
+def _order_columns(mean: np.ndarray, classes: Any, log: BanditLog, name: str) -> np.ndarray:
+    """Return a classifier's probabilities, with their columns in the order of the actions.
+
+    The classes are the actions 0, 1, 2 … in order, or the names of the actions in the log's file in any order. Raise
+    InputError for other classes.
+    """
+    shape = log.actions.shape
+    if classes is None or not shape or np.ndim(classes) != 1 or list(classes) == list(range(*shape)):
+        return mean
+    column = {str(name): number for number, name in enumerate(classes)}
+    names = [str(action) for action in getattr(log.encoding, "names", ())]
+    if sorted(names) == sorted(column):
+        return mean[:, [column[action] for action in names]]
+    raise InputError(
+        f"the {name}'s classes_ are {list(classes)[:5]} …, expected 0 to {shape[0] - 1} in order, or the names of the "
+        "log's actions; fit the classifier to the numbers of the actions"
+    )
 
 
 def _from_mean(mean: np.ndarray, log: BanditLog, name: str) -> TabularPolicy:

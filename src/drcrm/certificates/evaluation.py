@@ -1,0 +1,145 @@
+"""Inputs of an evaluation: policies on a log, the choice of an estimate, and cross-fitted cost models.
+
+An interval of a doubly robust estimate is too narrow, and the estimate biased, if the cost model was fitted to the rows
+that it corrects. So the default cost model is cross-fitted: the units of the log are split into folds, and the modelled
+costs of a fold come from a CostModel that was fitted to the other folds. Source: Chernozhukov et al. 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.validation import check_choice
+from drcrm.certificates.independent_units import check_groups
+from drcrm.cost_models.adapters import TabularModel, model_for_log
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.data.bandit_log import BanditLog, as_clip, as_log
+from drcrm.data.scaling import has_constant
+from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS
+from drcrm.policies.tabular import AnyPolicy, TabularPolicy, knows_all_actions, policy_for_log
+
+AUTO = "auto"
+LOGGING = "logging"  # the baseline of the logged costs
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class EvaluationInputs:
+    """Policies and a cost model on a log, checked and restricted to rows of non-zero count.
+
+    Attributes
+    ----------
+    log : BanditLog
+    policy : AnyPolicy
+    baseline : AnyPolicy, "logging" or None
+    groups : array (n,) or None
+        Numbers of independent groups of rows.
+    logging_policy : AnyPolicy or None
+    cost_model : cost model or None
+    """
+
+    log: BanditLog
+    policy: AnyPolicy
+    baseline: Any
+    groups: np.ndarray | None
+    logging_policy: AnyPolicy | None
+    cost_model: Any
+
+    @classmethod
+    def create(
+        cls, policy: Any, log: Any, baseline: Any, groups: Any, logging_policy: Any, cost_model: Any
+    ) -> EvaluationInputs:
+        """Return the inputs; InputError if one of them does not fit the log."""
+        log = as_log(log)
+        policy = policy_for_log(policy, log)
+        if isinstance(baseline, str) and baseline != LOGGING:
+            raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
+        if not isinstance(baseline, str | None):
+            baseline = policy_for_log(baseline, log, "baseline")
+        if logging_policy is not None:
+            logging_policy = policy_for_log(logging_policy, log, "logging_policy")
+        groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
+        return cls(log.recount(log.count), policy, baseline, groups, logging_policy, cost_model)
+
+    def choose_estimate(self, estimate: Any, prefers_ips: bool) -> str:
+        """Return the name of an estimate; "auto" is "ips" if preferred, else "dr", else "snips".
+
+        "dr" needs the probabilities of all actions.
+        """
+        if not (isinstance(estimate, str) and estimate == AUTO):
+            return check_choice([*EVALUATIONS, AUTO], estimate, "estimate")
+        if prefers_ips:
+            return "ips"
+        policies = [policy for policy in (self.policy, self.baseline) if not isinstance(policy, str | None)]
+        return "dr" if all(map(knows_all_actions, policies)) else "snips"
+
+    def cross_fitted(self) -> EvaluationInputs:
+        """Return the inputs with a cross-fitted cost model if they have none.
+
+        Rows of different groups get contexts of their own, so that each context is in one fold.
+        """
+        if self.cost_model is not None:
+            return self
+        inputs = self if self.groups is None else self._separate_contexts(self.groups)
+        return replace(inputs, cost_model=cross_fit(inputs.log, inputs.groups))
+
+    def _separate_contexts(self, groups: np.ndarray) -> EvaluationInputs:
+        """Return the inputs with one context for each pair of a context and a group."""
+        log = self.log
+        pairs, context = np.unique(np.column_stack([log.context, groups]), axis=0, return_inverse=True)
+        if len(pairs) == log.n_contexts:
+            return self
+
+        def separate(policy: Any) -> Any:
+            if not isinstance(policy, TabularPolicy) or policy.mean is None:
+                return policy
+            return replace(policy, mean=log.actions.select(pairs[:, 0], policy.mean)[1])
+
+        actions, X = log.actions.select(pairs[:, 0], log.X)
+        policies = {name: separate(getattr(self, name)) for name in ("policy", "baseline", "logging_policy")}
+        return replace(self, log=log.subset(slice(None), context.ravel(), X, actions), **policies)
+
+
+def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
+    """Return the limit M of an estimate's weights, by default the clipping constant of the log; None without a limit.
+
+    Raise InputError if ``clip`` is given for an estimate that does not clip.
+    """
+    if EVALUATIONS[estimate][1] is not None:
+        return as_clip("auto" if clip is None else clip, log)
+    if clip is not None:
+        raise InputError(
+            f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use 'clipped_ips', "
+            "'clipped_snips', 'clipped_dr' or 'switch_dr', or leave clip out"
+        )
+    return None
+
+
+def cross_fit(log: BanditLog, units: np.ndarray | None = None, folds: int = FOLDS) -> TabularModel:
+    """Return the modelled costs of a log, each from a CostModel that was fitted to other folds.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log without rows of count 0.
+    units : array (n,), optional
+        Ids of units that a fold keeps together; by default contexts. Rows of one context must be in one unit.
+    folds : int
+        Number of folds. If the log has a single unit, the model is fitted to all rows.
+    """
+    _, unit = np.unique(log.context if units is None else units, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(unit.max() + 1) % folds)[unit]
+    has_intercept = log.actions.has_intercept and not has_constant(log.X)
+    of_context, effects = np.empty(log.n_contexts, dtype=int), None
+    of_context[log.context] = fold
+    for number in np.unique(fold):
+        is_other = fold != number
+        training = log.recount(log.count * is_other) if is_other.any() else log
+        part = CostModel().fit_log(training, has_intercept).action_effects(log.X, log.actions)
+        inside = log.actions.broadcast(of_context == number)
+        effects = part if effects is None else np.where(inside, part, effects)
+    return TabularModel(effects)

@@ -1,0 +1,169 @@
+"""Choice of an estimate, cross-fitted cost models, and every form of policies and modelled costs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from probability_logs import KINDS, log_and_policy
+from sklearn.linear_model import LogisticRegression
+
+from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value, off_policy_values, policy_support
+from drcrm.certificates import evaluation, policy_certificate
+from drcrm.certificates.evaluation import FOLDS, cross_fit
+from drcrm.errors import InputError
+from drcrm.risks import KLBall
+
+pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size|mean weight)")
+K = 10
+
+
+def best_action_log(n: int = 4000, seed: int = 0) -> tuple[BanditLog, np.ndarray, float]:
+    """Return a uniform log in which one action of ten costs −1, a policy that nearly always takes it, and its cost."""
+    rng = np.random.default_rng(seed)
+    action, best = rng.integers(0, K, (2, n))
+    log = BanditLog(np.eye(K)[best], action, np.full(n, 1 / K), -1.0 * (action == best), n_actions=K)
+    return log, 0.9 * np.eye(K)[best] + 0.01, -0.91
+
+
+def test_ips_is_one_number_everywhere():
+    """Clipping at e, the default limit of this log, hides two thirds of the reward."""
+    log, policy, truth = best_action_log()
+    weight = np.where(log.cost < 0, 0.91, 0.01) * K
+    expected = (weight * log.cost).mean()
+    table = off_policy_values(policy, log)
+    assert off_policy_value(policy, log, "ips") == pytest.approx(expected, rel=1e-12)
+    assert table.value["ips"] == pytest.approx(expected, rel=1e-12)
+    assert policy_certificate(policy, log, "ips").value == pytest.approx(expected, rel=1e-12)
+    clipped = off_policy_value(policy, log, "clipped_ips")
+    assert clipped == table.value["clipped_ips"] == pytest.approx((np.minimum(weight, np.e) * log.cost).mean())
+    assert clipped.clipped == pytest.approx(1 - np.minimum(weight, np.e).sum() / weight.sum())
+    certificate = policy_certificate(policy, log, "clipped_ips")
+    assert (certificate.value, certificate.clipped) == pytest.approx((clipped, clipped.clipped))
+    assert abs(truth - expected) < 0.1 < 0.6 < clipped - truth
+    for evaluate in (off_policy_value, policy_certificate):
+        for estimate in ("auto", "ips", "snips", "dr"):
+            with pytest.raises(InputError, match="does not clip weights"):
+                evaluate(policy, log, estimate, clip=5.0)
+    with pytest.raises(InputError, match="needs costs of at most 0"):
+        policy_certificate(policy, log.with_cost(log.cost + 0.5), "clipped_ips")
+    with pytest.raises(InputError, match="needs clip=, a number"):
+        policy_certificate(policy, log, "clipped_ips", method="log_smoothing")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_is_dr_or_snips_and_ips_for_other_risks_and_methods(kind):
+    log, policy, X = log_and_policy(kind)
+    logged = np.exp(policy.log_prob(X, log.Y, log.context))
+    for form, expected in ((policy, "dr"), (policy.marginals(X), "dr"), (logged, "snips")):
+        value = off_policy_value(form, log)
+        assert (value.estimate, value) == (expected, off_policy_value(form, log, expected))
+        certificate = policy_certificate(form, log, check_tails=False)
+        assert certificate == policy_certificate(form, log, expected, check_tails=False)
+        assert certificate.estimate == expected
+    assert off_policy_value(policy, log, baseline=logged).estimate == "snips"
+    assert off_policy_value(policy, log, risk=KLBall(0.1)).estimate == "ips"
+    assert policy_certificate(policy, log, method="student", check_tails=False).estimate == "ips"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_modelled_costs_come_from_the_other_folds(kind, grouped, monkeypatch):
+    """Doubly robust estimates equal a computation row by row, with models fitted to the other folds."""
+    monkeypatch.setattr(evaluation, "CostModel", partial(CostModel, 0.1))  # "auto" depends on the number of contexts
+    log, policy, _ = log_and_policy(kind)
+    log = log.recount(log.count)
+    groups = np.arange(len(log.Y)) // 3 if grouped else None  # rows of one context are in several groups
+    _, unit = np.unique(log.context if groups is None else groups, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(unit.max() + 1) % FOLDS)[unit]
+    expected, modelled = np.empty((2, len(log.Y)))
+    for number in range(FOLDS):
+        model = CostModel(0.1).fit_log(log.recount(log.count * (fold != number)))
+        effects, inside = model.action_effects(log.X, log.actions), fold == number
+        contexts = log.actions.expected_cost(policy.marginals(log.actions.unbind(log.X)), effects)
+        expected[inside] = contexts[log.context[inside]]
+        modelled[inside] = log.actions.costs_of_rows(log.row_map, effects)[inside]
+    weight = np.exp(policy.log_prob(log.actions.unbind(log.X), log.Y, log.context)) / log.propensity
+    residual, count = log.cost - modelled, log.count / log.count.sum()
+    correct = {
+        "dr": count @ (expected + weight * residual),
+        "sndr": count @ expected + count @ (weight * residual) / (count @ weight),
+        "switch_dr": count @ (expected + weight * (weight <= 1.5) * residual),
+        "clipped_dr": count @ (expected + np.minimum(weight, 1.5) * residual),
+        "dm": count @ expected,
+    }
+    table = off_policy_values(policy, log, clip=1.5, groups=groups)
+    assert table.value[[*correct]].to_dict() == pytest.approx(correct, rel=1e-9)
+    mean = policy.marginals(log.actions.unbind(log.X))
+    assert off_policy_value(mean, log, "dr", groups=groups) == pytest.approx(correct["dr"], rel=1e-9)
+    z = expected + weight * residual
+    of_units = np.bincount(unit, log.count * (z - count @ z)) * (unit.max() + 1) / log.count.sum()
+    error = of_units.std(ddof=1) / np.sqrt(unit.max() + 1)
+    assert table.standard_error["dr"] == pytest.approx(error, rel=1e-9)
+
+
+def test_a_single_unit_has_a_model_of_all_rows():
+    log = BanditLog([[1.0]], [0, 1, 1, 0], np.full(4, 0.5), [1.0, 2, 4, 1], np.zeros(4, int))
+    effects = CostModel().fit_log(log).action_effects(log.X, log.actions)
+    np.testing.assert_array_equal(cross_fit(log).effects, effects)
+
+
+def test_self_normalised_estimates_ignore_a_constant_and_switching_drops_large_weights():
+    log, policy, _ = best_action_log(500)
+    for name in ("snips", "sndr", "dr", "dm", "switch_dr"):
+        shifted = off_policy_value(policy, log.with_cost(log.cost + 7), name)
+        assert shifted == pytest.approx(7 + off_policy_value(policy, log, name), abs=1e-9)
+    modelled = np.full((500, K), -0.25)
+    options = {"cost_model": modelled}
+    assert off_policy_value(policy, log, "switch_dr", clip=9.2, **options) == off_policy_value(policy, log, **options)
+    small = off_policy_value(policy, log, "switch_dr", clip=5, **options)  # the weights are 9.1 and 0.1
+    assert small == pytest.approx((-0.25 + 0.1 * 0.25 * (log.cost == 0)).mean())
+    with pytest.warns(UserWarning, match="nan"):
+        assert np.isnan(off_policy_value(np.zeros(500), log, "snips").low)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logging_policies_and_modelled_costs_have_every_form(kind):
+    log, policy, X = log_and_policy(kind)
+    logging = type(policy)(0.5 * policy.coef)
+    mean, model = logging.marginals(X), CostModel(0.1).fit_log(log)
+    effects = model.action_effects(log.X, log.actions)
+
+    class Classifier:
+        def predict_proba(self, contexts):
+            return logging.marginals(contexts)
+
+    expected = policy_support(policy, log, logging, 0.5)
+    options = {"estimate": "dr", "cost_model": model, "support": 0.5}
+    value = off_policy_value(policy, log, **options, logging_policy=logging)
+    settings = {"estimate": "dr", "check_tails": False}
+    bound = policy_certificate(policy, log, cost_model=model, logging_policy=logging, **settings).bound
+    for form in (mean, mean.tolist(), Classifier(), logging.marginals):
+        support = policy_support(policy, log, form, 0.5)
+        assert support.mass == pytest.approx(expected.mass, rel=1e-12)
+        assert support.mean_weight_by_action == pytest.approx(expected.mean_weight_by_action)
+        result = off_policy_value(policy, log, **options, logging_policy=form)
+        assert (result, result.support) == pytest.approx((value, value.support), rel=1e-9)
+        certificate = policy_certificate(policy, log, cost_model=model, logging_policy=form, **settings)
+        assert certificate.bound == pytest.approx(bound, rel=1e-9)
+    for form in (effects, effects.tolist(), lambda contexts: model.effects(contexts)):
+        result = off_policy_value(policy, log, "dr", cost_model=form)
+        assert result == pytest.approx(off_policy_value(policy, log, "dr", cost_model=model), rel=1e-12)
+    with pytest.raises(InputError, match=r"cost_model has shape .*, expected .*, the modelled costs of"):
+        off_policy_value(policy, log, "dr", cost_model=effects[1:])
+    with pytest.raises(InputError, match="not finite"):
+        off_policy_value(policy, log, "dr", cost_model=np.full(effects.shape, np.nan))
+    with pytest.raises(InputError, match=r"needs the policy's probabilities of all|has shape"):
+        policy_support(policy, log, np.full(len(log.Y), 0.5))
+
+
+def test_a_classifier_of_the_logged_actions_is_a_logging_policy():
+    rng = np.random.default_rng(0)
+    X, action = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+    log = BanditLog(X, action, np.full(300, 1 / 3), -1.0 * (action == 0))
+    classifier, policy = LogisticRegression().fit(X, action), np.tile([0.8, 0.1, 0.1], (300, 1))
+    support = policy_support(policy, log, logging_policy=classifier, support=1.0)
+    is_rare = classifier.predict_proba(X) < 1 / 3
+    assert support.mass_by_action == pytest.approx((policy * is_rare).mean(axis=0))
+    assert off_policy_value(SoftmaxPolicy(np.zeros((2, 3))), log, logging_policy=classifier).support == 0
