@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,10 +15,12 @@ from shop import decisions
 from strategies import examples
 
 import drcrm
+from drcrm import ActionLists, ExponentialPolicy
 from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import ArrayEncoding
-from drcrm.logs.policy_file import StoredPolicy
+from drcrm.logs.encoding.tables import Table, hash_categories
+from drcrm.logs.policy_file import StoredPolicy, encoding_of
 from drcrm.logs.readers.log_files import context_batches
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.serving.served_policy import ServedPolicy
@@ -128,9 +132,10 @@ def test_policies_of_arrays_take_arrays():
             "context 0 has no 'age', expected a value, or None",
         ),
         (CONTEXT | {"age": "old"}, "age is 'old' in row 0, expected a finite number"),
+        (CONTEXT | {"age": 1 + 2j}, "age is not a column of numbers"),
         (CONTEXT | {"age": np.inf}, "age is inf in row 0, expected a finite number"),
         (CONTEXT | {"at": "2024-05-01T24:10"}, "at is '2024-05-01T24:10' in row 0, expected a date"),
-        (CONTEXT | {"city": ["Bern"]}, "city has values that are lists or maps"),
+        (CONTEXT | {"city": ["Bern"]}, "city has values such as lists or maps"),
         ([CONTEXT, {}], "context 1 has no 'age'"),
         ([], "context is of type list, expected a dict or a list of dicts"),
         ("Bern", "context is of type str"),
@@ -141,6 +146,117 @@ def test_policies_of_arrays_take_arrays():
 def test_invalid_contexts_are_refused(context, message):
     with pytest.raises(InputError, match="^" + message.replace("(", r"\(")):
         ServedPolicy(STORED["single"]).decide(context)
+
+
+NUMBERS = {  # ways to write a number as a category: its texts in CSV, and its values in Parquet and Python
+    2.5: ["2.50", "2.5", 2.5, Decimal("2.500"), np.float64(2.5), "25e-1"],
+    0.00001: ["0.00001", "1e-05", "1.0E-5", 0.00001, np.float64(1e-5)],
+    0.1: ["0.10", np.float32(0.1), 0.1],
+    1e16: ["1e+16", "10000000000000000", 1e16, 10**16],
+    3: ["3.0", "3", 3, 3.0, np.int8(3)],
+    0: ["0.00", "-0.0", 0, -0.0],
+    2**60 + 1: [str(2**60 + 1), 2**60 + 1],
+    2**60 + 3: [str(2**60 + 3), 2**60 + 3],
+    True: ["True", True, np.True_],
+}
+
+
+@pytest.mark.parametrize("n", [2, 300], ids=["one-hot", "hashed"])
+@pytest.mark.parametrize("form", [0, -1], ids=["texts", "values"])
+def test_a_number_is_one_category_however_it_is_written(form, n):
+    """Texts that are not decimal numbers remain other categories."""
+    tiers = [forms[form] for forms in NUMBERS.values()]
+    tiers += ["007", "+2.5", "7", "v1.10", *(f"x{row}" for row in range(n))]
+    frame = pd.DataFrame({"tier": pd.Series(tiers, dtype=object)})
+    encoding = encoding_of(json.loads(json.dumps(Table.of(frame, [], ["tier"]).fit("single", [0, 1]).as_dict())))
+    coef = np.random.default_rng(0).normal(size=(encoding.n_features, 2))
+    served = ServedPolicy(StoredPolicy(SoftmaxPolicy(coef), encoding, None, {}))
+    expected = served.policy.marginals(encoding.contexts(frame))[:, 0]
+    assert n > 100 or len({*np.round(expected, 9)}) == len(tiers)
+    for place, forms in enumerate(NUMBERS.values()):
+        contexts = [{"tier": form} for form in forms] + [{"tier": "True"}, {"tier": 3}]
+        of_list = served.policy.marginals(served._encode(contexts))[:-2, 0]
+        np.testing.assert_allclose(of_list, expected[place], rtol=1e-12)
+        scores = [scores for context in contexts[:-2] if (scores := served._scores(context)) is not None]
+        np.testing.assert_allclose([1 / (1 + np.exp(b - a)) for a, b in scores], expected[place], rtol=1e-12)
+
+
+def test_categories_of_older_files_are_found_as_they_were_written():
+    content = Table.of(pd.DataFrame({"tier": ["2.5"]}), [], ["tier"]).fit("single", [0, 1]).as_dict()
+    del content["has_number_texts"]
+    written = ["2.50", "2.5", "1e-05"]
+    encoding = encoding_of(content | {"known": {"tier": written}})
+    places = encoding.places_of("tier", [*written, "0.00001", "2.500", "7"])
+    assert places == [(place, 1) for place in (0, 1, 2, 2, 1, -1)]
+    hashed = [feature for feature, _ in hash_categories(written)]
+    encoding = encoding_of(content | {"known": {"tier": hashed}})
+    assert [place for place, _ in encoding.places_of("tier", written)] == [0, 1, 2]
+    with pytest.raises(InputError, match="learn it again to export it"):
+        ServedPolicy(StoredPolicy(SoftmaxPolicy(np.eye(4)), encoding, None, {})).to_json()
+
+
+@pytest.mark.parametrize("large", [1e3, 1e12, 1.7e12, 1e16, 1e300])
+@pytest.mark.parametrize("coef", [[0.7, 2.0], [-0.7, 2.0]])
+def test_scores_of_any_size_give_the_probabilities_of_their_differences(large, coef):
+    """The feature that all actions share has a large value."""
+    lists = ActionLists([[large, 0], [large, 0], [large, 0], [large, 1 / large], [1, 3.0]], [0, 3, 4, 5])
+    policy = SoftmaxPolicy(np.array(coef))
+    actions, propensities = policy.draw(lists, 0)
+    assert propensities.tolist() == pytest.approx([1 / 3, 1, 1], rel=1e-12)
+    assert np.exp(policy.log_prob(lists, actions)).tolist() == pytest.approx([1 / 3, 1, 1], rel=1e-12)
+    policy = SoftmaxPolicy(np.array([[coef[0]] * 3]))
+    assert policy.draw([[large], [1.0]], 0)[1].tolist() == pytest.approx([1 / 3, 1 / 3], rel=1e-12)
+    marginals = ExponentialPolicy(np.array([[coef[0], 0.0]])).draw([[large]] * 50, 0)[1]
+    assert marginals.tolist() == pytest.approx([0.5] * 50, rel=1e-12)
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+def nested(container: type) -> Any:
+    """Return lists or dicts, one in another, 100 000 deep."""
+    value: Any = 1
+    for _ in range(100_000):
+        value = [value] if container is list else {"a": value}
+    return value
+
+
+ODD = [
+    np.ones(2),
+    np.array([]),
+    pd.Series([1, 2]),
+    nested(list),
+    nested(dict),
+    (1, 2),
+    {1},
+    len,
+    Unprintable(),
+    object(),
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("name", [*CONTEXT])
+def test_odd_values_in_a_table_are_refused(name, value):
+    for context in (CONTEXT | {name: value}, [CONTEXT, CONTEXT | {name: value}]):
+        with pytest.raises(InputError):
+            ServedPolicy(STORED["single"]).decide(context)
+
+
+def test_odd_values_of_named_features_are_refused(text_policies):
+    (lists, _), (single, _) = text_policies
+    for value in [*ODD, pd.NA, {3: 4}, {None: 4}]:
+        for served, context in (
+            (single, {"U": {"x": value}}),
+            (lists, {"U": {"x": value}, "_multi": [{}, {}]}),
+            (lists, {"_multi": [{"A": {"id": value}}]}),
+        ):
+            with pytest.raises(InputError):
+                served.decide(context)
 
 
 @pytest.mark.parametrize("context", [{"U": {"x": 1.0}}, {"_multi": []}, {"_multi": [3]}])

@@ -254,7 +254,7 @@ class Actions(ModelledCosts, SupportRule):
 
     @abstractmethod
     def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return A(u), (m,), and μ, in the shape of the scores.
+        """Return A(u), (m,), and μ, in the shape of the scores. For choices of one action, ``scores`` may be shifted.
 
         ``buffers`` are two arrays of the scores' shape, which avoid new allocations. One of them is returned as μ.
         """

@@ -46,20 +46,24 @@ class OneOfMany(Actions):
         return Y
 
     def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return A(u) and μ_a = e^{u_a − A(u)}; subtract the largest score only if e^u could over- or underflow."""
+        """Return A(u) and μ_a = e^{u_a − A(u)}.
+
+        If e^u could over- or underflow, the largest score of each context is subtracted from ``scores`` in place, and
+        A(u) is that of the new scores: u − A(u) would lose the digits that distinguish actions if u is large.
+        """
         mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
-        level: Any = None
+        total: Any = np.zeros(1)
         if scores.max() < LARGE_SCORE:
             exp(scores, out=mean)
             self.fill_unavailable(mean, 0)
-            total, level = self.sum_actions(mean), 0.0
-        if level is None or not (total.min() > LEAST and total.max() < MOST):
-            level = self.max_score(scores)
-            np.subtract(scores, self.broadcast(level), out=spare)
+            total = self.sum_actions(mean)
+        if not (total.min() > LEAST and total.max() < MOST):
+            scores -= self.broadcast(self.max_score(scores))
+            np.copyto(spare, scores)
             self.fill_unavailable(spare, -np.inf)
             total = self.sum_actions(exp(spare, out=mean))
         mean *= self.broadcast(1 / total)
-        return np.log(total) + level, mean
+        return np.log(total), mean
 
     def total_probability(self, mean: np.ndarray) -> np.ndarray:
         available = mean.copy()

@@ -194,10 +194,9 @@ class LinearPolicy(ABC):
             Probability of the drawn action, or of the whole label vector.
         """
         scores, actions = self._scores(X, None)
-        log_partition, mean = actions.log_partition(scores)
+        mean = actions.log_partition(scores)[1]
         Y = actions.sample(mean, np.random.default_rng(random_state))
-        log_prob = actions.one_row_map(Y).to_rows(scores, log_partition)
-        return Y, np.exp(np.minimum(log_prob, 0))
+        return Y, np.exp(actions.log_prob(mean, Y, np.arange(len(Y))))
 
     def _scores(self, X: Any, eligible: Any) -> tuple[np.ndarray, Actions]:
         """Return the scores of contexts and their available actions."""

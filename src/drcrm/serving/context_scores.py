@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, isfinite
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from drcrm.logs.encoding.columns import LARGEST, MISSING, as_text
-from drcrm.logs.encoding.tables import TableEncoding, hash_categories
+from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.encoding.timestamps import ISO, WEEKDAYS, as_iso, hour_of, weekday_of
 
 TIME = re.compile(ISO)
-CACHED = 2**14  # hashes that each hashed feature remembers
+CACHED = 2**14  # texts that each categorical feature remembers
 
 
 class UnusualValue(Exception):
@@ -70,30 +70,28 @@ class Category:
         The key in a context.
     text_of : callable
         Return the category of a value as text.
-    known : sequence of str or int
-        The texts, or the hashed features, with a column of X.
+    encoding : TableEncoding
+    column : str
+        The column of the encoding.
     first : int
-        The first of these columns.
+        Its first column of X.
     """
 
-    def __init__(self, name: str, text_of: Callable[[Any], str], known: Sequence[str | int], first: int):
-        self.name, self.text_of = name, text_of
-        self.columns = {feature: first + place for place, feature in enumerate(known)}
-        self.is_hashed = not all(isinstance(feature, str) for feature in known)
-        self._hash = lru_cache(CACHED)(lambda text: hash_categories([text])[0])
+    def __init__(self, name: str, text_of: Callable[[Any], str], encoding: TableEncoding, column: str, first: int):
+        self.name, self.text_of, self.column, self.first = name, text_of, column, first
+        self._find = lru_cache(CACHED)(lambda text: encoding.places_of(column, [text])[0])
 
     def entry(self, value: Any) -> tuple[int | None, float]:
         """Return the column and the entry of X that a value sets; no column for an unknown value."""
-        text = self.text_of(value)
-        feature, sign = self._hash(text) if self.is_hashed else (text, 1.0)
-        return self.columns.get(feature), sign
+        place, sign = self._find(self.text_of(value))
+        return (None if place < 0 else self.first + place), sign
 
 
 def category_text(value: Any) -> str:
     """Return the text of a category, the empty text if it is missing."""
     if value is None or (isinstance(value, float) and value != value):
         return MISSING
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float | np.bool_):
         raise UnusualValue
     return as_text(value)
 
@@ -135,7 +133,7 @@ def features_of(encoding: TableEncoding) -> list[Number | Category]:
     derived |= {hour_of(name): (name, hour_text) for name in encoding.times}
     start = n_numbers + len(indicators)
     for name, known in encoding.known.items():
-        features.append(Category(*derived.get(name, (name, category_text)), known, start))
+        features.append(Category(*derived.get(name, (name, category_text)), encoding, name, start))
         start += len(known)
     return features
 

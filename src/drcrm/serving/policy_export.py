@@ -27,22 +27,25 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
         raise InputError(
             "only a policy without a feature map can be exported: set algorithm: kl_dro_dr in the mapping, learn again"
         )
+    if not encoding.has_number_texts and any(map(encoding.is_hashed, encoding.known)):
+        raise InputError("the policy hashes numbers as an older version of drcrm did: learn it again to export it")
     return {
         "format": FORMAT,
         "version": VERSION,
         "kind": encoding.kind,
         "names": list(encoding.names),
         "intercept": (policy.coef[-1] + policy.intercept).tolist(),
-        "features": [_feature(feature, policy.coef) for feature in features_of(encoding)],
+        "features": [_feature(feature, policy.coef, encoding) for feature in features_of(encoding)],
     }
 
 
-def _feature(feature: Any, coef: np.ndarray) -> dict[str, Any]:
+def _feature(feature: Any, coef: np.ndarray, encoding: TableEncoding) -> dict[str, Any]:
     """Return a feature with the coefficients of its columns."""
     if isinstance(feature, Number):
         missing = None if feature.missing_column is None else coef[feature.missing_column].tolist()
         content = {"type": "number", "mean": feature.mean, "scale": feature.scale}
         return {"name": feature.name, **content, "coef": coef[feature.column].tolist(), "missing": missing}
-    kind = "hashed" if feature.is_hashed else TYPES.get(feature.text_of, "category")
-    columns = {str(value): coef[column].tolist() for value, column in feature.columns.items()}
+    kind = "hashed" if encoding.is_hashed(feature.column) else TYPES.get(feature.text_of, "category")
+    places = encoding.places[feature.column]
+    columns = {str(value): coef[feature.first + place].tolist() for value, place in places.items()}
     return {"name": feature.name, "type": kind, "coef": columns} | ({"columns": N_COLUMNS} if kind == "hashed" else {})

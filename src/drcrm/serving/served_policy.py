@@ -142,12 +142,18 @@ class ServedPolicy:
     def _encode(self, contexts: Any) -> Features | ActionLists:
         """Return X of several contexts."""
         encoding = self.encoding
-        if isinstance(encoding, TableEncoding):
-            return encoding.contexts(contexts if isinstance(contexts, pd.DataFrame) else _frame_of(contexts, encoding))
-        if isinstance(encoding, HashedEncoding):
-            decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
-            return encoding.contexts(features_of(decisions))
-        return encoding.contexts(contexts)
+        try:
+            if isinstance(encoding, TableEncoding) and not isinstance(contexts, pd.DataFrame):
+                contexts = _frame_of(contexts, encoding)
+            elif isinstance(encoding, HashedEncoding):
+                decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
+                contexts = features_of(decisions)
+            return encoding.contexts(contexts)
+        except InputError:
+            raise
+        except (ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError) as error:  # of a value's class
+            message = " ".join(f"{type(error).__name__} {error}".split())
+            raise InputError(f"context has a value that is no number, text, list or dict: {message}") from error
 
     def _generator(self, random_state: Any) -> np.random.Generator:
         """Return the generator of a seed; without one, the policy's own, which each process seeds anew."""
@@ -178,10 +184,7 @@ def _frame_of(contexts: Any, encoding: TableEncoding) -> pd.DataFrame:
     for number, context in _numbered(contexts):
         if absent := [name for name in names if name not in context]:
             raise InputError(f"context {number} has no {absent[0]!r}, expected a value, or None if it is missing")
-    columns = {name: [context[name] for context in contexts] for name in names}
-    for name in encoding.categorical:  # 1, 1.0 and True are equal, but True is another category
-        columns[name] = [str(value) if isinstance(value, int) else value for value in columns[name]]
-    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    return pd.DataFrame({name: pd.Series([context[name] for context in contexts], dtype=object) for name in names})
 
 
 def _decision_of(number: int, context: Mapping[str, Any], encoding: HashedEncoding) -> Decision:

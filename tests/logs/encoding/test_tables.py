@@ -147,7 +147,7 @@ def test_many_values_are_hashed(frame, mapping):
         (lambda frame: frame.assign(age=pd.Timestamp("2020")), "expected numbers; list dates and times in features"),
         (lambda frame: frame.assign(age=1j), "age is a column of complex128, expected numbers"),
         (lambda frame: frame.assign(age=[[1]] * len(frame)), "age is "),
-        (lambda frame: frame.assign(city=[[1]] * len(frame)), "city has values that are lists or maps"),
+        (lambda frame: frame.assign(city=[[1]] * len(frame)), "city has values such as lists or maps"),
         (lambda frame: pd.concat([frame, frame["age"]], axis=1), "column 'age' occurs 2 times, expected once"),
         (lambda frame: frame.to_dict(), "frame is of type dict, expected a pandas DataFrame"),
         (lambda frame: frame.assign(age=frame["age"] * 1e300), "age reaches "),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ TIME_ADVICE = "; list dates and times in features: {time: [...]}"
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?=[.eE])(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)  # no whole number
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet would run, perhaps after apostrophes
 NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
@@ -51,7 +53,10 @@ def numbers(
         if values is not None and not (np.isinf(values) if optional else ~np.isfinite(values)).any():
             return values
         plain = column.astype(object) if kind == "category" else column
-        values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=float, na_value=np.nan, copy=True)
+        converted = pd.to_numeric(plain, errors="coerce")
+        if pd.api.types.is_complex_dtype(converted):
+            raise TypeError
+        values = converted.to_numpy(dtype=float, na_value=np.nan, copy=True)
         is_text = np.isnan(values)
         values[is_text] = _as_booleans(plain[is_text], booleans)
     except (TypeError, ValueError, OverflowError):
@@ -138,9 +143,13 @@ def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
     The text of a missing value is empty. The whole numbers 1, 1.0 and "1" have the same text, so they are one category.
     """
     try:
+        if column.dtype == object and pd.api.types.infer_dtype(column).startswith("mixed"):
+            if not column.map(pd.api.types.is_scalar).all():
+                raise TypeError
+            column = column.map(as_text, na_action="ignore")  # True, 1 and 1.0 are equal, but True is another category
         codes, distinct = pd.factorize(column, use_na_sentinel=True)
     except TypeError:
-        raise InputError(f"{name} has values that are lists or maps, expected texts or numbers") from None
+        raise InputError(f"{name} has values such as lists or maps, expected texts or numbers") from None
     texts = [*map(as_text, distinct), MISSING]
     values = list(dict.fromkeys(texts[:-1] if (codes >= 0).all() else texts))
     place = {value: at for at, value in enumerate(values)}
@@ -149,11 +158,25 @@ def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
 
 def as_text(value: object) -> str:
     """Return a categorical value as text."""
+    if isinstance(value, np.float32 | np.float16):
+        value = float(str(value))  # 0.1, not 0.10000000149011612
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
         value = int(value)
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
     return WHOLE.sub(r"\1", text)
+
+
+def number_text(text: str) -> str:
+    """Return the only text of a decimal number, such as 2.5 for 2.50 and 0.00001 for 1e-05; other texts unchanged.
+
+    It is the text of JavaScript's ``String(number)``. Whole numbers without exponent are unchanged, so they keep
+    their leading zeros and all digits.
+    """
+    if not DECIMAL.fullmatch(text) or not np.isfinite(number := float(text)):
+        return text
+    digits = Decimal(repr(number)).normalize()
+    return f"{digits:f}" if 1e-6 <= abs(number) < 1e21 else "0" if not number else f"{digits:e}"
 
 
 def escape_formula(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -14,7 +14,7 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
-from drcrm.logs.encoding.columns import MISSING, boolean_numbers, categories, numbers
+from drcrm.logs.encoding.columns import MISSING, boolean_numbers, categories, number_text, numbers
 from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 
@@ -110,7 +110,7 @@ class Table(ContextFeatures):
                 raise InputError(ALL_MISSING.format(name))
             if known[hour_of(name)] == [MISSING]:  # only dates
                 del known[hour_of(name)]
-        return TableEncoding(kind, names, scales, known, tuple(indicators), self.times, self.booleans)
+        return TableEncoding(kind, names, scales, known, tuple(indicators), self.times, self.booleans, True)
 
     def missing(self) -> dict[str, int]:
         """Return the number of missing values by column, for numbers and times."""
@@ -157,6 +157,8 @@ class TableEncoding(Encoding):
         Columns of dates and times.
     booleans : tuple of str
         Pairs of texts that are read as 1 and 0, such as yes/no.
+    has_number_texts : bool
+        Whether categories are texts of ``number_text``; otherwise, in older files, numbers were hashed as written.
     """
 
     kind: str
@@ -166,6 +168,8 @@ class TableEncoding(Encoding):
     indicators: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     booleans: tuple[str, ...] = ()
+    has_number_texts: bool = False
+    places: dict[str, dict] = field(default_factory=dict, init=False, repr=False, compare=False)
     _lookups: dict[str, tuple] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     type_name = "table"
@@ -175,6 +179,9 @@ class TableEncoding(Encoding):
         object.__setattr__(self, "scales", scales)
         for name in ("indicators", "times", "booleans"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, known in self.known.items():  # a number also by its only text
+            by_number = {number_text(value): place for place, value in enumerate(known) if isinstance(value, str)}
+            self.places[name] = by_number | {feature: place for place, feature in enumerate(known)}
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -185,6 +192,18 @@ class TableEncoding(Encoding):
         """Return the categorical columns, without hours and weekdays of times."""
         derived = {derive(name) for name in self.times for derive in (hour_of, weekday_of)}
         return [name for name in self.known if name not in derived]
+
+    def places_of(self, name: str, values: Sequence[str]) -> list[tuple[int, float]]:
+        """Return, for each value of a categorical column, its place in ``known``, −1 if it is unknown, and its sign."""
+        places = self.places[name]
+        if self.is_hashed(name):
+            texts = [*map(number_text, values)] if self.has_number_texts else values
+            return [(places.get(feature, -1), sign) for feature, sign in hash_categories(texts)]
+        return [(places[value] if value in places else places.get(number_text(value), -1), 1.0) for value in values]
+
+    def is_hashed(self, name: str) -> bool:
+        """Return whether a categorical column is hashed."""
+        return not all(isinstance(feature, str) for feature in self.known[name])
 
     @property
     def columns(self) -> dict[str, slice]:
@@ -253,12 +272,8 @@ class TableEncoding(Encoding):
         """Return the column of X of each value, −1 if it is unknown, and its sign; cached for blocks of one table."""
         entry = self._lookups.get(name)
         if entry is None or entry[0] is not values:
-            known = self.known[name]
-            place = {feature: column for column, feature in enumerate(known)}
-            is_hashed = not all(isinstance(feature, str) for feature in known)
-            pairs = hash_categories(values) if is_hashed else [(value, 1.0) for value in values]
-            columns = np.array([place.get(feature, -1) for feature, _ in pairs], dtype=np.intp)
-            entry = values, columns, np.array([sign for _, sign in pairs])
+            places, signs = np.array(self.places_of(name, values)).reshape(-1, 2).T
+            entry = values, places.astype(np.intp), signs
             self._lookups[name] = entry  # another thread may replace it at any time
         return entry[1:]
 
@@ -278,10 +293,11 @@ def _fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
 
 def _fit_categories(values: list[str]) -> list[str] | list[int]:
     """Return the sorted values of a categorical column, or their hashed features if the column is hashed."""
-    return sorted(values) if len(values) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(values)})
+    values = sorted({*map(number_text, values)})
+    return values if len(values) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(values)})
 
 
-def hash_categories(values: list[str]) -> list[tuple[int, float]]:
+def hash_categories(values: Sequence[str]) -> list[tuple[int, float]]:
     """Return a pair for each value: its hashed feature, an integer, and its sign, 1 or −1."""
     if not values:
         return []
