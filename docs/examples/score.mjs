@@ -2,26 +2,47 @@
 //     const {action, propensity} = decide(policy, {age: 31, price: 12.5, city: null});
 // If the policy has features of type hour, weekday or hashed, add TERMS of score_terms.mjs as third argument.
 
-export const text = (value) => value === null ? "" : typeof value === "boolean" ? (value ? "True" : "False")
-  : String(value).replace(/^(0|-?[1-9]\d*)\.0+$/, "$1");
+const DECIMAL = /^-?(?:0|[1-9]\d*)(?=[.eE])(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+const own = (object, key) => Object.hasOwn(object, key) ? object[key] : undefined; // not "constructor" of every object
+
+/** Return the text of a category. Whole numbers that JavaScript may have rounded are an error. */
+export function text(value) {
+  if (value === null) return "";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "string") return value.replace(/^(0|-?[1-9]\d*)\.0+$/, "$1");
+  if (typeof value !== "bigint" && !Number.isFinite(value)) throw new Error(`must be a text or a finite number, got ${value}`);
+  if (Number.isInteger(value) && !Number.isSafeInteger(value) && !/^-?\d{1,15}0*$/.test(value))
+    throw new Error(`must be a text or a BigInt, because numbers beyond 2 ** 53 are rounded, got ${value}`);
+  return String(value);
+}
+
+/** Return the only text of a decimal number, such as 2.5 for 2.50; other texts unchanged. */
+export const numberText = (text) => DECIMAL.test(text) && Number.isFinite(Number(text)) ? String(Number(text)) : text;
+
+const categoryCoef = ({coef}, value) => own(coef, text(value)) ?? own(coef, numberText(text(value)));
 
 export const NUMBERS_AND_CATEGORIES = { // a vector of coefficients, and its factor
   number: ({missing, coef, mean, scale}, value) =>
     value === null ? [missing, 1] : [coef, Number.isFinite(value) ? (value - mean) / scale : NaN],
-  category: (feature, value) => [feature.coef[text(value)], 1],
+  category: (feature, value) => [categoryCoef(feature, value), 1],
 };
 
 /** Return the probabilities of the actions, or of each label, in the order of `policy.names`. */
 export function probabilities(policy, context, terms = NUMBERS_AND_CATEGORIES) {
   const scores = [...policy.intercept];
   for (const feature of policy.features) {
-    const value = context[feature.name];
+    const value = own(context, feature.name);
     if (value === undefined) throw new Error(`the context has no ${feature.name}; a missing value is null`);
     if (!terms[feature.type]) throw new Error(`${feature.name} is of type ${feature.type}: pass TERMS of score_terms.mjs`);
-    const [coef, factor] = terms[feature.type](feature, value);
-    if (!Number.isFinite(factor)) throw new Error(`${feature.name} must be a finite number or null, got ${value}`);
-    coef?.forEach((weight, action) => { scores[action] += factor * weight; });
+    try {
+      const [coef, factor] = terms[feature.type](feature, value);
+      if (!Number.isFinite(factor)) throw new Error(`must be a finite number or null, got ${value}`);
+      coef?.forEach((weight, action) => { scores[action] += factor * weight; });
+    } catch (error) {
+      throw new Error(`${feature.name} ${error.message}`);
+    }
   }
+  if (!scores.every(Number.isFinite)) throw new Error("the scores are beyond the range of numbers");
   if (policy.kind === "labels") return scores.map((score) => 1 / (1 + Math.exp(-score)));
   const weights = scores.map((score) => Math.exp(score - Math.max(...scores)));
   const total = weights.reduce((sum, weight) => sum + weight);

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 from served_contexts import random_contexts, stored_policy
 
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.columns import as_text, number_text
+from drcrm.logs.encoding.tables import Table
+from drcrm.logs.policy_file import StoredPolicy
+from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.serving.policy_export import export_policy
 from drcrm.serving.served_policy import ServedPolicy
 
@@ -58,6 +63,84 @@ def test_javascript_agrees_with_python(kind, tmp_path):
             labels = np.array([draws.pop(0) for _ in expected]) < expected
             assert list(decision["action"].values()) == labels.tolist()
             assert decision["propensity"] == pytest.approx(np.where(labels, expected, 1 - expected).prod(), abs=1e-12)
+
+
+EQUAL = {  # values in JSON for which JavaScript must give Python's probabilities
+    "tier": """
+        1e-5 | 0.00001 | 1e-7 | 1.5e-7 | 0.1 | 2.50 | 1e16 | 1e20 | 123456789012345000000 | -0 | 0.0 | 3.0 | true | null
+        9007199254740991 | -9007199254740991 | 123456789.12345678 | "1e-05" | "1.0E-5" | "2.500" | "1e400" | "007"
+        "3.0" | "+3" | "1152921504606846977" | "-0.0" | ".5" | "constructor" | "toString" | "__proto__" | "valueOf"
+        "hasOwnProperty" | "" | "true" | "5e-324" | "1.10" | "\\u0661.5" | "1e+22" | "12345678901234567890.0" | "0x10"
+        "Infinity" | "NaN" | " 3.0" | "3. 0"
+    """,
+    "at": """
+        null | "" | "2024-02-29" | "2024-05-01T13:45:10,5+02" | "2024-05-01 23:59 UTC" | "01.05.2024 07:45"
+        "1.5.2024, 07:45" | "9999-12-31T00:00Z" | "0001-01-01" | "2100-03-01T00:00:59.123456789GMT"
+    """,
+    "age": "null | -0 | 1e3 | 12345678901234567890 | 0.1",
+}
+REFUSED = {  # values that JavaScript must refuse
+    "tier": "9007199254740993 | 1152921504606846977 | 1e21 | 1.7976931348623157e308 | [1] | {}",
+    "at": """
+        "2024-02-30" | "2023-02-29" | "2024-05-01T25:61" | "2024-05-01T24:00" | "2024-05-01T23:60" | "2024-13-01" | true
+        "0000-01-01" | "2024-05-01T23:59:60" | 0 | [] | "31.04.2024" | "constructor" | "2024-5-1"
+    """,
+    "age": '"1" | true | 1e999 | [] | {}',
+}
+ASK = f"""import {{readFileSync}} from "node:fs";
+import {{probabilities}} from {json.dumps((EXAMPLES / "score.mjs").as_uri())};
+import {{TERMS}} from {json.dumps((EXAMPLES / "score_terms.mjs").as_uri())};
+const [policy, ...contexts] = readFileSync(process.argv[2], "utf-8").split("\\n").map((line) => JSON.parse(line));
+console.log(JSON.stringify(contexts.map((x) => {{
+  try {{ return probabilities(policy, x, TERMS); }} catch (error) {{ return error.message; }}
+}})));
+"""
+
+
+def values_in(text: str) -> list[str]:
+    """Return the values in JSON that bars or lines separate."""
+    return [value.strip() for value in text.strip().replace("\n", "|").split("|")]
+
+
+@needs_node
+@pytest.mark.parametrize("n_more", [0, 200], ids=["one-hot", "hashed"])
+def test_javascript_reads_values_as_python_does(n_more, tmp_path):
+    tiers = [json.loads(text) for text in values_in(EQUAL["tier"])] + [f"more {row}" for row in range(n_more)]
+    tiers = [tier for tier in tiers if tier not in ("valueOf", "hasOwnProperty", ".5")]  # unknown categories
+    times = [f"2024-05-{1 + row % 7:02d} {row % 24:02d}:00" for row in range(len(tiers))]
+    frame = pd.DataFrame({"tier": pd.Series(tiers, dtype=object), "at": times, "age": np.arange(len(tiers)) * 7e17})
+    encoding = Table.of(frame, ["age"], ["tier"], ["at"]).fit("single", ["a", "b"])
+    coef = np.random.default_rng(0).normal(size=(encoding.n_features, 2))
+    served = ServedPolicy(StoredPolicy(SoftmaxPolicy(coef), encoding, None, {}))
+    usual = {"tier": '"x"', "at": "null", "age": "0"}
+    lines = [
+        "{" + ",".join(f'"{name}": {value}' for name, value in (usual | {column: text}).items()) + "}"
+        for values in (EQUAL, REFUSED)
+        for column, texts in values.items()
+        for text in values_in(texts)
+    ]
+    n_equal = sum(len(values_in(texts)) for texts in EQUAL.values())
+    (tmp_path / "run.mjs").write_text(ASK, encoding="utf-8")
+    (tmp_path / "input.txt").write_text("\n".join([served.to_json(), *lines]), encoding="utf-8")
+    command = ["node", tmp_path / "run.mjs", tmp_path / "input.txt"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
+    for number, (line, answer) in enumerate(zip(lines, json.loads(output), strict=True)):
+        if number >= n_equal:
+            assert isinstance(answer, str), line
+            assert "must be" in answer, line
+            continue
+        context = json.loads(line)
+        [expected] = served.policy.marginals(served._encode([context]))
+        assert answer == pytest.approx(expected, abs=1e-12), line
+
+
+@needs_node
+def test_the_text_of_a_number_is_that_of_javascript(tmp_path):
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300), 10.0 ** np.arange(-25, 25)])
+    (tmp_path / "run.mjs").write_text(f"console.log(JSON.stringify({values.tolist()}.map(String)));", encoding="utf-8")
+    output = subprocess.run(["node", tmp_path / "run.mjs"], capture_output=True, text=True, check=True).stdout
+    assert [number_text(as_text(value)) for value in values] == json.loads(output)
 
 
 @pytest.mark.parametrize("kind", ["single", "labels"])

@@ -111,7 +111,7 @@ def hour_text(value: Any) -> str:
 def _day_and_clock(value: Any) -> tuple[datetime.date | None, str | None]:
     if value is None:
         return None, None
-    match = TIME.match(as_iso(value) if isinstance(value, str | datetime.date) else "")
+    match = TIME.match(text) if isinstance(text := as_iso(value), str) else None
     try:
         day, clock, _ = match.groups() if match else ("", None, None)
         if clock:
