@@ -62,8 +62,7 @@ answers["few rows"] = learn("few rows", visits(300, 1, 1))
 
 # %%
 # **The log cannot say.** The logging policy is a fixed rule, so the log has no information about other actions. More
-# rows of this kind would not help. Do not trust the gain in the table. The Pareto shape measures how extreme the
-# largest importance weights are; from 1 on, their mean is infinite.
+# rows of this kind would not help. Do not trust the gain in the table.
 answers["fixed rule"] = learn("fixed rule", visits(6000, 1e9, 2))
 
 # %%

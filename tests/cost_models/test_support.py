@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 from softmax_logs import Choices, cost_model
 
-from drcrm import BanditLog, CostModel, DoublyRobustDRO, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm import (
+    ActionLists,
+    BanditLog,
+    CostModel,
+    DoublyRobustDRO,
+    ExponentialPolicy,
+    SoftmaxPolicy,
+    off_policy_value,
+    policy_support,
+)
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel, find_unsupported
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.optimization.behaviour_cloning import clone_behaviour, restrict_to_support
+from drcrm.policies.exponential import make_policy
 from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
 from drcrm.selection.score_names import SCORES
@@ -153,6 +164,43 @@ def test_an_unknown_logging_policy_is_cloned():
     assert again.cost_model_.logging_policy is cloned
     known = DoublyRobustDRO(safe=False).fit(*rows, logging_policy=policy)
     assert known.cost_model_.logging_policy is policy
+
+
+def test_logged_propensities_show_support_whatever_the_estimate_says():
+    """Action 1 has a propensity below τ/3, action 2 has none, and a row with p > 1 − τ/3 refutes all other actions."""
+    X, unlikely = np.ones((6, 1)), SoftmaxPolicy([[0.0, -99, -99]])
+    uniform = SoftmaxPolicy(np.zeros((1, 3)))
+    cases = {
+        (0.3,) * 6: [0, 0, 1 / 3],
+        (0.3, 0.3, 0.3, 0.3, 0.3, 0.016): [0, 1 / 3, 1 / 3],
+        (0.99, 0.3, 0.3, 0.3, 0.3, 0.3): [0, 1 / 3, 1 / 3],
+        (0.05 / 3,) * 6: [0, 0, 1 / 3],
+    }
+    for propensity, expected in cases.items():
+        log = BanditLog(X, [0, 0, 0, 1, 1, 1], propensity, np.arange(6.0), n_actions=3)
+        model = restrict_to_support(CostModel().fit_log(log), log, None, 0.05)
+        model = replace(model, logging_policy=unlikely)
+        mass, _ = find_unsupported(uniform, log, unlikely, 0.05, None, model.is_supported)
+        assert mass == pytest.approx(np.full(6, sum(expected)))
+        is_charged = model.action_effects(log.X, log.actions)[0] == log.cost.max()
+        assert is_charged.tolist()[1:] == [value > 0 for value in expected][1:]
+        assert policy_support(uniform, log).mass_by_action[1] in (0, pytest.approx(1 / 3))
+        imitated = log.replace(imitated_propensities=True)
+        assert restrict_to_support(model.model, imitated, None, 0.05).is_supported is None
+
+
+def test_uniform_logs_support_every_action_of_every_kind():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 12))
+    labels = BanditLog(X, rng.integers(0, 2, (40, 3)), np.full(40, 1 / 8), rng.random(40))
+    eligible = np.ones((40, 4), dtype=bool)
+    eligible[:20, 3] = False
+    Y = np.where(np.arange(40) < 20, np.arange(40) % 3, np.arange(40) % 4)
+    choices = BanditLog(X, Y, 1 / eligible.sum(axis=1), rng.random(40), n_actions=4, eligible=eligible)
+    candidates = ActionLists(rng.normal(size=(100, 12)), np.arange(0, 101, 5))
+    lists = BanditLog(candidates, rng.integers(0, 5, 20), np.full(20, 1 / 5), rng.random(20))
+    for log, shape in ((labels, (12, 3)), (choices, (12, 4)), (lists, 12)):
+        assert policy_support(make_policy(log.actions, 3 * rng.normal(size=shape)), log).mass == 0
 
 
 @pytest.mark.parametrize("support", [-0.1, 1.5, np.nan, "0.05", None])

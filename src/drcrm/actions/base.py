@@ -130,6 +130,18 @@ class SupportRule(ABC):
         return limits
 
     @abstractmethod
+    def find_supported(self, Y: np.ndarray, context: np.ndarray, propensity: np.ndarray, support: float) -> np.ndarray:
+        """Return which actions have only logged propensities of at least τ/K, and at least one.
+
+        An action has no support in a context in which another action has a propensity above 1 − τ/K.
+        Lists of actions have a single value. Label vectors have K = 2^q, and a row for each label value, (2, q).
+        """
+
+    @abstractmethod
+    def raise_to_support(self, logging_mean: np.ndarray, is_supported: np.ndarray, support: float) -> np.ndarray:
+        """Return an estimate of ``logging_mean`` under which the actions of :meth:`find_supported` have support."""
+
+    @abstractmethod
     def replace_unsupported(
         self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
     ) -> np.ndarray:

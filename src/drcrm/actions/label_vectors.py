@@ -173,6 +173,16 @@ class LabelVectors(Actions):
         largest = float(np.quantile(np.abs(effects[:, :-1]), EFFECT_QUANTILE))
         return -largest, largest
 
+    def find_supported(self, Y: np.ndarray, context: np.ndarray, propensity: np.ndarray, support: float) -> np.ndarray:
+        rare, certain = Y[propensity < support / 2.0 ** Y.shape[1]], Y[1 - propensity < support / 2]
+        refuted = [(rare == value).any(axis=0) | (certain != value).any(axis=0) for value in (0, 1)]
+        return ~np.array(refuted) & [(Y != 1).any(axis=0), (Y == 1).any(axis=0)]
+
+    def raise_to_support(self, logging_mean: np.ndarray, is_supported: np.ndarray, support: float) -> np.ndarray:
+        never, always = is_supported
+        largest = np.where(never, np.nextafter(1 - support / 2, 0), 1)  # so that 1 − π0 is not below τ/2
+        return np.clip(logging_mean, np.where(always, support / 2, 0), largest)
+
     def replace_unsupported(
         self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
     ) -> np.ndarray:

@@ -15,6 +15,7 @@ from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
 
+ROUNDING = 1e-6  # relative error of propensities
 LEAST, MOST = 1e-60, 1e300  # if the sum of e^u is in this range, no significant term was lost
 
 
@@ -117,6 +118,20 @@ class OneOfMany(Actions):
 
     def raise_limits(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
         return limits[0], max(limits[1], largest)
+
+    def find_supported(self, Y: np.ndarray, context: np.ndarray, propensity: np.ndarray, support: float) -> np.ndarray:
+        choices = self.count_choices()
+        choices = choices[context] if len(choices) > 1 else choices
+        threshold = (1 - ROUNDING) * support / choices
+        is_rare, is_certain = propensity < threshold, (1 - propensity < threshold) & (choices > 1)
+        if not self.shape:
+            return ~(is_rare | is_certain).any()
+        rows, rare, certain = (np.bincount(Y, rows, *self.shape) for rows in (None, is_rare, is_certain))
+        return (rows > 0) & (rare == 0) & (certain == certain.sum())
+
+    def raise_to_support(self, logging_mean: np.ndarray, is_supported: np.ndarray, support: float) -> np.ndarray:
+        threshold = self.broadcast(support / self.count_choices())
+        return np.where(is_supported, np.maximum(logging_mean, threshold), logging_mean)
 
     def replace_unsupported(
         self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]

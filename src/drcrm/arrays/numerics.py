@@ -1,6 +1,6 @@
 """Numerical helpers that policies, risks, weights and the objective share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from inspect import signature
 
 import numpy as np
@@ -45,6 +45,17 @@ def compensated_sum(values: Iterable[np.ndarray]) -> np.ndarray:
         lost = lost + ((total - (rounded - added)) + (term - added))
         total = rounded
     return np.where(np.isfinite(lost), total + lost, total)
+
+
+def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Return the quantiles of values, (n,), that occur ``count`` times: those of np.repeat(values, count)."""
+    order = np.argsort(values)
+    ends = np.cumsum(count[order])
+    position = np.asarray(levels) * (ends[-1] - 1)
+    lower, upper = (
+        values[order[np.searchsorted(ends, place, side="right")]] for place in (np.floor(position), np.ceil(position))
+    )
+    return lower + (position % 1) * (upper - lower)
 
 
 def constructor_repr(self: object) -> str:

@@ -13,6 +13,8 @@ from drcrm.arrays.validation import check_vector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
+MOST_REPEATED = 10**7  # most rows to which a regressor without sample_weight is fitted
+
 
 class RegressorModel:
     """Cost model with any regressor of scikit-learn.
@@ -105,6 +107,11 @@ class RegressorModel:
         regressor, count = clone(self.regressor), log.count[rows]
         options = {"sample_weight": count} if has_fit_parameter(regressor, "sample_weight") else {}
         if not options:
+            if count.sum() > MOST_REPEATED:
+                raise InputError(
+                    f"{regressor!r} takes no sample_weight, so rows are repeated by their counts; expected at most "
+                    f"{MOST_REPEATED:.0e} rows, got {count.sum():.3g}. Use another regressor, or smaller counts."
+                )
             rows = np.repeat(rows, count)
         try:
             return regressor.fit(take_rows(log.X, log.context[rows]), log.cost[rows], **options)

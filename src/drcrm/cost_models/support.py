@@ -7,6 +7,11 @@ single choice, lists   If π0(a|x) < τ/K_x, with K_x actions in the context, ĉ
 label vectors          R is the 0.99 quantile of |e_l| over contexts and labels. If π0(y_l = 1|x) < τ/2, e_l becomes
                        max(e_l, R). If π0(y_l = 0|x) < τ/2, e_l becomes min(e_l, −R), and e_0 grows by the difference:
                        only y_l = 0 becomes more expensive.
+
+An estimated π0 can be wrong, above all with few rows or many features. If every logged propensity of an action is at
+least τ/K, the action is therefore supported, whatever the estimate is, unless another action of any row has a
+propensity above 1 − τ/K. For label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated
+propensities do not count.
 """
 
 from __future__ import annotations
@@ -45,6 +50,8 @@ class SupportedModel:
     is_cloned : bool
         Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
         which actions are unsupported.
+    is_supported : bool array, optional
+        From :func:`find_supported`, if π0 is an estimate.
     """
 
     model: Any
@@ -53,6 +60,7 @@ class SupportedModel:
     limits: tuple[float, float]
     features: Any = None
     is_cloned: bool = False
+    is_supported: np.ndarray | None = None
 
     @classmethod
     def of(cls, model: Any, log: BanditLog, logging_policy: AnyPolicy, support: float) -> SupportedModel:
@@ -60,7 +68,7 @@ class SupportedModel:
         if isinstance(model, SupportedModel):
             is_padded = model.features and isinstance(logging_policy, LinearPolicy)
             padded = model.features.pad_policy(logging_policy) if is_padded else logging_policy
-            return replace(model, logging_policy=padded, support=support, is_cloned=False)
+            return replace(model, logging_policy=padded, support=support, is_supported=None, is_cloned=False)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
 
@@ -77,9 +85,7 @@ class SupportedModel:
         """Return effects of the model after the support rule; X are the mapped features."""
         if not self.support:
             return effects
-        return actions.replace_unsupported(
-            effects, marginals_of(self.logging_policy, X, actions, "logging policy"), self.support, self.limits
-        )
+        return actions.replace_unsupported(effects, self._logging_mean(X, actions), self.support, self.limits)
 
     def effects_at_extreme(self, X: Any, actions: Actions, extreme: float, sign: int) -> np.ndarray:
         """Return the effects with unsupported actions at an extreme cost: the largest (sign 1) or the smallest (−1).
@@ -87,7 +93,7 @@ class SupportedModel:
         Supported actions keep their cost after the support rule. Unsupported labels keep R, whatever the extreme is.
         """
         X = self._mapped(X)
-        mean, (low, high) = marginals_of(self.logging_policy, X, actions, "logging policy"), self.limits
+        mean, (low, high) = self._logging_mean(X, actions), self.limits
         limits = (low, high) if sign > 0 else (-high, -low)
         effects = sign * action_effects(self.model, X, actions)
         for bounds in (limits, actions.raise_limits(limits, sign * extreme)):
@@ -106,19 +112,46 @@ class SupportedModel:
         features, actions = self.logging_policy.actions.bind(X, eligible)
         return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.action_effects(features, actions))
 
+    def _logging_mean(self, X: Any, actions: Actions) -> np.ndarray:
+        """Return the probabilities of all actions under π0; X are the mapped features."""
+        return _logging_mean(self.logging_policy, X, actions, self.support, self.is_supported)
+
     def _mapped(self, X: Any) -> Any:
         return self.features(X) if self.features else X
 
 
+def find_supported(log: BanditLog, support: float) -> np.ndarray | None:
+    """Return which actions are supported whatever an estimated π0 says; None if the propensities are estimates."""
+    if log.imitated_propensities:
+        return None
+    return log.actions.find_supported(log.Y, log.context, log.propensity, support)
+
+
 def find_unsupported(
-    policy: Any, log: BanditLog, logging_policy: AnyPolicy, support: float, features: Callable | None = None
+    policy: Any,
+    log: BanditLog,
+    logging_policy: AnyPolicy,
+    support: float,
+    features: Callable | None = None,
+    is_supported: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
 
-    ``features`` maps X to the features of π0, if they differ.
+    ``features`` maps X to the features of π0, if they differ. ``is_supported`` is from :func:`find_supported`.
     """
-    actions, X = log.actions, features(log.X) if features else log.X
+    X = features(log.X) if features else log.X
     mean = policy_marginals(policy, log, "its mass without support")
-    return actions.find_unsupported(
-        log.row_map, mean, marginals_of(logging_policy, X, actions, "logging policy"), support
-    )
+    logging_mean = _logging_mean(logging_policy, X, log.actions, support, is_supported)
+    return log.actions.find_unsupported(log.row_map, mean, logging_mean, support)
+
+
+def raise_to_support(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, support: float) -> np.ndarray:
+    """Return an estimate of π0 under which the actions of :func:`find_supported` have support."""
+    return mean if is_supported is None else actions.raise_to_support(mean, is_supported, support)
+
+
+def _logging_mean(
+    logging_policy: AnyPolicy, X: Any, actions: Actions, support: float, is_supported: np.ndarray | None
+) -> np.ndarray:
+    mean = marginals_of(logging_policy, X, actions, "logging policy")
+    return raise_to_support(mean, actions, is_supported, support)

@@ -14,6 +14,7 @@ from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.support import SUPPORT, find_supported, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.diagnostic import Diagnostic, to_json
 from drcrm.diagnostics.leakage import check_leakage
@@ -158,7 +159,7 @@ def diagnose(
     policy = None if policy is None else policy_for_log(policy, log)
     details = (details or LogDetails()).restrict_to_counted(log)
     modelled = None if modelled is None else _restrict_to_counted(as_float_array(modelled, "modelled"), log)
-    log = log.recount(log.count)
+    log = log.recount(log.count).replace(imitated_propensities=details.imitated)
     units, row_checks = details.groups, details.row_checks
     if row_checks is None:
         row_checks, units = check_rows(log, units, details.imitated)
@@ -223,7 +224,10 @@ def _weigh_policy(
         total = log.count @ weight
         residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
     mean = policy_marginals(policy, log, "the report") if knows_all_actions(policy) else None
-    logging_mean = modelled if logging_policy is None else policy_marginals(logging_policy, log, "the report")
+    if logging_policy is None:
+        logging_mean = raise_to_support(modelled, log.actions, find_supported(log, SUPPORT), SUPPORT)
+    else:
+        logging_mean = policy_marginals(logging_policy, log, "the report")
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)
 
 

@@ -8,9 +8,10 @@ mass without support   the policy's probability of unsupported actions
 Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
 0.05 times as often as the uniform policy.
 
-Pareto k̂ and the largest share of one row are also computed for |w c|, and for the cost difference from the logging
-policy, |w c − c|. The skewness is γ of :mod:`drcrm.certificates.skewness`. It is the only quantity here that decides
-whether a certificate is issued.
+Pareto k̂ is reported without a threshold: bounded weights that take few values, such as those of an ε-greedy policy,
+have a finite mean and any k̂. The largest share of one row is also computed for |w c|, and for the cost difference from
+the logging policy, |w c − c|. The skewness is γ of :mod:`drcrm.certificates.skewness`. It is the only quantity here
+that decides whether a certificate is issued.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
@@ -31,11 +33,11 @@ MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
 # This effective sample size is enough even if it is a small share of the rows. With 50 equally frequent actions, the
 # effective sample size of a constant policy is 2 % of a log of any size.
 MANY_EFFECTIVE_ROWS = 400
-MIN_TAIL = 5  # least number of weights to estimate the shape of a tail
+MIN_TAIL, MAX_TAIL = 5, 10_000  # numbers of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN, MAX_MEAN = 0.9, 1.1
 STANDARD_ERRORS = 4  # a mean weight fails if it is beyond one of these limits by at least this many standard errors
-HEAVY_TAIL = 0.7  # if k̂ is larger, samples of usual size estimate the mean badly
+MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
 LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # share of one row in a sum: caution, fail
 MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
 LARGE_QUANTILE = 20.0  # largest 0.99 quantile of the weights, divided by their mean
@@ -86,11 +88,10 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
         _check_support(weights),
         _check_mean(log, weight, units),
         _check_effective_size(log, weight),
-        _check_tail(log, weight),
+        _report_tail(weight, log.count),
         _check_largest("largest share of one row", {"the total weight": weight}, log.count),
         _check_quantile(log, weight),
         _check_clipping(log, weight, units),
-        _check_cost_tail(of_costs, log.count),
         _check_largest("largest share of weighted costs", of_costs, log.count),
         _check_skewness(weights, units),
     )
@@ -133,52 +134,14 @@ def fit_pareto_shape(values: np.ndarray) -> float:
     return float((r * shape + 5) / (r + 10))
 
 
-def _fit_tail(values: np.ndarray, count: np.ndarray, threshold: float = 0.0) -> float:
-    """Return k̂ of the tail of values that occur ``count`` times; NaN if the tail has fewer than 5 values.
-
-    The tail is the min(0.2 n, 3 √n) largest of the values above ``threshold`` times the root mean square.
-    """
-    largest = values.max()
-    if not 0 < largest < np.inf:
-        return np.nan
-    values = np.sort(np.repeat(values, count))
-    n, threshold = len(values), threshold * largest * np.sqrt(np.mean((values / largest) ** 2))
-    size = int(min(0.2 * n, 3 * np.sqrt(n), (values > threshold).sum()))
-    return fit_pareto_shape((values[-size:] - values[-size - 1]) / largest) if MIN_TAIL <= size < n else np.nan
-
-
-def _check_tail(log: BanditLog, weight: np.ndarray) -> Diagnostic | None:
-    k = _fit_tail(weight, log.count)
-    if not np.isfinite(k):
-        return None
-    heavy = min(1 - 1 / np.log10(log.size), 0.7)
-    sentence = f"the tail of the importance weights has Pareto shape {k:.2f}"
-    if k >= 1:
-        sentence += ". Their mean is infinite, so no estimate from them converges"
-    elif k > heavy:
-        sentence += ". Their mean converges too slowly for this many rows"
-    level = worst_level(k >= 1, k > heavy)
-    return Diagnostic("Pareto k̂", k, f"at most {heavy:.2f}; fails at 1 or more", level, sentence, "Vehtari et al. 2024")
-
-
-def _check_cost_tail(magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
-    """Check the largest k̂ of several magnitudes, arrays (n,) by name. A tail begins above the root mean square."""
-    shapes = {name: _fit_tail(values, count, 1.0) for name, values in magnitudes.items()}
-    shapes = {name: shape for name, shape in shapes.items() if np.isfinite(shape)}
-    if not shapes:
-        return None
-    name = max(shapes, key=lambda name: shapes[name])
-    is_heavy = shapes[name] > HEAVY_TAIL
-    sentence = f"the tail of {name} has Pareto shape {shapes[name]:.2f}"
-    sentence += ". Rare, large costs dominate, so standard errors are unreliable" if is_heavy else ""
-    return Diagnostic(
-        "Pareto k̂ of weighted costs",
-        shapes[name],
-        f"at most {HEAVY_TAIL:g}",
-        worst_level(False, is_heavy),
-        sentence,
-        "Vehtari et al. 2024",
-    )
+def _report_tail(weight: np.ndarray, count: np.ndarray) -> Diagnostic | None:
+    """Report k̂ of the min(0.2 n, 3 √n, 10⁴) largest weights; None if there are fewer than 5, or all are equal."""
+    n, order = int(count.sum()), np.argsort(-weight)
+    size = int(min(0.2 * n, 3 * np.sqrt(n), MAX_TAIL))
+    largest = weight[order[np.searchsorted(np.cumsum(count[order]), np.arange(size + 1), side="right")]]
+    shape = fit_pareto_shape((largest[:-1] - largest[-1]) / largest[0])
+    sentence = f"the tail of the importance weights has Pareto shape {shape:.2f}"
+    return Diagnostic("Pareto k̂", shape, "none", "good", sentence, "Vehtari et al. 2024") if shape == shape else None
 
 
 def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
@@ -217,7 +180,11 @@ def _check_mean(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) ->
     interval = compute_interval(mean, weight, log, units, 0.95)
     error, n = interval["standard_error"], interval["n"]
     width = stdtrit(n - 1, 0.995) * error if n > 1 else np.inf
-    fails = mean + STANDARD_ERRORS * error < MIN_MEAN or mean - STANDARD_ERRORS * error > MAX_MEAN
+    # If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
+    # log lacks all of them by chance is at most (1 − p)^(n (1 − mean)).
+    is_missing = n * (1 - mean) * -np.log1p(-min(log.propensity.min(), 1 - ROUNDING)) > -np.log(MISSED)
+    is_low = is_missing and mean + STANDARD_ERRORS * error < MIN_MEAN
+    fails = bool(is_low or mean - STANDARD_ERRORS * error > MAX_MEAN)
     is_off = not mean - width <= 1 <= mean + width
     sentence = f"the mean importance weight is {mean:.3g} ± {error:.2g}; its expectation is 1"
     if fails or is_off:
@@ -245,7 +212,7 @@ def _check_support(weights: PolicyWeights) -> Diagnostic | None:
 
 def _check_quantile(log: BanditLog, weight: np.ndarray) -> Diagnostic:
     mean = float(log.count @ weight / log.size)
-    ratio = float(np.quantile(np.repeat(weight, log.count), 0.99)) / mean
+    ratio = float(weighted_quantiles(weight, log.count, [0.99])[0]) / mean
     return Diagnostic(
         "weight quantile 0.99",
         ratio,

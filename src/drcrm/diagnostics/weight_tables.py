@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json
@@ -38,11 +39,11 @@ def weight_tables(
     log, weight = weights.log, weights.weight
     if not 0 < log.count @ weight < np.inf:
         return {}
-    expanded = np.repeat(weight, log.count)
+    quantiles = weighted_quantiles(weight, log.count, QUANTILES)
     return {
         "weights": {
-            "quantiles": {f"{q:g}": float(np.quantile(expanded, q)) for q in QUANTILES},
-            "histogram": _histogram(expanded),
+            "quantiles": {f"{q:g}": float(quantile) for q, quantile in zip(QUANTILES, quantiles, strict=True)},
+            "histogram": _histogram(weight, log.count),
         },
         "overlap": _overlap(weights),
         "actions": _actions(weights, names),
@@ -50,12 +51,16 @@ def weight_tables(
     }
 
 
-def _histogram(weight: np.ndarray) -> dict[str, list[float]]:
+def _histogram(weight: np.ndarray, count: np.ndarray) -> dict[str, list[float]]:
     """Return a histogram of log₁₀ w, with the rows and the share of the weight in each bin."""
     logs = np.log10(np.maximum(weight, weight.max() * SMALLEST_SHOWN))
     edges = np.histogram_bin_edges(logs, BINS)
-    share = np.histogram(logs, edges, weights=weight / weight.sum())[0]
-    return {"edges": edges.tolist(), "rows": np.histogram(logs, edges)[0].tolist(), "share": share.tolist()}
+    share = np.histogram(logs, edges, weights=count * (weight / (count @ weight)))[0]
+    return {
+        "edges": edges.tolist(),
+        "rows": np.histogram(logs, edges, weights=count)[0].tolist(),
+        "share": share.tolist(),
+    }
 
 
 def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:

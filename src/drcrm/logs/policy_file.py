@@ -87,6 +87,8 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     model: Any = stored.model
     if model is not None:
         header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
+        if model.is_supported is not None:
+            arrays["logging.is_supported"] = model.is_supported
         if isinstance(model.model, RegressorModel):
             arrays["cost.model"] = to_bytes(model.model, "the cost model")
         else:
@@ -194,4 +196,5 @@ def _cost_model(kind: str, arrays: Mapping[str, np.ndarray], header: Any, featur
         model.coef_, model.intercept_ = as_float_array(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
         check_coefficients(np.atleast_2d(model.coef_))
     support, is_cloned = float(header["support"]), bool(header["is_imitated"])
-    return SupportedModel(model, logging_policy, support, (low, high), features, is_cloned)
+    is_supported = arrays.get("logging.is_supported")  # missing in files of old versions
+    return SupportedModel(model, logging_policy, support, (low, high), features, is_cloned, is_supported)

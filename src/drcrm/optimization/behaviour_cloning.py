@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from drcrm.cost_models.support import SupportedModel
+from drcrm.cost_models.support import SupportedModel, find_supported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
@@ -48,4 +48,5 @@ def restrict_to_support(
         return SupportedModel.of(model, log, logging_policy, support)
     if isinstance(model, SupportedModel):
         return model.with_support(support)
-    return replace(SupportedModel.of(model, log, clone_behaviour(log), support), is_cloned=True)
+    supported = SupportedModel.of(model, log, clone_behaviour(log), support)
+    return replace(supported, is_cloned=True, is_supported=find_supported(log, support))
