@@ -28,6 +28,7 @@ from drcrm.kernels import choose_kernels
 STUDIES = (
     "audit_power",
     "coverage",
+    "epsilon_greedy",
     "heavy_tails",
     "kinds",
     "null_verdicts",
