@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -258,6 +259,10 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
     low, high = mapping.cost_range or (0, 1)
     if not -float("inf") < low < high < float("inf"):
         yield f"cost_range is {[low, high]!r}, expected [least, largest], two finite numbers with least < largest"
+    try:
+        codecs.lookup(mapping.encoding or "utf8")
+    except LookupError:
+        yield f"encoding is {mapping.encoding!r}, expected an encoding such as 'cp1252', 'latin-1' or 'utf-16'"
     if mapping.decimal == mapping.delimiter == ",":
         yield "decimal and delimiter are both ',', expected another delimiter"
     yield from _shared_columns(mapping)

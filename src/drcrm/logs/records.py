@@ -145,8 +145,7 @@ class Records(RowColumns):
     def validated(self) -> Records:
         """Return the records with rounded probabilities; InputError without rows, or for a value out of range."""
         if not self.size:
-            reasons = "".join(f"; {count} {reason}" for reason, count in self.skipped.items())
-            raise InputError(f"has no rows that can be read, expected at least one{reasons}")
+            raise InputError("has no rows, expected at least one")
         bad = ~np.isfinite(self.cost)
         reject_rows(bad, self.cost, "reward" if self.is_reward else "cost", self.rows, "a finite number")
         rounded: dict[str, Any] = {}

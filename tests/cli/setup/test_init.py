@@ -109,12 +109,12 @@ def test_all_words_of_the_names_of_actions_and_groups_are_typical(name, key):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("log.csv", "", "is empty"),
+        ("log.csv", "", "has no rows"),
         ("log.csv", "a,b\n", "has no rows"),
         ("log.csv", "a|b\n1|2\n", "add --delimiter '|'"),
         ("log.csv", "item_id,position,click,propensity_score\n1,1,0,0.5\n", "needs no mapping"),
         ("log.dsjson", "{}\n", "is dsjson, which needs no mapping"),
-        ("log.xlsx", "", "has no known format"),
+        ("log.xlsx", "", "has no rows"),
     ],
 )
 def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_path, run):

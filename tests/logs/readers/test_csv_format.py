@@ -66,16 +66,16 @@ def test_files_of_a_folder_have_one_decimal_sign(frame, mapping, tmp_path):
     ],
 )
 def test_the_delimiter_follows_from_the_header(text, delimiter, names):
-    header, detected = CsvFormat().header_of(text)
-    assert detected == delimiter
-    assert header == names or (names is None and len(header) == 20_000)
+    head = CsvFormat().head_of(text)
+    assert head.delimiter == delimiter
+    assert head.names == names or (names is None and len(head.names) == 20_000)
 
 
 @pytest.mark.parametrize("text", ["a;b,c;d\n1,5;2;d\n", "a;x,b\n", "a;x,b\n1\n", "a\tb,c\n1\t2,3\n"])
 def test_an_ambiguous_header_is_rejected(text):
     with pytest.raises(InputError, match=r"may have .* or .* between its columns; set delimiter in the mapping"):
-        CsvFormat().header_of(text)
-    assert CsvFormat(delimiter=",").header_of(text)[1] == ","
+        CsvFormat().head_of(text)
+    assert CsvFormat(delimiter=",").head_of(text).delimiter == ","
 
 
 @pytest.mark.parametrize(

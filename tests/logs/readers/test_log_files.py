@@ -237,7 +237,7 @@ def test_folders_of_other_content_are_rejected(tmp_path):
     folder.mkdir()
     for name, message in (
         (None, "log: is a folder without files"),
-        ("a.npz", "log: is a folder of npz, expected a single file"),
+        ("a.npz", "a.npz: is not a readable npz file"),
         ("b.csv", "has files of more than one format, such as a.npz, b.csv"),
         ("c/d.csv", "has the folder 'c', expected only files"),
     ):

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
+import unicodedata
+import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import yaml
+from log_contexts import read_contexts
 from log_fixtures import assert_same_log, read_as
+from text_logs import LOGS
 
 import drcrm
 from drcrm.__main__ import main
 from drcrm.errors import InputError
+from drcrm.logs.encoding.tables import Table
+from drcrm.logs.mapping import as_mapping
+from drcrm.logs.readers.log_files import read_records
 
 CASES = Path(__file__).parents[4] / "shared" / "cases"
 FORMS = "frame", "csv", "parquet"
@@ -118,15 +130,203 @@ def test_probabilities_may_exceed_1_by_rounding(frame, mapping, tmp_path, form):
     assert drcrm.BanditLog(np.ones((2, 1)), *arrays[1:]).propensity.tolist() == [1, 0.5]
 
 
+def write_part(frame: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_parquet(path, index=False) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_parts_without_rows_are_skipped(frame, mapping, tmp_path, form):
+    folder = tmp_path / "log"
+    empty = frame[:0]
+    for number, part in enumerate([empty, frame[:25], empty, frame.iloc[25:, ::-1], empty]):
+        write_part(part, folder / f"part-{number}.{form}")
+    for name in ("_SUCCESS", ".part-0.crc", f"part-9.{form}"):
+        (folder / name).touch()
+    log = drcrm.read_log(folder, mapping)
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
+    assert np.array_equal(read_contexts(folder, log.encoding)[0], log.X)
+    for path in folder.iterdir():
+        path.unlink()
+    for number in range(2):
+        write_part(empty, folder / f"part-{number}.{form}")
+        with pytest.raises(InputError, match=f"{folder}: has no rows that can be read, expected at least one"):
+            drcrm.read_log(folder, mapping)
+        with pytest.raises(InputError, match="has no rows, expected at least one"):
+            read_contexts(folder, log.encoding)
+
+
+@pytest.mark.parametrize("form", ["dsjson", "vw"])
+def test_parts_without_decisions_are_skipped_and_their_lines_counted(tmp_path, form):
+    text, comment = LOGS["log.dsjson" if form == "dsjson" else "single.txt"], "\n"
+    if form == "dsjson":
+        comment = '[CHECKPOINT,{"a":1}]\n'
+    (tmp_path / f"whole.{form}").write_text(text + comment * 4)
+    expected = read_records(tmp_path / f"whole.{form}")
+    folder = tmp_path / "log"
+    folder.mkdir()
+    for number, content in enumerate([comment, "", text, comment * 2, comment]):
+        (folder / f"part-{number}.{form}").write_text(content)
+    records = read_records(folder)
+    assert records.size == expected.size
+    assert np.array_equal(records.cost, expected.cost)
+    assert records.skipped == expected.skipped
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_folders_of_hive_are_columns(frame, mapping, tmp_path, form):
+    for (place, city), part in frame.groupby(["place", "city"]):
+        write_part(part.drop(columns=["place", "city"]), tmp_path / f"log/place={place}/city={quote(city)}/0.{form}")
+    mapping["features"]["numeric"].append("place")
+    expected = drcrm.BanditLog.from_frame(frame.sort_values(["place", "city"], key=by_quoted, kind="stable"), mapping)
+    assert_same_log(drcrm.read_log(tmp_path / "log", mapping), expected)
+
+
+def by_quoted(column: pd.Series) -> pd.Series:
+    return column.map(lambda value: quote(str(value)))
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst", "zip"])
+@pytest.mark.parametrize("form", ["csv", "dsjson"])
+def test_compressed_files_are_read(frame, mapping, tmp_path, ending, form):
+    content = frame.to_csv(index=False) if form == "csv" else LOGS["log.dsjson"]
+    plain, packed = tmp_path / f"log.{form}", tmp_path / f"log.{form}.{ending}"
+    plain.write_text(content)
+    if ending == "zip":
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.write(plain, "log/table")
+            archive.writestr("__MACOSX/log/._table", "")
+    elif ending == "zst":
+        packed.write_bytes(pyarrow.compress(content.encode(), "zstd", asbytes=True))
+    else:
+        packed.write_bytes({"gz": gzip, "bz2": bz2, "xz": lzma}[ending].compress(content.encode()))
+    mapping = mapping if form == "csv" else None
+    log, expected = drcrm.read_log(packed, mapping), drcrm.read_log(plain, mapping)
+    assert abs(log.X - expected.X).max() == 0
+    assert np.array_equal(log.cost, expected.cost)
+    packed.write_bytes(packed.read_bytes()[: packed.stat().st_size // 2])
+    with pytest.raises(InputError, match=f"{packed}: is truncated or damaged"):
+        drcrm.read_log(packed, mapping)
+
+
+def with_sep_line(text: str) -> bytes:
+    return b"\xef\xbb\xbfsep=;\r\n" + text.replace(",", ";").encode()
+
+
+def decomposed(text: str) -> bytes:
+    return unicodedata.normalize("NFD", text.partition("\n")[0]).encode() + b"\n" + text.partition("\n")[2].encode()
+
+
+VARIANTS = {  # how another program writes a CSV file, and keys of the mapping for it
+    "blanks after commas in the header": (
+        lambda text: text.replace(",", ", ", text.count(",", 0, text.find("\n"))),
+        {},
+    ),
+    "blanks around names": (lambda text: text.replace("größe", '"größe  "').replace("click", "\u00a0click"), {}),
+    "another Unicode form": (decomposed, {}),
+    "the delimiter in the first line": (with_sep_line, {}),
+    "the delimiter after blank lines": (lambda text: "\n\nsep=,\n" + text, {}),
+    "nulls of MySQL": (lambda text: text.replace(",,", r",\N,"), {}),
+    "quoted nulls": (lambda text: text.replace(",,", r',"\N",'), {}),
+    "Latin-1": (lambda text: text.encode("latin-1"), {"encoding": "latin-1"}),
+    "Windows": (lambda text: text.encode("cp1252"), {"encoding": "cp1252"}),
+    "UTF-16 with a mark": (lambda text: text.encode("utf-16"), {}),
+    "UTF-16 of big-endian machines": (lambda text: text.encode("utf-16-be"), {"encoding": "utf-16-be"}),
+}
+
+
+@pytest.mark.parametrize(("write", "keys"), VARIANTS.values(), ids=VARIANTS)
+def test_csv_of_other_programs_is_read(frame, mapping, tmp_path, write, keys):
+    frame = frame.rename(columns={"age": "größe"}).replace({"city": {"東京": "Köln"}})
+    frame.loc[3, "größe"], frame.loc[[4, 5], "city"] = None, None
+    mapping |= {"features": {"numeric": ["größe", "price"], "categorical": ["city"]}}
+    expected = drcrm.BanditLog.from_frame(frame, mapping)
+    content = write(frame[["price", "größe", "city", "item", "p", "click"]].to_csv(index=False))
+    for name in ("log.csv",) if "encoding" in keys else ("log.csv", "log.txt", "part-00000"):
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        log = drcrm.read_log(tmp_path / name, mapping | keys)
+        assert_same_log(log, expected)
+        csv_format = as_mapping(mapping | keys).csv_format
+        assert np.array_equal(read_contexts(tmp_path / name, log.encoding, csv_format)[0], log.X)
+
+
+def test_text_in_another_encoding_is_refused_with_the_key(frame, mapping, tmp_path):
+    path, message = tmp_path / "log.csv", "in row .*; set its encoding in the mapping, such as encoding: cp1252"
+    path.write_bytes(frame.replace({"city": {"東京": "Köln"}}).to_csv(index=False).encode("cp1252"))
+    with pytest.raises(InputError, match=f"is not UTF-8 {message}"):
+        drcrm.read_log(path, mapping)
+    with pytest.raises(InputError, match=r"is not ASCII in row .*; set its encoding"):
+        drcrm.read_log(path, mapping | {"encoding": "ascii"})
+    with pytest.raises(InputError, match="encoding is 'utf-77', expected an encoding such as 'cp1252'"):
+        drcrm.read_log(path, mapping | {"encoding": "utf-77"})
+
+
+@pytest.mark.parametrize("name", ["c", "x1", "note"])
+@pytest.mark.parametrize(("first", "last", "newline"), [(101, 401, "\n"), (3, 4, "\r\n"), (598, 601, "")])
+def test_stray_quotation_marks_are_refused_with_their_lines(tmp_path, name, first, last, newline):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(600, 2)), columns=["x0", "x1"])
+    frame["note"], frame["a"] = "a text", rng.choice(["a0", "a1"], 600)
+    frame["p"], frame["r"], frame["c"] = 0.5, rng.integers(0, 2, 600), rng.integers(0, 3, 600)
+    lines = frame.astype(str).to_csv(index=False).splitlines()
+    for line in (first, last):
+        cells = lines[line - 1].split(",")
+        cells[frame.columns.get_loc(name)] = f'"{cells[frame.columns.get_loc(name)]}'
+        lines[line - 1] = ",".join(cells)
+    path, end = tmp_path / "log.csv", newline or "\n"
+    path.write_text(end.join(lines) + newline, newline="")
+    mapping = {"action": "a", "propensity": "p", "reward": "r", "features": {"numeric": ["x0", "x1", "c"]}}
+    with pytest.raises(InputError, match=f"has a quoted text from line {first} to line {last} that contains rows"):
+        drcrm.read_log(path, mapping)
+
+
+def test_quoted_texts_may_have_several_lines_and_commas(frame, mapping, tmp_path):
+    frame["note"] = ["Dear shop,\nI like 5, 6, or 7,\nthat is, all", 'a "quoted", text\n', "1,2\n\n3,4", ""] * 10
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    assert_same_log(drcrm.read_log(tmp_path / "log.csv", mapping), drcrm.BanditLog.from_frame(frame, mapping))
+    frame[["note", *frame.columns[:-1]]].to_csv(tmp_path / "log.csv", index=False, sep=";")
+    assert_same_log(drcrm.read_log(tmp_path / "log.csv", mapping), drcrm.BanditLog.from_frame(frame, mapping))
+
+
+def test_escapes_of_spark_are_named(frame, mapping, tmp_path):
+    frame["note"] = [r"a \"b\", c", *[""] * 39]
+    frame.to_csv(tmp_path / "log.csv", index=False, escapechar="\\", doublequote=False)
+    text = (tmp_path / "log.csv").read_text().replace(r"\\", "\\")
+    for content in (text, text.replace("b", "\n")):
+        (tmp_path / "log.csv").write_text(content)
+        with pytest.raises(InputError, match=r'; \\" is not read as a quotation mark'):
+            drcrm.read_log(tmp_path / "log.csv", mapping)
+
+
+def test_empty_lines_of_a_single_column_are_rows(tmp_path):
+    frame = pd.DataFrame({"x": ["1", None, "2.5", None]})
+    encoding = Table.of(frame, ["x"], []).fit("single", ["a", "b"])
+    (tmp_path / "contexts.csv").write_text("\nx\n1\n\n2.5\n\n")
+    assert np.array_equal(read_contexts(tmp_path / "contexts.csv", encoding)[0], encoding.contexts(frame))
+
+
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason="needs the shared cases")
 
 
 @needs_cases
-@pytest.mark.parametrize(("name", "mapping"), [("p_over.csv", "base.json")])
+@pytest.mark.parametrize(
+    ("name", "mapping"),
+    [
+        ("p_over.csv", "base.json"),
+        ("spark_empty_part", "base.json"),
+        ("bool_True.csv", "bool.json"),
+        ("time_short_tz.csv", "time.json"),
+        ("spaced_header.csv", "base.json"),
+        ("nfd.csv", "nfc.json"),
+        ("sep_line.csv", "base.json"),
+        ("table.txt", "base.json"),
+        ("null_backslash_n.csv", "base.json"),
+    ],
+)
 def test_shared_cases_have_their_values(name, mapping, tmp_path):
     paths = CASES / name, "--config", CASES / mapping
     answer = read_answer("evaluate_policy", "column:new", *paths, folder=tmp_path)
     [candidate] = answer["candidates"]
-    ips, snips = reference_values(pd.read_csv(CASES / name))
+    ips, snips = reference_values(pd.read_csv(CASES / ("p_over.csv" if name == "p_over.csv" else "base.csv")))
     assert -candidate["estimates"]["ips"]["value"] == pytest.approx(ips, rel=1e-9)
     assert -candidate["estimates"]["snips"]["value"] == pytest.approx(snips, rel=1e-9)

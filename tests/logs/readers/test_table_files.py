@@ -54,23 +54,31 @@ HEAD = "item,p,click,age,price,city\n"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"", "is empty, expected a line with the names of the columns"),
-        ("a.csv", b"\n\n", "is empty"),
+        ("a.csv", b"", "has no rows that can be read, expected at least one"),
+        ("a.csv", b"\n\n", "has no rows"),
         ("a.csv", HEAD.encode(), "has no rows"),
         ("a.csv", b"item;p;click\n1;2;3\n", "column 'age' is missing, expected one of the file's columns: item, p"),
         ("a.csv", b"item,p,click,age,price\n", "column 'city' is missing"),
         ("a.csv", f"{HEAD}a,.5,1,1,1\n".encode(), "has 5 columns in row 0, expected 6"),
         ("a.csv", f"{HEAD}a,.5,1,1,1,x\na,.5,1,1,1,x,9\n".encode(), "has 7 columns in row 1, expected 6"),
         ("a.csv", f"{HEAD}a,.5,1,1,1,Zürich\n".encode("latin-1"), "is not UTF-8 in row 0"),
-        ("a.csv", f"{HEAD}a,.5,1,1,1,x".encode("utf-16"), "is UTF-16, expected UTF-8"),
-        ("a.csv", f'{HEAD}a,.5,1,1,1,"x\na,.5,1,1,1,x\n'.encode(), "has a quote without an end in row 0"),
-        ("a.csv", b"PK\x03\x04\x00\x00\x00\x00", "is not text, expected CSV"),
+        (
+            "a.csv",
+            f"{HEAD}a,.5,1,1,1,x".encode("utf-16-le"),
+            "is not text, expected CSV; if it is UTF-16, set",
+        ),
+        ("a.csv", f'{HEAD}a,.5,1,1,1,"x\na,.5,1,1,1,x\n'.encode(), "has a quoted text from line 2 to line 3 that"),
+        ("a.csv", b"PK\x03\x04\x00\x00\x00\x00", "is truncated or damaged"),
         ("a.csv.gz", gzip.compress(b"item,p,click\n" * 999, mtime=0)[:50], "is truncated or damaged"),
         ("a.csv.bz2", bz2.compress(b"item,p,click\n" * 999)[:50], "is truncated or damaged"),
         ("a.parquet", b"PAR1", "is not a readable Parquet file"),
         ("a.parquet", b"", "is not a readable Parquet file"),
-        ("a.xlsx", b"", "has no known format, expected a suffix of .csv"),
-        ("a", b"", "has no known format"),
+        (
+            "a.xls",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00",
+            "has no known format, expected CSV, Parquet, npz",
+        ),
+        ("a", b"", "has no rows"),
     ],
 )
 def test_other_content_is_rejected(mapping, tmp_path, name, content, message):

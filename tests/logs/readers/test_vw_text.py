@@ -75,7 +75,7 @@ def test_contexts_need_no_labels(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty, expected lines such as 1:-1:0.5 | features"),
+        ("", "has no rows that can be read, expected at least one"),
         ("1:-1:0.5 | a\n1:2:x | a", "row 1: its probability is 'x', expected a finite number"),
         ("1:-1:0.5 | a\n1:-1:1.5 | a", "propensity is 1.5 in row 1, expected a value in (0, 1]"),
         ("1:-1:0.5 | a\n0:-1:0.5 | a", "row 1: the action is 0, expected 1 or more"),

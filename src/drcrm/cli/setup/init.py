@@ -24,8 +24,8 @@ from drcrm.logs.encoding.columns import categories, is_missing, numbers
 from drcrm.logs.encoding.timestamps import ISO, as_iso
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.csv_format import CsvFormat
-from drcrm.logs.readers.log_files import TABLES, files_of, format_of
-from drcrm.logs.readers.table_files import Columns, table_frames
+from drcrm.logs.readers.log_files import TABLES, files_of, first_frame, format_of
+from drcrm.logs.readers.table_files import Columns
 from drcrm.logs.readers.table_records import dataset_mapping
 
 ROWS = 50_000  # number of rows that are read
@@ -161,13 +161,10 @@ def run(options: argparse.Namespace) -> None:
 def read_columns(path: Path, delimiter: str | None = None) -> list[Column]:
     """Return the columns of the first rows of a log; InputError if its format needs no mapping."""
     with prefix_errors(path):
-        form = format_of(path)
+        form = format_of(files_of(path))
         if form not in TABLES:
             raise InputError(f"is {form}, which needs no mapping: drcrm learn {path} --output policy.npz")
-        file = files_of(path)[0]
-        frame = next(table_frames(file, form, _select_all, ROWS, csv_format=CsvFormat(delimiter)), None)
-        if frame is None or not len(frame):
-            raise InputError("has no rows, expected at least one")
+        frame = first_frame(path, _select_all, ROWS, CsvFormat(delimiter))
         return [_column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)]
 
 

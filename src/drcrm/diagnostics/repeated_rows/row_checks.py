@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,8 +21,8 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.tables import Table
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.readers.log_files import TABLES, files_of
-from drcrm.logs.readers.table_files import Columns, table_frames
+from drcrm.logs.readers.log_files import TABLES, Source, first_frame
+from drcrm.logs.readers.table_files import Columns
 from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import Records
 from drcrm.rows.row_hashes import RowHashes
@@ -70,7 +69,7 @@ def records_of_log(log: BanditLog, imitated: bool = False) -> Records:
     )
 
 
-def check_records(records: Records, path: Path | None = None) -> RowChecks:
+def check_records(records: Records, path: Source | None = None) -> RowChecks:
     """Check the rows of a log, whose propensities were logged or estimated.
 
     Columns of the file ``path`` that the mapping does not name may be identifiers of users, and are checked too.
@@ -85,7 +84,7 @@ def check_records(records: Records, path: Path | None = None) -> RowChecks:
     return RowChecks(hashes, propensity, copies, groups, (copies_check, independence))
 
 
-def _identifier_columns(records: Records, path: Path | None) -> dict[str, np.ndarray]:
+def _identifier_columns(records: Records, path: Source | None) -> dict[str, np.ndarray]:
     """Return codes of the columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
     if isinstance(records.data, Table):
@@ -102,9 +101,8 @@ def _identifier_columns(records: Records, path: Path | None) -> dict[str, np.nda
         return Columns([name for name in header if header.count(name) == 1 and name not in mapped], [])
 
     try:
-        file = files_of(path)[0]
-        frame = next(table_frames(file, records.format, unmapped, FIRST_ROWS, csv_format=records.mapping.csv_format))
-    except (InputError, OSError, StopIteration):  # these columns may contain anything, so errors do not matter
+        frame = first_frame(path, unmapped, FIRST_ROWS, records.mapping.csv_format)
+    except (InputError, OSError):  # these columns may contain anything, so errors do not matter
         return columns
     codes = {name: identifier_codes(frame[name].iloc[:FIRST_ROWS]) for name in unmapped([*frame.columns]).names}
     return columns | {name: values for name, values in codes.items() if values is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -65,7 +66,7 @@ class Table(ContextFeatures):
         ``rows`` (n,) are the row numbers in messages, by default from 0.
         """
         rows = np.arange(len(frame)) if rows is None else rows
-        require_columns(frame.columns, [*numeric, *categorical, *times])
+        frame = select_columns(frame, dict.fromkeys([*numeric, *categorical, *times]))
         coded = {name: categories(frame[name], name) for name in categorical}
         for name in times:
             parts = calendar(frame[name], name, rows)
@@ -305,12 +306,30 @@ def hash_categories(values: Sequence[str]) -> list[tuple[int, float]]:
     return list(zip(features.tolist(), signs.tolist(), strict=True))
 
 
-def require_columns(header: Iterable[str], needed: list[str]) -> None:
-    """Raise InputError if a needed column is missing or occurs twice."""
-    header = list(header)
+def find_columns(header: Iterable[str], needed: Iterable[str]) -> dict[str, str]:
+    """Return the column of a file for each needed name; InputError if it is missing or occurs twice.
+
+    Without a column of the same name, it is the only column whose name differs only by blanks or its Unicode form.
+    """
+    header, found = list(header), {}
     for name in needed:
-        if name not in header:
+        alike = [name] if name in header else [column for column in header if _plain(column) == _plain(name)]
+        if len(alike) != 1:
             first = ", ".join(map(str, header[:12])) + (", …" if len(header) > 12 else "")
             raise InputError(f"column {name!r} is missing, expected one of the file's columns: {first}")
-        if header.count(name) > 1:
-            raise InputError(f"column {name!r} occurs {header.count(name)} times, expected once")
+        [found[name]] = alike
+        if header.count(found[name]) > 1:
+            raise InputError(f"column {name!r} occurs {header.count(found[name])} times, expected once")
+    return found
+
+
+def _plain(name: object) -> str:
+    return "".join(unicodedata.normalize("NFKC", str(name)).replace("\ufeff", "").split())
+
+
+def select_columns(frame: pd.DataFrame, needed: Iterable[str]) -> pd.DataFrame:
+    """Return a frame with the needed columns, found by :func:`find_columns`."""
+    found = find_columns(frame.columns, needed)
+    if all(name == column for name, column in found.items()):
+        return frame
+    return frame[[*found.values()]].set_axis([*found], axis=1)

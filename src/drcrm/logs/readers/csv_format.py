@@ -1,14 +1,16 @@
-"""The delimiter and the decimal sign of a CSV file, detected from its first lines."""
+"""Format of a CSV file: delimiter and decimal sign, detected from its first lines; encoding; stray quotation marks."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from drcrm.errors import InputError
 
@@ -18,7 +20,32 @@ LINES = 20  # number of rows in which a delimiter is tested
 ROWS = 1000  # number of rows in which the decimal sign is looked for
 WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d*(?:[eE][+-]?\d+)?\s*")
 WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")
+SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # written by Excel
+BYTE_ORDER_MARKS = b"\xff\xfe", b"\xfe\xff"
+NUMBER = re.compile(r"\s*([+-]?[\d.,]+([eE][+-]?\d+)?|nan|null|na|true|false|)\s*", re.IGNORECASE)
+MANY = 10  # lines of a quoted text that is a sequence of rows even if the table has no numbers
+ESCAPES = r"; \" is not read as a quotation mark inside a quoted text: write it twice (in Spark, set escape to it)"
 MAYBE_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
+
+
+class Head(NamedTuple):
+    """The beginning of a CSV file.
+
+    Attributes
+    ----------
+    text : str
+        The text from the header on.
+    names : list of str
+        Names of the columns.
+    delimiter : str
+    n_skipped : int
+        Number of lines before the header.
+    """
+
+    text: str
+    names: list[str]
+    delimiter: str
+    n_skipped: int
 
 
 @dataclass
@@ -39,9 +66,31 @@ class CsvFormat:
     decimal: str | None = None
     encoding: str | None = None
 
-    def header_of(self, text: str) -> tuple[list[str], str]:
-        """Return the columns' names and the delimiter of a file that begins with ``text``."""
-        delimiters = DETECTED if self.delimiter is None else (self.delimiter,)
+    def encoding_of(self, start: bytes) -> str:
+        """Return the encoding of a file that begins with ``start``."""
+        return self.encoding or ("utf-16" if start.startswith(BYTE_ORDER_MARKS) else "utf8")
+
+    def decode(self, start: bytes) -> str:
+        """Return the first bytes of a file as text, without a byte order mark and an incomplete last character."""
+        encoding = self.encoding_of(start)
+        try:
+            text = codecs.getincrementaldecoder(encoding)().decode(start).removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            row = start[: error.start].count(b"\n") - 1
+            place = f"in row {row}" if row >= 0 else "in the names of the columns"
+            raise InputError(wrong_encoding(encoding, f"{place}: byte {start[error.start]:#04x}")) from None
+        if "\0" in text:
+            raise InputError("is not text, expected CSV; if it is UTF-16, set encoding: utf-16 in the mapping")
+        return text
+
+    def head_of(self, text: str) -> Head:
+        """Return the names of the columns and the delimiter of a file that begins with ``text``."""
+        start = len(text) - len(text.lstrip("\r\n"))
+        separator = SEPARATOR_LINE.match(text, start)
+        n_skipped = len(text[:start].splitlines()) + bool(separator)
+        text = text[separator.end() if separator else start :]
+        chosen = self.delimiter or (separator and separator[1])
+        delimiters = DETECTED if chosen is None else (chosen,)
         headers = {delimiter: next(_lines(text, delimiter), []) for delimiter in delimiters}
         several = [delimiter for delimiter in delimiters if len(headers[delimiter]) > 1]
         if len(several) > 1:
@@ -53,17 +102,73 @@ class CsvFormat:
         if not headers[delimiter]:
             most = csv.field_size_limit()
             raise InputError(f"has no line of column names; a name may have at most {most} characters")
-        return headers[delimiter], delimiter
+        return Head(text, headers[delimiter], delimiter, n_skipped)
 
-    def decimal_of(self, text: str, header: list[str], delimiter: str, numeric: list[str]) -> str:
-        """Return the decimal sign of the numeric columns of a file that begins with ``text``."""
-        if delimiter == ",":
+    def decimal_of(self, head: Head, numeric: list[str]) -> str:
+        """Return the decimal sign of the numeric columns of a file."""
+        if head.delimiter == ",":
             if self.decimal == ",":
                 raise InputError("has commas between its columns, so decimal must be '.', but the mapping has ','")
             return "."
         if self.decimal is None:
-            self.decimal = _decimal(text, header, delimiter, numeric)
+            self.decimal = _decimal(head, numeric)
         return self.decimal or "."
+
+
+def wrong_encoding(encoding: str, place: str) -> str:
+    """Return a message about text in another encoding than expected."""
+    return (
+        f"is not {codecs.lookup(encoding).name.upper()} {place}; set its encoding in the mapping, such as encoding: "
+        "cp1252 (Windows) or utf-16; `drcrm init` has --encoding"
+    )
+
+
+def check_quotes(lines: Iterable[str], head: Head, numeric: list[str]) -> None:
+    """Raise InputError for a quoted text that contains rows of the table, because of stray quotation marks.
+
+    The lines of such a text have as many cells as the header, and numbers in the numeric columns.
+    """
+    recent: list[str] = []  # the lines of a row
+
+    def recorded() -> Iterator[str]:
+        for line in lines:
+            recent.append(line)
+            yield line
+
+    reader = csv.reader(recorded(), delimiter=head.delimiter)
+    first, places = 1, [head.names.index(name) for name in numeric]
+    while True:
+        try:
+            row = next(reader, None)
+            is_stray = row is not None and len(recent) > 1 and _has_rows(row, recent, head, places)
+        except csv.Error:  # strict parsing fails, or the text is longer than any cell
+            is_stray = True
+        if is_stray:
+            last = first + len(recent) - 1
+            raise InputError(
+                f"has a quoted text from line {first} to line {last} that contains rows of the table: remove the "
+                "stray quotation marks in these two lines, or write each twice inside a quoted text"
+                + ESCAPES
+                * any('\\"' in line for line in recent)
+            )
+        if row is None:
+            return
+        first += len(recent)
+        recent.clear()
+
+
+def _has_rows(row: list[str], lines: list[str], head: Head, places: list[int]) -> bool:
+    """Return whether a cell of a row that spans several lines contains other rows."""
+    list(csv.reader(lines, delimiter=head.delimiter, strict=True))
+    n = len(head.names)
+    for at, cell in enumerate(row):
+        first, *others = [line.split(head.delimiter) for line in cell.split("\n")]
+        sizes = [len(first), *map(len, others)]
+        if others and sizes == [n - at, *[n] * (len(others) - 1), at + 1]:
+            cells = [line[place] for line in others for place in places if place < len(line)]
+            if all(map(NUMBER.fullmatch, cells)) and (cells or (n > 1 and len(others) >= MANY)):
+                return True
+    return False
 
 
 def _lines(text: str, delimiter: str) -> Iterator[list[str]]:
@@ -84,13 +189,13 @@ def _is_even(text: str, delimiter: str) -> bool:
     return len(rows) > 1 and len({len(row) for row in rows}) == 1
 
 
-def _decimal(text: str, header: list[str], delimiter: str, numeric: list[str]) -> str | None:
+def _decimal(head: Head, numeric: list[str]) -> str | None:
     """Return the decimal sign in the first rows; None if no number has one; InputError if both occur."""
     commas: list[str] = []
     points: list[str] = []
     unclear: list[str] = []
-    places = {name: header.index(name) for name in numeric}
-    for number, row in enumerate(_rows(text, delimiter, ROWS)[1:]):
+    places = {name: head.names.index(name) for name in numeric}
+    for number, row in enumerate(_rows(head.text, head.delimiter, ROWS)[1:]):
         for name, place in places.items():
             cell = row[place] if place < len(row) else ""
             kinds = points if WITH_POINT.fullmatch(cell) else unclear if MAYBE_THOUSANDS.fullmatch(cell) else commas

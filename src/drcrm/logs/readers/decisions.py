@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -61,7 +60,7 @@ class Decision(NamedTuple):
 
 
 def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
-    """Yield batches of decisions, each about as large in memory as ``rows`` rows of a table; at least one batch."""
+    """Yield batches of decisions, each about as large in memory as ``rows`` rows of a table."""
     batch: list[Decision] = []
     left = rows * PER_ROW
     for decision in decisions:
@@ -70,7 +69,8 @@ def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]
             batch, left = [], rows * PER_ROW
         batch.append(decision)
         left -= max(decision.size, PER_ROW)
-    yield batch
+    if batch:
+        yield batch
 
 
 def features_of(decisions: list[Decision]) -> HashedFeatures:
@@ -81,8 +81,8 @@ def features_of(decisions: list[Decision]) -> HashedFeatures:
     return HashedFeatures.of_contexts(contexts)
 
 
-def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: Counter) -> Records:
-    """Return a batch of decisions, with the number of lines that were skipped before them."""
+def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Records:
+    """Return a batch of decisions."""
     data = features_of(decisions)
     outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
     action, cost, propensity = outcomes.reshape(-1, 3).T
@@ -101,7 +101,6 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped:
         cost=cost,
         propensity=None if mapping.propensity_model else propensity,
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),
-        skipped=dict(skipped),
         missing=data.missing(),
         weights=np.array(weights) if weights else None,
     )

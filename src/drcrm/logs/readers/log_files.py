@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
@@ -22,7 +23,8 @@ from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.decisions import batch_of, batches, features_of
 from drcrm.logs.readers.npz_files import npz_batch, npz_contexts, read_arrays
-from drcrm.logs.readers.table_files import Columns, joint_types, lines_of, table_chunks, table_frames
+from drcrm.logs.readers.packed_files import format_of_file, lines_of
+from drcrm.logs.readers.table_files import Columns, joint_types, table_chunks, table_frames
 from drcrm.logs.readers.table_records import dataset_mapping, frame_batch
 from drcrm.logs.record_collector import RecordCollector
 from drcrm.logs.records import Records
@@ -30,26 +32,21 @@ from drcrm.logs.records import Records
 ROWS = 2**17  # number of rows of a batch
 TABLES = "csv", "parquet"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # modules with ``detect_variant``, ``decisions`` and ``contexts``
-SUFFIXES = {
-    **dict.fromkeys((".csv", ".tsv"), "csv"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    ".npz": "npz",
-    **dict.fromkeys((".dsjson", ".json", ".jsonl"), "dsjson"),
-    **dict.fromkeys((".vw", ".dat", ".txt"), "vw"),
-}
-PACKED = (".gz", ".bz2")
+
+
+Source = str | Path | Sequence[str | Path]
 
 
 def read_records(
-    path: str | Path, mapping: Any = None, folder: Callable[[], Path] | None = None, most: int = 0
+    source: Source, mapping: Any = None, folder: Callable[[], Path] | None = None, most: int = 0
 ) -> Records:
-    """Return the rows of a log file.
+    """Return the rows of a log.
 
     Parameters
     ----------
-    path : str or Path
-        A file in a format of ``SUFFIXES``, or a folder with files of one format, except npz, which are read in the
-        order of their names. CSV and text may be packed by gzip or bzip2.
+    source : str, Path or sequence of them
+        A file, or a folder whose files are read in the order of their names; or several of them. All files have one
+        format. CSV and text may be compressed.
     mapping : dict, path or LogMapping, optional
         Meaning of the columns of CSV and Parquet. Other formats, and the Open Bandit Dataset's csv, need none.
     folder : callable, optional
@@ -61,23 +58,21 @@ def read_records(
     Raises
     ------
     InputError
-        If the file cannot be read or is invalid. The message is one line that begins with its path.
+        If a file cannot be read or is invalid. The message is one line that begins with its path.
     """
-    mapping, path = as_mapping(mapping), Path(path)
     with closing(RecordCollector(folder, most)) as collector:
-        for batch in record_batches(path, mapping):
+        for batch in record_batches(source, as_mapping(mapping)):
             collector.append(batch)
-        with prefix_errors(path):
+        with prefix_errors(name_of(source)):
             return collector.finish()
 
 
-def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> Iterator[Records]:
-    """Yield the rows of a log.
+def record_batches(source: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Records]:
+    """Yield the rows of a log. Files without rows are skipped, but one file must have rows.
 
     Parameters
     ----------
-    path : Path
-        A file, or a folder.
+    source : str, Path or sequence of them
     mapping : LogMapping
     rows : int, optional
         Number of rows of a batch, by default ``ROWS``. The last batch of a file may be smaller. A batch of a text takes
@@ -88,23 +83,31 @@ def record_batches(path: Path, mapping: LogMapping, rows: int | None = None) -> 
     InputError
         If a file is invalid. The message has its path and the row.
     """
-    form, files = _opened(path)
-    before, first, csv_format = 0, None, mapping.csv_format
+    form, files = _opened(source)
+    before, last, csv_format = 0, None, mapping.csv_format
+    skipped: Counter[str] = Counter()  # since the last batch
     for file in files:
         start = before  # rows of earlier files
         with prefix_errors(file):
-            for batch, end in _batches_of(file, form, files, mapping, rows or ROWS, csv_format):
-                before, first = start + end, first or batch.summary
-                for content, expected in zip(batch.summary, first, strict=True):
-                    if content != expected:
-                        raise InputError(f"has {content}, expected {expected} like earlier rows")
-                yield replace(batch, rows=batch.rows + start) if start else batch
+            for batch, end in _batches_of(file, form, files, mapping, rows or ROWS, csv_format, skipped):
+                before = start + end
+                if last is not None:
+                    for content, expected in zip(batch.summary, last.summary, strict=True):
+                        if content != expected:
+                            raise InputError(f"has {content}, expected {expected} like earlier rows")
+                    yield last
+                last = replace(batch, rows=batch.rows + start, skipped=dict(skipped))
+                skipped.clear()
+    if last is None:
+        reasons = "".join(f"; {count} {reason}" for reason, count in skipped.items())
+        raise InputError(f"{name_of(source)}: has no rows that can be read, expected at least one{reasons}")
+    yield replace(last, skipped=dict(skipped + Counter(last.skipped)))
 
 
 def context_batches(
-    path: str | Path, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
+    source: Source, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
 ) -> Iterator[tuple]:
-    """Yield the contexts of a file ``rows`` at a time; all at once for npz.
+    """Yield the contexts of a log ``rows`` at a time; all at once for npz.
 
     ``csv_format`` is the format of CSV, by default detected.
 
@@ -122,78 +125,113 @@ def context_batches(
     InputError
         If the file is invalid, or its format differs from that of the training log.
     """
-    for *batch, _ in context_batches_with(path, (), encoding, rows, csv_format):
+    for *batch, _ in context_batches_with(source, (), encoding, rows, csv_format):
         yield tuple(batch)
 
 
 def context_batches_with(
-    path: str | Path, keep: Sequence[str], encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
+    source: Source, keep: Sequence[str], encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
 ) -> Iterator[tuple]:
     """Yield the items of :func:`context_batches`, and the columns ``keep`` of a table as Arrow columns, else None."""
-    form, files = _opened(Path(path))
+    form, files = _opened(source)
     forms = {TableEncoding: TABLES, ArrayEncoding: ("npz",)}.get(type(encoding), tuple(TEXTS))
     if form not in forms:
-        raise InputError(f"{path}: is {form}, expected {' or '.join(forms)} like the training log")
-    csv_format = csv_format or CsvFormat()
+        raise InputError(f"{name_of(source)}: is {form}, expected {' or '.join(forms)} like the training log")
+    csv_format, is_empty = csv_format or CsvFormat(), True
     for file in files:
         with prefix_errors(file):
             for data, kept in _features_of(file, form, encoding, rows, csv_format, keep):
+                is_empty = False
                 yield encoding.contexts(data), encoding.unseen(data), data.missing(), kept
+    if is_empty:
+        raise InputError(f"{name_of(source)}: has no rows, expected at least one")
 
 
-def kept_types(path: Path, keep: Sequence[str]) -> dict[str, Any]:
+def first_frame(
+    source: Source, select: Callable[[list[str]], Columns], rows: int, csv_format: CsvFormat | None = None
+) -> pd.DataFrame:
+    """Return the first rows of a table, from its first file with rows."""
+    for file in files_of(source):
+        for frame in table_frames(file, format_of([file]), select, rows, csv_format):
+            return frame
+    raise InputError("has no rows, expected at least one")
+
+
+def kept_types(source: Source, keep: Sequence[str]) -> dict[str, Any]:
     """Return the Arrow types of columns of a Parquet log, each the joint type of its files; empty for other formats."""
-    with prefix_errors(path):
-        form, files = format_of(path), files_of(path)
+    with prefix_errors(name_of(source)):
+        files = files_of(source)
+        form = format_of(files)
     return joint_types(files, keep) if form == "parquet" else {}
 
 
-def format_of(path: Path) -> str:
-    """Return the format of a file by its suffix, or of the files in a folder; InputError if they differ."""
-    if not path.is_dir():
-        suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
-        if not suffixes or suffixes[-1] not in SUFFIXES:
-            raise InputError(f"has no known format, expected a suffix of {', '.join(SUFFIXES)}")
-        return SUFFIXES[suffixes[-1]]
+def format_of(files: Sequence[Path]) -> str:
+    """Return the format of files; InputError if they differ."""
     formats: dict[str, str] = {}
-    for file in files_of(path):
-        with prefix_errors(file.name):
-            formats.setdefault(format_of(file), file.name)
+    for file in files:
+        with prefix_errors(file.name) if len(files) > 1 else nullcontext():
+            formats.setdefault(format_of_file(file), file.name)
     if len(formats) > 1:
         raise InputError(f"has files of more than one format, such as {', '.join(formats.values())}")
-    if "npz" in formats:
-        raise InputError("is a folder of npz, expected a single file")
+    if "npz" in formats and len(files) > 1:
+        raise InputError(f"has {len(files)} files of npz, expected a single file")
     return next(iter(formats))
 
 
-def files_of(path: Path) -> list[Path]:
-    """Return the file itself, or the files of a folder by name, except those that begin with a dot or underscore."""
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if not file.name.startswith((".", "_")))
+def files_of(source: Source) -> list[Path]:
+    """Return the files of a log: of a folder by name, except those that begin with a dot or underscore.
+
+    Folders in it, such as ``day=2024-05-01``, name columns. Among several files, those without a byte are left out.
+    """
+    if not isinstance(source, str | Path):
+        files = [file for path in source for file in files_of(path)]
+    elif Path(source).is_dir():
+        files = [*_files_below(Path(source))]
+    else:
+        return [Path(source)]
     if not files:
         raise InputError("is a folder without files")
-    if folders := [file.name for file in files if file.is_dir()]:
-        raise InputError(f"has the folder {folders[0]!r}, expected only files")
-    return files
+    return [file for file in files if not file.exists() or file.stat().st_size] or files[:1]
 
 
-def _opened(path: Path) -> tuple[str, list[Path]]:
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_"))):
+        if not path.is_dir():
+            yield path
+        elif "=" in path.name:
+            yield from _files_below(path)
+        else:
+            raise InputError(f"has the folder {path.name!r}, expected only files, or folders such as day=2024-05-01")
+
+
+def name_of(source: Source) -> str:
+    """Return the paths of a log as one text."""
+    return str(source) if isinstance(source, str | Path) else ", ".join(map(str, source))
+
+
+def _opened(source: Source) -> tuple[str, list[Path]]:
     """Return the format and the files of a log, and report their size in bytes."""
-    with prefix_errors(path):
-        form, files = format_of(path), files_of(path)
+    with prefix_errors(name_of(source)):
+        files = files_of(source)
+        form = format_of(files)
     report_progress(0, "bytes", sum(os.path.getsize(file) for file in files if os.path.exists(file)))
     return form, files
 
 
 def _batches_of(
-    file: Path, form: str, files: list[Path], mapping: LogMapping, rows: int, csv_format: CsvFormat
+    file: Path,
+    form: str,
+    files: list[Path],
+    mapping: LogMapping,
+    rows: int,
+    csv_format: CsvFormat,
+    skipped: Counter[str],
 ) -> Iterator[tuple[Records, int]]:
-    """Yield the batches of a file, and how many of its rows or lines were read so far."""
+    """Yield the batches of a file, and how many of its rows or lines were read so far; count lines that are skipped."""
     if form in TABLES:
         yield from _table_batches(file, form, mapping, rows, csv_format)
     elif form in TEXTS:
-        yield from _text_batches(file, form, mapping, rows, files)
+        yield from _text_batches(file, form, mapping, rows, files, skipped)
     else:
         batch = npz_batch(read_arrays(file), mapping)
         yield batch, batch.size
@@ -214,20 +252,16 @@ def _table_batches(
         row += len(frame)
         report_progress(len(frame), "rows")
         yield batch, row
-    _require_rows(row)
 
 
 def _text_batches(
-    file: Path, form: str, mapping: LogMapping, rows: int, files: list[Path]
+    file: Path, form: str, mapping: LogMapping, rows: int, files: list[Path], skipped: Counter[str]
 ) -> Iterator[tuple[Records, int]]:
-    skipped: Counter[str] = Counter()
     text, lines = TEXTS[form], _Lines(file, reported=True)
     mapping = mapping.require_no_columns(text.DESCRIPTION)
     decisions = text.decisions(lines, _variant(file, form, files), skipped)
-    for number, decided in enumerate(batches(decisions, rows)):
-        if decided or not number:
-            yield batch_of(decided, form, mapping, skipped), lines.row
-        skipped.clear()
+    for decided in batches(decisions, rows):
+        yield batch_of(decided, form, mapping), lines.row
 
 
 def _features_of(
@@ -243,17 +277,10 @@ def _features_of(
             numbers = np.arange(row, row + len(frame))
             yield encoding.table_of(frame, numbers), table.select([*keep])
             row += len(frame)
-        _require_rows(row)
     else:
         contexts = TEXTS[form].contexts(_Lines(file, reported=True), encoding)
         for batch in batches(contexts, rows):
-            _require_rows(len(batch))
             yield features_of(batch), None
-
-
-def _require_rows(count: int) -> None:
-    if not count:
-        raise InputError("has no rows, expected at least one")
 
 
 def _variant(file: Path, form: str, files: list[Path]) -> int | bool:

@@ -1,32 +1,29 @@
-"""CSV and Parquet files, read as frames with the needed columns; decompressed lines of text files."""
+"""CSV and Parquet files, read as frames with the needed columns."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import pandas as pd
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.tables import require_columns
+from drcrm.logs.encoding.tables import find_columns
 from drcrm.logs.mapping import import_extra
-from drcrm.logs.readers.csv_format import CsvFormat
+from drcrm.logs.readers.csv_format import ESCAPES, CsvFormat, Head, check_quotes, wrong_encoding
+from drcrm.logs.readers.packed_files import one_line, opened
 
-PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 HEADER = 2**20  # bytes of a CSV file that contain its first line
 BLOCK = 2**22  # bytes of a CSV file that are read at once
 OPTIONS = {"integer_object_nulls": True, "split_blocks": True}  # whole numbers stay whole next to missing values
-REPORTED = 1000  # lines of text between two reports of progress
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Columns(NamedTuple):
@@ -36,34 +33,7 @@ class Columns(NamedTuple):
     numeric: list[str]
 
 
-def opened(path: Path) -> io.BufferedIOBase:
-    """Open a file, decompressed according to its first bytes; InputError if it cannot be opened."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(3)
-        for magic, unpack in PACKED.items():
-            if start.startswith(magic):
-                return unpack(path, "rb")
-        return path.open("rb")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}") from None
-
-
-def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
-    """Yield the lines of a file; with ``reported``, report the progress. InputError for a truncated file."""
-    with opened(path) as file:
-        lines, position = iter(partial(_read, file.readline), b""), 0
-        for number, line in enumerate(lines, 1):
-            yield line
-            if reported and number % REPORTED == 0:
-                position = _report(file, position)
-
-
-def _report(file: io.BufferedIOBase, before: int) -> int:
-    """Report the bytes of a file, packed or not, that were read since the position ``before``; return the position."""
-    position = os.lseek(file.fileno(), 0, os.SEEK_CUR)
-    report_progress(position - before, "bytes")
-    return position
+Choose = Callable[[list[str]], Columns]
 
 
 def table_frames(
@@ -94,14 +64,36 @@ def table_chunks(
         Format of CSV; by default it is detected.
     """
     arrow = import_extra("pyarrow")
-    with_commas: list[str] = []
+    partition, columns, found = partition_of(path), Columns([], []), {}
+
+    def choose(header: list[str]) -> Columns:
+        nonlocal columns, found
+        known = {name: value for name, value in partition.items() if name not in header}
+        columns = select([*header, *known])
+        found = find_columns([*header, *known], columns.names)
+        names = [name for name in found.values() if name not in known]
+        return Columns(names, [found[name] for name in columns.numeric if found[name] not in known])
+
+    has_commas = False
     if form == "csv":
-        tables, with_commas = _csv_tables(path, select, csv_format or CsvFormat())
+        tables, has_commas = _csv_tables(path, choose, csv_format or CsvFormat())
     else:
-        tables = _parquet_tables(path, select, rows)
+        tables = _parquet_tables(path, choose, rows)
     for number, table in enumerate(_rechunked(tables, rows)):
-        yield _with_points(table, with_commas, number * rows).to_pandas(**OPTIONS), table
+        constants = {
+            name: arrow.repeat(arrow.scalar(value, arrow.string()), len(table)) for name, value in partition.items()
+        }
+        read = constants | dict(zip(table.column_names, table.columns, strict=True))
+        written = arrow.table({name: read[column] for name, column in found.items()} or table)
+        with_commas = columns.numeric if has_commas else []
+        yield _with_points(written, with_commas, number * rows).to_pandas(**OPTIONS), written
     arrow.default_memory_pool().release_unused()
+
+
+def partition_of(path: Path) -> dict[str, str | None]:
+    """Return the columns that the folders above a file name, like Hive: ``day=2024-05-01``."""
+    pairs = [folder.name.split("=", 1) for folder in takewhile(lambda folder: "=" in folder.name, path.parents)]
+    return {unquote(name): None if value == HIVE_NULL else unquote(value) for name, value in reversed(pairs)}
 
 
 def _rechunked(tables: Iterable[Any], rows: int) -> Iterator[Any]:
@@ -118,17 +110,17 @@ def _rechunked(tables: Iterable[Any], rows: int) -> Iterator[Any]:
         yield arrow.concat_tables(waiting)
 
 
-def _csv_tables(
-    path: Path, select: Callable[[list[str]], Columns], csv_format: CsvFormat
-) -> tuple[Iterator[Any], list[str]]:
-    """Return the rows of a CSV file, block by block, and the numeric columns with decimal commas."""
+def _csv_tables(path: Path, choose: Choose, csv_format: CsvFormat) -> tuple[Iterator[Any], bool]:
+    """Return the rows of a CSV file, block by block, and whether its numbers have decimal commas."""
     with opened(path) as file:
-        text = _first_text(_read(file.read, HEADER))
-    header, delimiter = csv_format.header_of(text)
-    columns, numeric = select(header)
-    require_columns(header, columns)
-    has_commas = csv_format.decimal_of(text, header, delimiter, numeric) == ","
-    return _csv_rows(path, header, columns, delimiter), numeric if has_commas else []
+        start = file.read(HEADER)
+    text = csv_format.decode(start)
+    if not text.strip():
+        return iter(()), False
+    head = csv_format.head_of(text)
+    columns, numeric = choose(head.names)
+    has_commas = csv_format.decimal_of(head, numeric) == ","
+    return _csv_rows(path, head._replace(text=""), columns, numeric, csv_format.encoding_of(start)), has_commas
 
 
 def _with_points(table: Any, numeric: list[str], first: int) -> Any:
@@ -148,13 +140,14 @@ def _with_points(table: Any, numeric: list[str], first: int) -> Any:
     return table
 
 
-def _parquet_tables(path: Path, select: Callable[[list[str]], Columns], rows: int) -> Iterator[Any]:
+def _parquet_tables(path: Path, choose: Choose, rows: int) -> Iterator[Any]:
     """Yield the rows of a Parquet file, batch by batch."""
     arrow = import_extra("pyarrow")
     with _open_parquet(path) as file:
+        if not file.metadata.num_rows:
+            return
         header = file.schema_arrow.names
-        columns = select(header).names or header[:1]  # a table without columns has no rows
-        require_columns(header, columns)
+        columns = choose(header).names or header[:1]  # a table without columns has no rows
         for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
             yield arrow.table(batch.select(columns)).replace_schema_metadata()
@@ -170,7 +163,7 @@ def _open_parquet(path: Path) -> Iterator[Any]:
     except InputError:
         raise
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
-        raise InputError(f"is not a readable Parquet file: {_one_line(error)}") from None
+        raise InputError(f"is not a readable Parquet file: {one_line(error)}") from None
 
 
 def joint_types(files: Iterable[Path], names: Iterable[str]) -> dict[str, Any]:
@@ -197,70 +190,66 @@ def joint_types(files: Iterable[Path], names: Iterable[str]) -> dict[str, Any]:
     return types
 
 
-def _read(read: Callable[..., bytes], *size: int) -> bytes:
-    try:
-        return read(*size)
-    except (EOFError, OSError, zlib.error, ValueError) as error:
-        raise InputError(f"is truncated or damaged: {_one_line(error)}") from None
+class LineCounter(io.BufferedIOBase):
+    """File that counts the line breaks that are read, and remembers whether a quotation mark was read."""
+
+    def __init__(self, file: io.BufferedIOBase):
+        self.file, self.n_lines, self.has_quotes, self._is_in_line = file, 0, False, False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = self.file.read(size)
+        self.n_lines += block.count(b"\n") if block else self._is_in_line
+        self.has_quotes = self.has_quotes or b'"' in block
+        self._is_in_line = bool(block) and not block.endswith((b"\n", b"\0"))
+        return block
 
 
-def _first_text(start: bytes) -> str:
-    """Return the first bytes of a CSV file as text."""
-    if not start.strip():
-        raise InputError("is empty, expected a line with the names of the columns")
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError("is UTF-16, expected UTF-8")
-    try:
-        text = start.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < len(start) - 4:  # otherwise the last character is incomplete
-            row = start[: error.start].count(b"\n") - 1
-            place = f"row {row}" if row >= 0 else "the names of the columns"
-            raise InputError(f"is not UTF-8 in {place}: byte {start[error.start]:#04x}") from None
-        text = start[: error.start].decode("utf-8-sig")
-    if "\0" in text:
-        raise InputError("is not text, expected CSV")
-    return text
-
-
-def _csv_rows(path: Path, header: list[str], columns: list[str], delimiter: str) -> Iterator[Any]:
+def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], encoding: str) -> Iterator[Any]:
     """Yield the rows of a CSV file as texts, block by block."""
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
+    is_single = len(head.names) == 1
     options = {
-        "read_options": reader.ReadOptions(use_threads=False, block_size=BLOCK),
-        "parse_options": reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "read_options": reader.ReadOptions(
+            use_threads=False, block_size=BLOCK, skip_rows=head.n_skipped, encoding=encoding
+        ),
+        "parse_options": reader.ParseOptions(
+            delimiter=head.delimiter, newlines_in_values=True, ignore_empty_lines=not is_single
+        ),
         "convert_options": reader.ConvertOptions(
-            include_columns=list(dict.fromkeys([*columns, header[-1]])),  # an unclosed quote ends in the last column
-            column_types={name: arrow.string() for name in header},
+            include_columns=columns or head.names[:1],  # a table without columns has no rows
+            column_types={name: arrow.string() for name in head.names},
             strings_can_be_null=True,
-            null_values=[""],
+            null_values=["", r"\N"],
         ),
     }
-    rows, position = 0, 0
-    last: Any = None
-    try:
-        with opened(path) as file:
-            for batch in reader.open_csv(file, **options):
+    rows, error = 0, None
+    with opened(path, reported=True) as file:
+        counter = LineCounter(file)
+        try:
+            for batch in reader.open_csv(counter, **options):
                 yield arrow.table(batch)
-                rows, position = rows + batch.num_rows, _report(file, position)
-                last = batch[header[-1]][-1] if batch.num_rows else last
-    except InputError:
-        raise
-    except (arrow.ArrowException, EOFError, OSError, zlib.error, ValueError) as error:
-        raise InputError(_unreadable(error, header)) from None
-    if rows and (last.as_py() or "").endswith("\n"):
-        raise InputError(f"has a quote without an end in row {rows - 1}")
+                rows += batch.num_rows
+        except InputError:
+            raise
+        except (arrow.ArrowException, UnicodeError) as failure:
+            error = InputError(_unreadable(failure, head.names, encoding))
+    if counter.has_quotes and (error or counter.n_lines > rows + head.n_skipped + 1):
+        with opened(path) as file, suppress(UnicodeError), io.TextIOWrapper(file, encoding, newline="") as lines:
+            check_quotes(lines, head, numeric)
+    if error:
+        raise error
 
 
-def _unreadable(error: BaseException, header: list[str]) -> str:
+def _unreadable(error: Exception, header: list[str], encoding: str) -> str:
     """Return a message of pyarrow with rows counted from 0."""
-    text = _one_line(error)
+    text = one_line(error)
+    if isinstance(error, UnicodeError):
+        return wrong_encoding(encoding, f"text: {text}")
     if place := re.match(r"In CSV column #(\d+): Row #(\d+): .*UTF8", text):
-        return f"is not UTF-8 in row {int(place[2]) - 2}, column {header[int(place[1])]!r}"
+        return wrong_encoding(encoding, f"in row {int(place[2]) - 2}, column {header[int(place[1])]!r}")
     if place := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text):
-        return f"has {place[3]} columns in row {int(place[1]) - 2}, expected {place[2]}"
+        return f"has {place[3]} columns in row {int(place[1]) - 2}, expected {place[2]}" + ESCAPES * (r"\"" in text)
     return f"is not readable CSV: {text}"
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -18,7 +18,7 @@ from drcrm.logs.encoding.columns import (
     reject_rows,
     unescape_formula,
 )
-from drcrm.logs.encoding.tables import Table, require_columns
+from drcrm.logs.encoding.tables import Table, select_columns
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.record_collector import collect
@@ -38,7 +38,7 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
-    require_columns(frame.columns, mapping.columns)
+    frame = select_columns(frame, mapping.columns)
     rows = np.arange(first, first + len(frame))
 
     booleans = boolean_numbers(mapping.booleans)

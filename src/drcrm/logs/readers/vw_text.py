@@ -60,15 +60,13 @@ def detect_variant(lines: Lines) -> bool | None:
 
     Only lists have lines without a label, and a list has at most one label. So the first two lines of a block decide.
     Only single actions have lines with several numbers before the bar. If every block has a single line with a label,
-    both are possible. Raise InputError if the text is empty.
+    both are possible.
     """
-    before, is_empty = None, True
+    before = None
     for line in _parsed(lines):
         if line and (before or len(line.actions) != 1):
             return not line.actions
-        before, is_empty = line, is_empty and not line
-    if is_empty:
-        raise InputError("is empty, expected lines such as 1:-1:0.5 | features")
+        before = line
     return None
 
 
