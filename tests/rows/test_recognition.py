@@ -19,7 +19,6 @@ from drcrm.logs.readers import log_files as readers
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.rows.recognition import LearnedRows
-from drcrm.rows.row_hashes import RowHashes
 
 N, HELDOUT = 3000, 750
 
@@ -111,44 +110,88 @@ def test_estimated_propensities_are_not_hashed(tmp_path, run):
     assert answer["recognised"] == {"training": 750, "heldout": 250, "new": 300}
 
 
-def test_rows_are_recognised_at_most_as_often_as_they_were_learned_from():
-    hashes = np.arange(100, dtype=np.uint64)
-    learned = LearnedRows(hashes.astype(np.uint32), hashes, hashes >= 80, False)
-    grown = np.append(hashes, hashes[:3])[::-1]
-    recognised = learned.recognise(RowHashes(grown << np.uint64(32), grown), np.full(103, 0.1))
-    assert recognised.counts == {"training": 80, "heldout": 20, "new": 3}
-
-
-def draw_discrete(rng, n: int, contexts: int = 6, actions: int = 3) -> pd.DataFrame:
+def draw(rng, n: int, contexts: int = 6, actions: int = 3) -> pd.DataFrame:
     columns = {"x": rng.integers(0, contexts, n), "a": rng.integers(0, actions, n), "r": rng.integers(0, 2, n)}
-    return pd.DataFrame(columns).assign(p=1 / actions)
+    return pd.DataFrame(columns).assign(p=1 / actions, time=np.arange(n) + rng.random(n), id=rng.permutation(n))
 
 
-def draw_returning(rng, users, times: int) -> pd.DataFrame:
-    """Return the same users in each log, with new actions that determine the rewards."""
-    frame = draw_discrete(rng, times * len(users)).assign(x=np.tile(users, times))
-    return frame.assign(r=np.sin(frame["x"] + frame["a"]))
-
-
-FRESH = {
-    "discrete": lambda rng, n: draw_discrete(rng, n),
-    "300 contexts": lambda rng, n: draw_discrete(rng, n, 300),
-    "returning users": lambda rng, n: draw_returning(rng, np.arange(n) / 7, 1),
-    "users who visit twice": lambda rng, n: draw_returning(rng, np.arange(n // 2) / 7, 2),
-    "users who visit four times": lambda rng, n: draw_returning(rng, np.arange(n // 4) / 7, 4),
+DRAWS = {
+    "continuous": lambda rng, n: draw(rng, n).assign(x=rng.normal(size=n)),
+    "discrete": draw,
+    "300 contexts": lambda rng, n: draw(rng, n, 300),
+    "20 000 contexts": lambda rng, n: draw(rng, n, 20_000),
+    "returning users": lambda rng, n: draw(rng, n).assign(x=np.arange(n) / 7),
+    "default context": lambda rng, n: draw(rng, n).assign(x=np.where(rng.random(n) < 0.5, 0, rng.normal(size=n))),
 }
+UNCLEAR = {"discrete", "300 contexts", "returning users", "default context"}  # unknown if shuffled or new
 DISCRETE = {"action": "a", "propensity": "p", "reward": "r", "features": {"numeric": ["x"]}}
+CHANGES = {  # the log that the policy was learned from, with its held-out rows, and new rows ↦ another log
+    "the same": lambda old, new: old,
+    "appended": lambda old, new: pd.concat([old, new]),
+    "rolling": lambda old, new: pd.concat([old[500:], new]),
+    "held out": lambda old, new: old[old["side"] == 2],
+    "two parts": lambda old, new: old.sort_values("side", kind="stable"),
+    "propensities": lambda old, new: old.assign(p=0.3),
+    "deleted": lambda old, new: old.drop(index=range(7, 1000, 41)),
+    "shuffled": lambda old, new: old.sample(frac=1, random_state=1),
+    "mixed": lambda old, new: pd.concat([old[old["side"] == 1][:20], new]).sample(frac=1, random_state=1),
+    "new": lambda old, new: new,
+}
 
 
-@pytest.mark.parametrize("kind", FRESH)
-def test_rows_of_a_new_log_that_are_equal_by_chance_are_not_recognised(kind):
-    recognised = []
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        old, new = (records_of_frame(FRESH[kind](rng, 1000), DISCRETE) for _ in range(2))
-        learned = LearnedRows.of(hash_records(old), rng.random(1000) < 0.25, False)
-        recognised.append(learned.recognise(hash_records(new), new.propensity))
-    assert recognised == [None] * 8
+def hashes_of(frame: pd.DataFrame, **keys):
+    return hash_records(records_of_frame(frame.drop(columns="side"), DISCRETE | keys))
+
+
+def old_arrays(hashes, heldout) -> dict[str, np.ndarray]:
+    """Return the arrays of a policy file of version 0.13."""
+    short = (hashes.features >> np.uint64(32)).astype(np.uint32)
+    return {"features": short, "rows": hashes.rows, "heldout": np.packbits(heldout), "has_copies": np.array(False)}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("key", [None, "id", "time", "old file"])
+@pytest.mark.parametrize("kind", DRAWS)
+def test_no_row_learned_from_evaluates_whatever_its_outcome_is_now(kind, key, change):
+    """Rows have outcomes that changed. Where the rows are not known for sure, the result is undecided."""
+    rng = np.random.default_rng(len(kind) + len(change))
+    heldout = rng.random(1000) < 0.25
+    old = DRAWS[kind](rng, 1000).assign(side=np.where(heldout, 2, 1))
+    new = DRAWS[kind](rng, 1000).assign(side=0, time=lambda frame: frame["time"] + 2000, id=np.arange(1000) + 1000)
+    keys = {} if key in (None, "old file") else {key: key}
+    learned = LearnedRows.of(hashes_of(old, **keys), heldout)
+    if key == "old file":
+        learned = LearnedRows.of_arrays(old_arrays(hashes_of(old), heldout))
+    late = old.assign(r=np.where(rng.random(1000) < 0.05, 1 - old["r"], old["r"]))
+    log = CHANGES[change](late, new)
+    recognised = learned.recognise(hashes_of(log, **keys), log["p"].to_numpy())
+    side = log["side"].to_numpy()
+    if recognised.undecided:
+        assert not keys or (key == "time" and change == "propensities")
+        assert key == "old file" or (kind in UNCLEAR and change in ("shuffled", "mixed", "new"))
+        assert not (recognised.training | recognised.heldout).any()
+        return
+    evaluates = ~recognised.training
+    assert not (side[evaluates] == 1).any()
+    assert (side[recognised.heldout] == 1).sum() == 0
+    assert recognised.heldout[evaluates & (side == 2)].all()
+    assert (~evaluates & (side != 1)).mean() < (0.15 if key in (None, "old file") else 1e-9) or key == "time"
+
+
+def test_ids_that_do_not_identify_rows_leave_the_log_undecided():
+    rng = np.random.default_rng(0)
+    old, new = (draw(rng, 1000).assign(side=0, id=np.arange(1000)) for _ in range(2))
+    learned = LearnedRows.of(hashes_of(old, id="id"), rng.random(1000) < 0.25)
+    assert learned.recognise(hashes_of(new, id="id"), np.full(1000, 1 / 3)).undecided == 1
+
+
+def test_a_few_rows_that_occur_more_often_than_they_were_learned_from_are_left_out():
+    rng = np.random.default_rng(0)
+    old = DRAWS["continuous"](rng, 1000).assign(side=0)
+    learned = LearnedRows.of(hashes_of(old), np.arange(1000) >= 800)
+    grown = pd.concat([old, old[:3]]).sample(frac=1, random_state=0)
+    recognised = learned.recognise(hashes_of(grown), np.full(1003, 1 / 3))
+    assert recognised.counts == {"training": 803, "heldout": 200, "new": 0}
 
 
 def test_hashes_do_not_depend_on_the_number_format_of_a_file(tmp_path):

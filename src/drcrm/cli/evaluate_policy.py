@@ -26,8 +26,9 @@ from drcrm.rows.recognition import RecognisedRows
 
 COLUMN = "column:"
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
-HELDOUT_ROWS = "the rows held out from learning"
+HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
+UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
 UNCOMPARED_ROWS = (
     "all rows; they could not be compared with the rows that the policy was learned from, because an older version of "
     "drcrm wrote the policy's file"
@@ -91,7 +92,9 @@ def _evaluate(case: PolicyOnLog, confidence: float, estimate: str | None) -> Eva
     """Evaluate the policy. The default estimate is "dr" for a policy with a cost model, else "snips"."""
     has_model = case.policy.cost_model is not None
     if estimate == "dr" and not has_model:
-        raise InputError(f"--estimate dr needs a cost model, which {case.policy.label} lacks; use snips or ips")
+        raise InputError(
+            f"--estimate dr needs a cost model of this outcome, which {case.policy.label} lacks; use snips or ips"
+        )
     estimate = estimate or ("dr" if has_model else "snips")
     settings = ComparisonSettings(estimate, confidence, case.choices, case.opened.records.mapping.cost_range)
     return evaluate(case.opened, [case.policy], case.policy, settings)
@@ -121,22 +124,25 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     select = partial(_recognise, options.log, stored, mapping)
     with log_folder(options.log) as folder:
         opened = open_log(options.log, mapping, report, folder, stored.encoding, select)
-        recognised, policy = opened.recognised, _evaluated(stored)
-        if recognised:
-            rows, choices, counts = _describe(recognised.counts, mapping), stored.header["choices"], recognised.counts
-        else:
-            rows, choices = ALL_ROWS if stored.rows else UNCOMPARED_ROWS, 1
-            counts = {"training": 0, "heldout": 0, "new": len(opened.checks.propensity)}
+        recognised = opened.recognised
+        counts = None if recognised is None or recognised.undecided else recognised.counts
+        rows = _describe(recognised, mapping)
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
-        yield PolicyOnLog(policy, opened, choices, rows, counts if stored.rows else None)
+        choices = stored.header["choices"] if counts and counts["training"] + counts["heldout"] else 1
+        counts = counts if stored.rows else None
+        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts)
 
 
-def _evaluated(stored: StoredPolicy) -> EvaluatedPolicy:
+def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
+    """Return the policy, with its cost model if the mapping has the same outcome as the policy's log."""
     name = str(stored.header.get("kept", "policy"))
     algorithm: Any = stored.header.get("algorithm", {})
     settings = dict(algorithm) if name != "logging" else {}
     label = "the estimated logging policy" if name == "logging" else settings.pop("label", name)
-    return EvaluatedPolicy(name, label, stored.policy, stored.model, settings={**settings, "name": name})
+    trained = as_mapping(stored.header.get("mapping"))
+    is_same = (mapping.reward, mapping.cost) == (trained.reward, trained.cost)
+    model = stored.model if is_same else None
+    return EvaluatedPolicy(name, label, stored.policy, model, settings={**settings, "name": name})
 
 
 def _recognise(
@@ -149,19 +155,19 @@ def _recognise(
 ) -> RecognisedRows | None:
     """Return the rows of a log that trained a policy, and those held out from its learning.
 
-    Return None if no rows are recognised. Policy files of older versions have no hashes of rows. With these files, only
-    the complete log is recognised, by its digest. Raise InputError if all rows trained the policy.
+    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
+    its digest; the result for another log is None. Raise InputError if all rows trained the policy.
     """
     n, learned = len(checks.propensity), stored.rows
-    recognised = None if learned is None else learned.recognise(checks.hashes, checks.propensity)
-    is_same_file = digest == stored.header.get("digest") and (learned is None or n == len(learned.rows))
-    if recognised is None and is_same_file:
+    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
         heldout = hold_out(stored.header["seed"]) if learned is None else learned.heldout
         recognised = RecognisedRows(~heldout, heldout)
-    if recognised is None:
+    elif learned is None:
         return None
+    else:
+        recognised = learned.recognise(checks.hashes, checks.propensity)
     trained = as_mapping(stored.header.get("mapping"))
-    for key in ("split", "group", "time"):
+    for key in ("split", "group", "time") if recognised.heldout.any() else ():
         value, expected = getattr(mapping, key), getattr(trained, key)
         if value != expected:
             raise InputError(f"{key} must be {expected!r}, as when the policy was learned from this log, got {value!r}")
@@ -170,11 +176,13 @@ def _recognise(
     return recognised
 
 
-def _describe(counts: dict[str, int], mapping: LogMapping) -> str:
+def _describe(recognised: RecognisedRows | None, mapping: LogMapping) -> str:
     """Return a description of the rows that evaluate a policy."""
-    training, heldout, new = counts["training"], counts["heldout"], counts["new"]
-    if not new:
-        return HELDOUT_ROWS
+    if recognised is None or recognised.undecided:
+        return UNDECIDED_ROWS if recognised else UNCOMPARED_ROWS
+    training, heldout, new = recognised.counts.values()
+    if not (new and training + heldout):
+        return HELDOUT_ROWS if heldout else ALL_ROWS
     used = " and ".join([f"{heldout} rows held out from learning"] * bool(heldout) + [f"{new} new rows"])
     used = f"{used}, without {training} rows that the policy was learned from"
     return used + (f", but new rows may share a {mapping.group!r} with these" if mapping.group and training else "")

@@ -20,7 +20,7 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_records
+from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.base import Encoding
@@ -119,8 +119,7 @@ class SplitLog:
     @property
     def learned_rows(self) -> LearnedRows:
         """Return the hashes of all rows; later commands recognise the training rows by them."""
-        checks = self.heldout.checks
-        return LearnedRows.of(checks.hashes, self.is_heldout, checks.copies is not None)
+        return LearnedRows.of(self.heldout.checks.hashes, self.is_heldout)
 
 
 @contextmanager
@@ -198,6 +197,9 @@ def open_log(
     known_digest = digest(path)
     recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
     rows = ~recognised.training if recognised and recognised.training.any() else None
+    if recognised and recognised.undecided:
+        check = check_recognition(recognised.undecided, mapping.id is not None)
+        checks = replace(checks, diagnostics=(check, *checks.diagnostics))
     with prefix_errors(path):
         unseen: Counter[str] = Counter()
         if encoding is not None:
@@ -217,6 +219,7 @@ def _checked_records(
     tell(f"reading {path.name}")
     records = read_records(path, mapping, folder, most)
     with prefix_errors(path):
+        records = records if records.count is None or records.count.all() else records.take(records.count != 0)
         _require_range(records)
         if records.propensity is None:
             tell("estimating propensities")

@@ -19,6 +19,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, to_json, with_confidence
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
+from drcrm.diagnostics.repeated_rows.row_checks import IDENTIFY, LEARNED
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
 from drcrm.policies.exponential import LinearPolicy
@@ -240,6 +241,7 @@ def reach_verdict(
     If ``reward`` is true, sentences describe rewards, which are negated costs.
     """
     failed = [check for check in diagnosis.diagnostics if check.level == "fail"]
+    failed.sort(key=lambda check: check.name != LEARNED)
     cautions = [f"{capitalize(check.sentence)}." for check in diagnosis.diagnostics if check.level == "caution"]
     for check in failed:
         if check.name.startswith(AUDIT):
@@ -308,6 +310,8 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
 
 def _advise_logging(diagnosis: Diagnosis) -> list[str]:
     """Return advice on how to log data on which the failed checks would pass."""
+    if LEARNED in diagnosis.failed:
+        return [IDENTIFY]
     advice = [f"{ADVICE}."] if LEAKAGE in diagnosis.failed else []
     if advice and len(diagnosis.failed) == 1:
         return advice

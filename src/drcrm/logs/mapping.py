@@ -21,7 +21,7 @@ from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
-COLUMNS = ("action", "labels", "propensity", "reward", "cost", "time", "slice", "group", "candidate")
+COLUMNS = ("action", "labels", "propensity", "reward", "cost", "id", "time", "slice", "group", "candidate")
 LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
 OUTCOMES = ("action", "labels", "propensity", "reward", "cost", "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
@@ -48,6 +48,8 @@ class LogMapping:
         Columns of dates and times whose hour and weekday are features.
     time : str, optional
         Column that orders the rows. Without it, they are in the order of the file.
+    id : str, optional
+        Column that identifies a row, also in later logs.
     slice, group, candidate : str, optional
         The values of ``slice`` get separate lines in the report. Rows with the same ``group`` depend on each other.
         ``candidate`` has a policy's probability of the logged action.
@@ -73,6 +75,7 @@ class LogMapping:
     numeric: tuple[str, ...] | None = None
     categorical: tuple[str, ...] | None = None
     times: tuple[str, ...] = ()
+    id: str | None = None
     time: str | None = None
     slice: str | None = None
     group: str | None = None
@@ -272,7 +275,7 @@ def _shared_columns(mapping: LogMapping) -> Iterator[str]:
     """Yield a message for each column with two meanings; only ``time`` may also be a feature."""
     outcomes = [(key, getattr(mapping, key) or ()) for key in OUTCOMES]
     features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
-    for roles in ([*outcomes, *features], [*outcomes, ("time", mapping.time or ())]):
+    for roles in ([*outcomes, ("id", mapping.id or ()), *features], [*outcomes, ("time", mapping.time or ())]):
         role_of: dict[str, str] = {}
         for role, columns in roles:
             for column in [columns] if isinstance(columns, str) else columns:

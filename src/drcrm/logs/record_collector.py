@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.arrays.mapped_arrays import map_rows, scratch_path, write_blocks
 from drcrm.errors import InputError
 from drcrm.logs.encoding.columns import as_names
+from drcrm.logs.encoding.identifiers import number_marks
 from drcrm.logs.records import Records
 
 MANY = 1000  # with more actions, the column may be the wrong one
@@ -123,12 +123,6 @@ def _named_actions(batch: Records, appeared: list[str], action: np.ndarray) -> t
     place = {str(name): at for at, name in enumerate(names)}
     places = np.array([place[name] for name in appeared], dtype=np.intp)
     return names, map_rows(action, lambda codes: places[codes])
-
-
-def number_marks(marks: np.ndarray) -> np.ndarray:
-    """Return the number of each row's group, (n,). A row without a group, marked −1, becomes a separate group."""
-    codes, distinct = pd.factorize(marks)
-    return np.where(marks < 0, len(distinct) + np.arange(len(codes)), codes)
 
 
 def counts_of(weights: np.ndarray) -> np.ndarray | None:

@@ -50,6 +50,8 @@ class RowColumns:
         Multiplicity of the row.
     time : array (n,), optional
         Order of the rows; ties are in the order of the file.
+    ids : integer array (n,), optional
+        Hash of the row's id.
     group_marks : integer array (n,), optional
         Hash of the group's name, −1 for a row without a group. Only batches have it, instead of ``groups``.
     weights : array (n,), optional
@@ -66,6 +68,7 @@ class RowColumns:
     candidate: np.ndarray | None = None
     count: np.ndarray | None = None
     time: np.ndarray | None = None
+    ids: np.ndarray | None = None
     group_marks: np.ndarray | None = None
     weights: np.ndarray | None = None
 

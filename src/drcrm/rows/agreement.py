@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 BETS = 0.03, 0.1, 0.3, 0.9
 
@@ -85,8 +84,3 @@ def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     later = np.flatnonzero((rows - np.maximum.accumulate(np.where(starts, rows, 0))) % 2)
     later = later[np.argsort(order[later - 1])]
     return order[later - 1], order[later]
-
-
-def count_earlier_equals(values: np.ndarray) -> np.ndarray:
-    """Return how many equal values precede each value, (n,)."""
-    return pd.Series(values).groupby(values, sort=False).cumcount().to_numpy()

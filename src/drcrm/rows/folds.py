@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 
 def draw_folds(units: np.ndarray, folds: int, rng: np.random.Generator | None = None) -> np.ndarray:
@@ -21,6 +22,13 @@ def draw_folds(units: np.ndarray, folds: int, rng: np.random.Generator | None = 
     n_units = int(unit.max()) + 1
     order = (rng or np.random.default_rng(0)).permutation(n_units)
     return order[unit] % min(folds, n_units)
+
+
+def join_units(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the smallest units, (n,), that keep rows together which share a value of either array."""
+    (_, rows), (_, columns) = (np.unique(values, return_inverse=True) for values in (first, second))
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns + rows.max() + 1)), (2 * len(rows), 2 * len(rows)))
+    return sparse.csgraph.connected_components(graph, directed=False)[1][rows]
 
 
 def ranks(time: np.ndarray) -> np.ndarray:

@@ -1,34 +1,79 @@
-"""Recognise the rows that a policy was learned from in another log, by 64-bit hashes."""
+"""Recognise the rows that a policy was learned from in another log, whatever their outcomes are now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import pdtri
 
-from drcrm.rows.agreement import count_earlier_equals, log_capital
-from drcrm.rows.row_hashes import RowHashes
+from drcrm.rows.agreement import log_capital
+from drcrm.rows.alignment import WINDOW, Sequence, align, lengths_of_runs
+from drcrm.rows.row_hashes import RowHashes, mix
 
 LEVEL = 1e-6  # probability that rows of an entirely new log are recognised by mistake
-TWICE_LEVEL = 1e-5  # probability that the bound on the expected number of rows that occur twice fails
-MIN_DISTINCT = 10  # fewer rows may be equal by chance
+FEW = 0.01  # share of rows that may be left out because of their action, which changes estimates a little
+FEW_CONTEXTS = 0.1  # share of rows that may be left out because of their context
+STORED = "features", "keys", "propensities", "times", "ids", "actions"  # arrays of LearnedRows in a policy's file
 
 
 @dataclass(frozen=True)
 class RecognisedRows:
-    """Masks, (m,), of the rows of a log that trained a policy, and of the rows that were held out from its learning."""
+    """Rows of a log among those that a policy was learned from.
+
+    Attributes
+    ----------
+    training : bool array (m,)
+        Rows that trained the policy, and a few other rows that might have.
+    heldout : bool array (m,)
+        Rows that were held out from its learning.
+    undecided : float
+        Share of the rows that may be rows of the policy's log if the log does not show whether they are, otherwise 0.
+        No row is then marked.
+    """
 
     training: np.ndarray
     heldout: np.ndarray
+    undecided: float = 0.0
 
     @property
     def counts(self) -> dict[str, int]:
         """The numbers of training, held-out and new rows, as JSON values."""
         training, heldout = int(self.training.sum()), int(self.heldout.sum())
         return {"training": training, "heldout": heldout, "new": len(self.training) - training - heldout}
+
+
+class Level(NamedTuple):
+    """Hashes that identify rows: the context and the key of each learned row, (n,), and of each row of a log, (m,).
+
+    A key contains the context and the action. So if the context of a new row is known with a single key, the row has
+    this key with a probability of at most its propensity.
+    """
+
+    known_contexts: np.ndarray
+    known_keys: np.ndarray
+    contexts: np.ndarray
+    keys: np.ndarray
+
+    def capital(self, propensity: np.ndarray) -> float:
+        """Return the evidence that the log has learned rows: see :func:`log_capital`.
+
+        It comes from the first row of each context that is known with a single key. If rows are new, these are
+        independent of each other.
+        """
+        distinct, first = np.unique(self.known_keys, return_index=True)
+        contexts, n_keys = np.unique(self.known_contexts[first], return_counts=True)
+        rows = np.sort(np.unique(self.contexts, return_index=True)[1])
+        rows = rows[np.isin(self.contexts[rows], contexts[n_keys == 1])]
+        return log_capital(np.isin(self.keys[rows], distinct), propensity[rows])[0]
+
+    def exceeds(self) -> np.ndarray:
+        """Return the rows, (m,), whose key is known and occurs more often in the log than among the learned rows."""
+        known, times = (pd.Series(keys).value_counts() for keys in (self.known_keys, self.keys))
+        known = known.reindex(times.index, fill_value=0)
+        return np.isin(self.keys, times.index[(known > 0) & (times > known)])
 
 
 @dataclass(frozen=True)
@@ -39,45 +84,56 @@ class LearnedRows:
     ----------
     features : array (n,) of uint32
         Hashes of the features.
-    rows : array (n,) of uint64
-        Hashes of features, action, propensity if it was logged, and cost.
+    keys : array (n,) of uint64
+        Hashes of features and action.
     heldout : bool array (n,)
         The rows that were held out from learning.
-    has_copies : bool
-        Whether the log has copies of rows. If it has, repeated rows do not show how often rows are equal by chance.
+    propensities : array (n,) of uint32, optional
+        Only if they were logged.
+    times, ids : array (n,) of uint64, optional
+        Hashes of the columns ``time`` and ``id`` of the mapping.
+    actions : array (n,) of uint32, optional
+        Only if there are ids.
+    has_costs : bool
+        Whether ``keys`` contain the cost and the propensity, as in the policy files of older versions.
     """
 
     features: np.ndarray
-    rows: np.ndarray
+    keys: np.ndarray
     heldout: np.ndarray
-    has_copies: bool
+    propensities: np.ndarray | None = None
+    times: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    actions: np.ndarray | None = None
+    has_costs: bool = False
 
     @classmethod
-    def of(cls, hashes: RowHashes, heldout: np.ndarray, has_copies: bool) -> LearnedRows:
+    def of(cls, hashes: RowHashes, heldout: np.ndarray) -> LearnedRows:
         """Return the rows of a log from their hashes."""
-        return cls(_short_hashes(hashes), hashes.rows, heldout, has_copies)
+        propensities = None if hashes.propensities is None else _shorten(hashes.propensities)
+        actions = None if hashes.ids is None else _shorten(hashes.actions)
+        features = _shorten(hashes.features)
+        return cls(features, hashes.decisions, heldout, propensities, hashes.times, hashes.ids, actions)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays to store in a policy's file."""
-        return {
-            "features": self.features,
-            "rows": self.rows,
-            "heldout": np.packbits(self.heldout),
-            "has_copies": np.array(self.has_copies),
-        }
+        arrays = {name: getattr(self, name) for name in STORED if getattr(self, name) is not None}
+        return arrays | {"heldout": np.packbits(self.heldout)}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LearnedRows:
-        """Return the rows from the arrays of a policy's file."""
-        rows = arrays["rows"]
-        heldout = np.unpackbits(arrays["heldout"], count=len(rows)).astype(bool)
-        return cls(arrays["features"], rows, heldout, bool(arrays["has_copies"]))
+        """Return the rows from the arrays of a policy's file. In files of older versions, ``rows`` are the keys."""
+        stored = {name: arrays[name] for name in STORED if name in arrays}
+        has_costs = "keys" not in stored
+        stored["keys"] = arrays["rows" if has_costs else "keys"]
+        heldout = np.unpackbits(arrays["heldout"], count=len(stored["keys"])).astype(bool)
+        return cls(heldout=heldout, has_costs=has_costs, **stored)
 
-    def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows | None:
+    def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows:
         """Return which rows of another log are among these rows.
 
-        Rows are recognised by position if the log begins with all these rows, with the held-out rows, or with the
-        training rows. Otherwise rows are recognised by their hashes, each hash at most as often as it occurs here.
+        A row is recognised by its id and action, or by its features, action, propensity and time, or by its place if
+        the log has rows in the order of these rows. Rows are recognised only if chance does not explain them.
 
         Parameters
         ----------
@@ -85,60 +141,68 @@ class LearnedRows:
             Hashes of the m rows of the other log.
         propensity : array (m,)
             Logged or estimated propensities of the other log.
-
-        Returns
-        -------
-        RecognisedRows or None
-            None if a log of new rows could have as many equal rows by chance.
         """
-        rows = hashes.rows
-        training, heldout = np.zeros((2, len(rows)), dtype=bool)
-        for part in (np.ones(len(self.rows), dtype=bool), self.heldout, ~self.heldout):
-            start = self.rows[part]
-            is_long = len(start) >= MIN_DISTINCT or len(rows) == len(self.rows)
-            if is_long and len(start) <= len(rows) and np.array_equal(rows[: len(start)], start):
-                training[: len(start)], heldout[: len(start)] = ~self.heldout[part], self.heldout[part]
-                return RecognisedRows(training, heldout)
-        if not (self._has_same_rows(rows) or self._reappears(_short_hashes(hashes), rows, propensity)):
-            return None
-        training = _is_among(rows, self.rows[~self.heldout])
-        heldout[~training] = _is_among(rows[~training], self.rows[self.heldout])
-        return RecognisedRows(training, heldout)
+        possible: Any = None
+        for level in self._levels(hashes):
+            training, heldout = (np.isin(level.keys, level.known_keys[part]) for part in (~self.heldout, self.heldout))
+            equal, known = training | heldout, np.isin(level.contexts, level.known_contexts)
+            if level.capital(propensity) > -np.log(LEVEL):
+                unclear = training & heldout | level.exceeds() | (self.has_costs & known & ~equal)
+                possible = np.isin(level.contexts, level.contexts[unclear])
+                if possible.mean() <= (FEW if self.has_costs else FEW_CONTEXTS):
+                    return RecognisedRows(training | possible, heldout & ~training & ~possible)
+                possible = known if self.has_costs else possible
+            elif possible is None:
+                possible = equal if equal.mean() <= FEW and not self.has_costs else known
+        places = self._align(hashes, propensity)
+        is_placed, none = places >= 0, np.zeros(len(places), dtype=bool)
+        if is_placed.any():
+            heldout, possible = is_placed & self.heldout[places], ~is_placed & self._are_left(places, hashes)
+            if not self.has_costs:
+                possible &= lengths_of_runs(is_placed) < 4 * WINDOW
+            if possible.mean() <= FEW_CONTEXTS:
+                return RecognisedRows(is_placed & ~heldout | possible, heldout)
+        share = float(possible.mean())
+        return RecognisedRows(none, none, share) if share > FEW_CONTEXTS else RecognisedRows(possible, none)
 
-    def _has_same_rows(self, rows: np.ndarray) -> bool:
-        """Return whether a log consists of these rows, in any order."""
-        if len(rows) != len(self.rows) or not np.array_equal(np.sort(rows), np.sort(self.rows)):
-            return False
-        return len(np.unique(rows)) >= MIN_DISTINCT
+    def _are_left(self, places: np.ndarray, hashes: RowHashes) -> np.ndarray:
+        """Return the rows, (m,), that equal a learned row without a place, in features if ``keys`` contain the cost."""
+        left = np.setdiff1d(np.arange(len(self.keys)), places)
+        if self.has_costs:
+            return np.isin(_shorten(hashes.features), self.features[left])
+        return np.isin(hashes.decisions, self.keys[left])
 
-    def _reappears(self, features: np.ndarray, rows: np.ndarray, propensity: np.ndarray) -> bool:
-        """Return whether another log has more equal rows than by chance. Only rows that occur once in this log count.
+    def _levels(self, hashes: RowHashes) -> Iterator[Level]:
+        """Yield the hashes that identify rows, the most specific ones first."""
+        features, known_features = _shorten(hashes.features).astype(np.uint64), self.features.astype(np.uint64)
+        level = Level(known_features, self.keys, features, hashes.rows if self.has_costs else hashes.decisions)
+        if self.ids is not None and self.actions is not None and hashes.ids is not None:
+            known_keys, keys = mix([self.ids, self.actions]), mix([hashes.ids, _shorten(hashes.actions)])
+            yield Level(self.ids, known_keys, hashes.ids, keys)
+        exact = level
+        if self.propensities is not None and hashes.propensities is not None:
+            known_keys = mix([self.keys, self.propensities])
+            exact = level._replace(known_keys=known_keys, keys=mix([level.keys, _shorten(hashes.propensities)]))
+        if self.times is not None and hashes.times is not None:
+            known = (mix([values, self.times]) for values in exact[:2])
+            yield Level(*known, *(mix([values, hashes.times]) for values in exact[2:]))
+        yield exact
+        if exact is not level:
+            yield level
 
-        Let m rows of this log have the features of a new row. If m = 1, the new row equals this row with probability at
-        most the propensity of the new row. If m ≥ 2, let F₂ of the m rows occur twice. Then the new row equals a row
-        that occurs once with probability at most 2 E F₂/(m − 1) (Good 1953).
+    def _align(self, hashes: RowHashes, propensity: np.ndarray) -> np.ndarray:
+        """Return the place of each row among the learned rows, (m,), or −1, if parts of the logs have the same order.
+
+        The other log may have all learned rows, only the held-out rows, or only the training rows.
         """
-        distinct, first, times = np.unique(self.rows, return_index=True, return_counts=True)
-        if self.has_copies:
-            times = np.ones_like(times)
-        known, place = np.unique(self.features[first], return_inverse=True)
-        sizes = np.bincount(place, times).astype(np.intp)
-        size, is_twice = sizes[place], (times == 2) & (sizes[place] > 1)
-        twice, many = is_twice.sum(), max(sizes[sizes > 1].sum(), 1)
-        factor = 2 * (size[is_twice] / (size[is_twice] - 1)).sum() / max(twice, 1) if is_twice.any() else 4.0
-        by_chance = min(factor * pdtri(twice, TWICE_LEVEL) / many, 1.0)
-        hits = np.isin(rows, distinct[times == 1]) & (count_earlier_equals(rows) == 0)
-        places = pd.Index(known).get_indexer(features)
-        chance = np.where(sizes[places] == 1, propensity, by_chance)
-        is_known = places >= 0
-        return log_capital(hits[is_known], chance[is_known])[0] > -np.log(LEVEL)
+        rows = Sequence(hashes.rows if self.has_costs else hashes.decisions, _shorten(hashes.features))
+        places = []
+        for part in (np.ones(len(self.keys), dtype=bool), self.heldout, ~self.heldout):
+            aligned = align(Sequence(self.keys[part], self.features[part]), rows, -np.log(propensity), LEVEL)
+            places.append(np.append(np.flatnonzero(part), -1)[aligned])
+        first, second, third = sorted(places, key=lambda place: -(place >= 0).sum())
+        return np.where(first >= 0, first, np.where(second >= 0, second, third))
 
 
-def _short_hashes(hashes: RowHashes) -> np.ndarray:
-    return (hashes.features >> np.uint64(32)).astype(np.uint32)
-
-
-def _is_among(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """Return which values, (m,), are in a pool. A value counts at most as often as it occurs in the pool."""
-    times = pd.Series(pool).value_counts().reindex(values, fill_value=0).to_numpy()
-    return count_earlier_equals(values) < times
+def _shorten(hashes: np.ndarray) -> np.ndarray:
+    return (hashes >> np.uint64(32)).astype(np.uint32)

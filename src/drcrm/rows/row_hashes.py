@@ -17,14 +17,24 @@ class RowHashes(NamedTuple):
 
     Attributes
     ----------
-    features : array (n,) of uint64
-        Hashes of the features.
+    features, actions : array (n,) of uint64
+    decisions : array (n,) of uint64
+        Hashes of features and action.
     rows : array (n,) of uint64
         Hashes of features, action and cost, and of the propensity if it was logged.
+    propensities : array (n,) of uint64, optional
+        Only if they were logged.
+    times, ids : array (n,) of uint64, optional
+        Hashes of the columns ``time`` and ``id`` of the mapping.
     """
 
     features: np.ndarray
+    actions: np.ndarray
+    decisions: np.ndarray
     rows: np.ndarray
+    propensities: np.ndarray | None = None
+    times: np.ndarray | None = None
+    ids: np.ndarray | None = None
 
 
 def hash_numbers(values: np.ndarray) -> np.ndarray:

@@ -20,23 +20,19 @@ from scipy.special import bdtrc, pdtr
 
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.rows.agreement import measure_agreement, pair_equal_values
+from drcrm.rows.row_hashes import RowHashes
 
 LEVEL = 1e-4  # significance level of all tests together
 DIVISORS = 2, 3, 5, 7
 POINTS = 16  # parts of the file; the test of crossing tries each border between them
 
 
-def check_copies(
-    features: np.ndarray, rows: np.ndarray, propensity: np.ndarray
-) -> tuple[Diagnostic, np.ndarray | None]:
-    """Check a log for copies of rows.
+def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Diagnostic, np.ndarray | None]:
+    """Check a log for copies of rows. If rows have ids, rows with the same id are copies, and no other rows.
 
     Parameters
     ----------
-    features : array (n,)
-        Hashes of the features of each row.
-    rows : array (n,)
-        Hashes of features, action, propensity and cost.
+    hashes : RowHashes
     propensity : array (n,)
 
     Returns
@@ -45,15 +41,18 @@ def check_copies(
     copies : integer array (n,) or None
         For each row, a number that equal rows share; None if the log has no copies.
     """
+    has_ids = hashes.ids is not None
+    rows = hashes.ids if has_ids else hashes.rows
     n, ordered = len(rows), np.sort(rows)  # sorting needs less memory than numbering the distinct rows
     repeats = int((ordered[1:] == ordered[:-1]).sum())
     del ordered
     row = pd.factorize(rows)[0] if repeats else None
-    has_copies = row is not None and _has_copies(features, row, propensity)
-    sentence = (
-        f"{repeats} of {n} rows, {percent(repeats / n, 1)}, repeat another row in features, action, propensity and cost"
-    )
-    sentence += ". This is more than by chance, so intervals count each distinct row once" if has_copies else ""
+    has_copies = row is not None and (has_ids or _has_copies(hashes.features, row, propensity))
+    repeated = "the id of another row" if has_ids else "another row in features, action, propensity and cost"
+    reason = "These rows depend on each other" if has_ids else "This is more than by chance"
+    sentence = f"{repeats} of {n} rows, {percent(repeats / n, 1)}, repeat {repeated}"
+    sentence += f". {reason}, so intervals count each distinct row once" if has_copies else ""
+    sentence += ". If ids are of users, set `group:` instead of `id:`" if has_copies and has_ids else ""
     level, threshold = worst_level(False, has_copies), "no more than by chance"
     check = Diagnostic("duplicated rows", repeats / n, threshold, level, sentence, "this project")
     return check, row if has_copies else None

@@ -17,14 +17,21 @@ from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix
 
 def hash_records(records: Records) -> RowHashes:
     """Return the hashes of the rows of a log, computed block by block."""
-    return RowHashes(**records.map(lambda _, block: _hash_block(block)._asdict()))
+    return RowHashes(**records.map(lambda _, block: _hash_block(block)))
 
 
-def _hash_block(records: Records) -> RowHashes:
+def _hash_block(records: Records) -> dict[str, np.ndarray]:
     features = _hash_features(records.data)
     features = features if records.context is None else features[records.context]
-    rows = mix([features, hash_actions(records), hash_numbers(records.cost)])
-    return RowHashes(features, rows if records.is_imitated else mix([rows, hash_numbers(records.propensity)]))
+    actions = hash_actions(records)
+    rows = mix([features, actions, hash_numbers(records.cost)])
+    hashes = {"features": features, "actions": actions, "decisions": mix([features, actions]), "rows": rows}
+    if not records.is_imitated:
+        hashes["propensities"] = hash_numbers(records.propensity)
+        hashes["rows"] = mix([rows, hashes["propensities"]])
+    if records.time is not None:
+        hashes["times"] = hash_numbers(records.time)
+    return hashes if records.ids is None else hashes | {"ids": records.ids}
 
 
 def hash_actions(records: Records) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import Diagnostic
+from drcrm.diagnostics.diagnostic import Diagnostic, percent
 from drcrm.diagnostics.repeated_rows.dependence import (
     MAX_ROWS,
     check_independence,
@@ -25,8 +25,14 @@ from drcrm.logs.readers.log_files import TABLES, Source, first_frame
 from drcrm.logs.readers.table_files import Columns
 from drcrm.logs.record_collector import as_mapped
 from drcrm.logs.records import Records
+from drcrm.rows.folds import join_units
 from drcrm.rows.row_hashes import RowHashes
 
+LEARNED = "rows learned from"
+IDENTIFY = (
+    "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row. "
+    "Then learn the policy again."
+)
 FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
 
 
@@ -39,16 +45,14 @@ class RowChecks:
     hashes : RowHashes
     propensity : array (n,)
         Logged or estimated propensities.
-    copies : array (n,) or None
-        For each row, a number that equal rows share; None if the log has no copies.
     groups : array (n,) or None
-        Ids of independent groups: those of the mapping, or ``copies``.
+        Ids of independent groups: those of the mapping, joined if they share an id. Without groups, copies
+        of a row are a group if the log has any.
     diagnostics : tuple of Diagnostic
     """
 
     hashes: RowHashes
     propensity: np.ndarray
-    copies: np.ndarray | None
     groups: np.ndarray | None
     diagnostics: tuple[Diagnostic, ...]
 
@@ -75,13 +79,25 @@ def check_records(records: Records, path: Source | None = None) -> RowChecks:
     Columns of the file ``path`` that the mapping does not name may be identifiers of users, and are checked too.
     """
     hashes, propensity = hash_records(records), records.propensity
-    copies_check, copies = check_copies(*hashes, propensity)
+    copies_check, copies = check_copies(hashes, propensity)
     copies = as_mapped(copies, records.cost)
     groups = copies if records.groups is None else records.groups
+    if records.groups is not None and copies is not None and records.ids is not None:
+        groups = as_mapped(join_units(groups, copies), records.cost)
     first = records.take(slice(0, MAX_ROWS))
     rows, columns = rows_to_test(first, hashes.features[:MAX_ROWS]), _identifier_columns(first, path)
     independence = check_independence(rows, groups, columns, imitated=records.is_imitated)
-    return RowChecks(hashes, propensity, copies, groups, (copies_check, independence))
+    return RowChecks(hashes, propensity, groups, (copies_check, independence))
+
+
+def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:
+    """Return the failed check of a log with rows that may have trained the policy, ``undecided`` of all rows."""
+    equal = "share their id" if has_ids else "are equal in features, action and propensity"
+    sentence = (
+        f"{percent(undecided, 1)} of the rows {equal} with rows that the policy was learned from, and without an `id:` "
+        "that differs in all rows, the log does not show whether they are the same rows"
+    )
+    return Diagnostic(LEARNED, undecided, "at most 1 %", "fail", sentence, "this project")
 
 
 def _identifier_columns(records: Records, path: Source | None) -> dict[str, np.ndarray]:

@@ -18,12 +18,12 @@ from drcrm.logs.encoding.columns import (
     reject_rows,
     unescape_formula,
 )
+from drcrm.logs.encoding.identifiers import group_marks, id_marks, reject_rounded
 from drcrm.logs.encoding.tables import Table, select_columns
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
-from drcrm.rows.row_hashes import hash_texts
 
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 
@@ -40,6 +40,9 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
     frame = select_columns(frame, mapping.columns)
     rows = np.arange(first, first + len(frame))
+    for key in ("action", "slice"):
+        if name := getattr(mapping, key):
+            reject_rounded(frame[name], mapping.label_of(key), rows)
 
     booleans = boolean_numbers(mapping.booleans)
 
@@ -69,7 +72,8 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
         candidate=vector("candidate"),
         time=time,
         missing=data.missing(),
-        group_marks=None if mapping.group is None else _group_marks(frame[mapping.group], mapping.group),
+        ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),
+        group_marks=None if mapping.group is None else group_marks(frame[mapping.group], mapping.group),
     )
     return records.validated()
 
@@ -92,13 +96,6 @@ def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
         categorical=(*(name for name in header if name.startswith("user_feature_")), "position"),
         slice=mapping.slice or "position",
     )
-
-
-def _group_marks(column: pd.Series, name: str) -> np.ndarray:
-    """Return a mark of each row's group, a hash of its name; −1 for a row without a group."""
-    codes, values = categories(column, name)
-    marks = (hash_texts(values) >> np.uint64(1)).astype(np.int64)
-    return np.where([value == MISSING for value in values], -1, marks)[codes]
 
 
 def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:

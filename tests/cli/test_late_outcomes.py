@@ -1,0 +1,112 @@
+"""certify on the log that a policy was learned from, whose outcomes have changed since."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from shop_fixtures import answer_of
+
+from drcrm.cli.evaluate_policy import HELDOUT_ROWS
+from drcrm.files import read_npz, write_npz
+from drcrm.logs.policy_file import read_policy
+
+N = 2000
+MAPPING = {"action": "a", "propensity": "p", "reward": "click", "features": {"numeric": ["x"]}, "algorithm": "cips"}
+
+
+def visits(seed: int, levels: int = 0) -> pd.DataFrame:
+    """Return rows in which the action 1 is better if x > 0, and whose ids are beyond 2⁵³."""
+    rng = np.random.default_rng(seed)
+    x, a = rng.normal(size=N), rng.integers(0, 2, N)
+    x = x if not levels else np.round(x * levels / 4)
+    click = (rng.random(N) < 0.2 + 0.5 * (a == (x > 0))).astype(int)
+    frame = pd.DataFrame({"x": x, "a": a, "p": 0.5, "click": click, "id": 2**60 + seed * N + np.arange(N)})
+    return frame.assign(sale=10 * (rng.random(N) < 0.5) * click)
+
+
+def late(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(click=np.where(np.random.default_rng(9).random(N) < 0.05, 1, frame["click"]))
+
+
+def learn(run, folder, frame: pd.DataFrame, **keys) -> None:
+    frame.to_csv(folder / "monday.csv", index=False)
+    (folder / "map.json").write_text(json.dumps(MAPPING | keys))
+    assert run("learn", folder / "monday.csv", "--config", folder / "map.json", "--output", folder / "p.npz")[0] == 0
+
+
+def certify(run, folder, frame: pd.DataFrame, *options) -> dict:
+    frame.to_csv(folder / "friday.csv", index=False)
+    status, _, error = run("certify", folder / "p.npz", folder / "friday.csv", "--json", folder / "a.json", *options)
+    assert (status, error) == (0, "")
+    return answer_of(folder / "a.json")
+
+
+@pytest.mark.parametrize(("levels", "keys"), [(0, {}), (4, {}), (4, {"id": "id"})])
+@pytest.mark.parametrize("order", ["as before", "shuffled"])
+def test_rows_are_recognised_although_their_outcomes_changed(levels, keys, order, tmp_path, run):
+    monday = visits(0, levels)
+    learn(run, tmp_path, monday, **keys)
+    friday = late(monday).sample(frac=1, random_state=0) if order == "shuffled" else late(monday)
+    answer = certify(run, tmp_path, friday)
+    if levels and not keys and order == "shuffled":
+        assert answer["verdict"]["verdict"] == "the log cannot say"
+        assert all("`id:`" in text for text in (answer["verdict"]["sentence"], answer["verdict"]["changes"][0]))
+        assert answer["recognised"] is None
+        return
+    heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
+    assert answer["recognised"] == {"training": N - heldout.sum(), "heldout": heldout.sum(), "new": 0}
+    assert answer["judged_by"] == HELDOUT_ROWS
+    current = late(monday)["click"].to_numpy()[heldout].mean()
+    assert answer["logging"]["value"] == pytest.approx(-current)
+    assert abs(current - monday["click"][heldout].mean()) > 0.01
+
+
+def test_a_second_outcome_is_certified_on_the_heldout_rows_without_the_cost_model_of_the_first(tmp_path, run):
+    monday = visits(1)
+    learn(run, tmp_path, monday, algorithm="kl_dro_dr")
+    config = json.dumps(MAPPING | {"reward": "sale"})
+    answer = certify(run, tmp_path, pd.concat([monday, visits(2)]), "--config", config)
+    heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
+    assert answer["recognised"] == {"training": N - heldout.sum(), "heldout": heldout.sum(), "new": N}
+    assert answer["candidates"][0]["certificate"]["estimate"] == "snips"
+    rows = pd.concat([monday[heldout], visits(2)])
+    assert answer["logging"]["value"] == pytest.approx(-rows["sale"].mean())
+    arguments = ["certify", tmp_path / "p.npz", tmp_path / "friday.csv", "--config", config, "--estimate", "dr"]
+    assert "a cost model of this outcome" in run(*arguments)[2]
+
+
+def test_policy_files_of_older_versions_recognise_rows_whose_outcomes_changed(tmp_path, run):
+    """These files have hashes with the cost. This test writes them by the formula of these versions."""
+    monday = visits(3)
+    learn(run, tmp_path, monday)
+    arrays = read_npz(tmp_path / "p.npz", ["coef"])
+    with np.load(tmp_path / "p.npz", allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files if not name.startswith("rows.")}
+    heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
+    factor, shift = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+
+    def mixed(*columns) -> np.ndarray:
+        value = np.zeros(N, dtype=np.uint64)
+        for column in columns:
+            value = value * factor + column
+            value ^= value >> shift
+        return value
+
+    x, cost, p = (
+        pd.util.hash_array(values.to_numpy(float)) for values in (monday["x"], 0.0 - monday["click"], monday["p"])
+    )
+    action = pd.util.hash_array(monday["a"].astype(str).to_numpy(object), categorize=False)
+    features = mixed(x)
+    arrays |= {"rows.features": (features >> shift).astype(np.uint32), "rows.heldout": np.packbits(heldout)}
+    arrays |= {"rows.rows": mixed(mixed(features, action, cost), p), "rows.has_copies": np.array(False)}
+    write_npz(tmp_path / "p.npz", **arrays)
+    for frame in (monday, monday.sample(frac=1, random_state=0)):
+        assert certify(run, tmp_path, frame)["recognised"]["heldout"] == heldout.sum()
+    answer = certify(run, tmp_path, late(monday))
+    assert answer["recognised"]["new"] == 0
+    assert answer["recognised"]["heldout"] > 0.9 * heldout.sum()
+    answer = certify(run, tmp_path, late(monday).sample(frac=1, random_state=0))
+    assert answer["verdict"]["verdict"] == "the log cannot say"
