@@ -189,6 +189,23 @@ def test_logged_propensities_show_support_whatever_the_estimate_says():
         assert restrict_to_support(model.model, imitated, None, 0.05).is_supported is None
 
 
+def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack():
+    """All propensities are 1/2 or 1/3, but action 2 is never taken if x < 0; if it is, the estimate is not believed."""
+    for available, mass in (([0, 1], 1 / 6), ([0, 1, 2], 0)):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=1000)
+        Y = np.where(x < 0, rng.choice(available, 1000), rng.integers(0, 3, 1000))
+        p = np.where(x < 0, 1 / len(available), 1 / 3)
+        log = BanditLog(np.column_stack([x, np.ones(1000)]), Y, p, rng.random(1000), n_actions=3)
+        cloned = SoftmaxPolicy([[0, 0, 50.0], [0, 0, 0]])
+        model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).trust_propensities(log)
+        found, _ = find_unsupported(SoftmaxPolicy(np.zeros((2, 3))), log, cloned, 0.05, None, model.is_supported)
+        charged = model.action_effects(log.X, log.actions)[x < -0.1, 2] == 1
+        # The estimate also says that actions 0 and 1 are rare for x > 0, which the log refutes in both cases.
+        assert (found[x < -0.1] == pytest.approx(1 / 3 if mass else 0), charged.all()) == (True, mass > 0)
+        assert model.is_supported.tolist() == [True, True, not mass]
+
+
 def test_uniform_logs_support_every_action_of_every_kind():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 12))

@@ -130,10 +130,11 @@ class SupportRule(ABC):
         return limits
 
     @abstractmethod
-    def find_supported(self, Y: np.ndarray, context: np.ndarray, propensity: np.ndarray, support: float) -> np.ndarray:
+    def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
         """Return which actions have only logged propensities of at least τ/K, and at least one.
 
-        An action has no support in a context in which another action has a propensity above 1 − τ/K.
+        The log refutes support if another action of any row has a propensity above 1 − τ/K, or if a single choice is
+        significantly too rare in the contexts in which the estimate ``logging_mean`` is below τ/K.
         Lists of actions have a single value. Label vectors have K = 2^q, and a row for each label value, (2, q).
         """
 

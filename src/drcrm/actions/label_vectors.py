@@ -173,7 +173,8 @@ class LabelVectors(Actions):
         largest = float(np.quantile(np.abs(effects[:, :-1]), EFFECT_QUANTILE))
         return -largest, largest
 
-    def find_supported(self, Y: np.ndarray, context: np.ndarray, propensity: np.ndarray, support: float) -> np.ndarray:
+    def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        Y, propensity = log.Y, log.propensity
         rare, certain = Y[propensity < support / 2.0 ** Y.shape[1]], Y[1 - propensity < support / 2]
         refuted = [(rare == value).any(axis=0) | (certain != value).any(axis=0) for value in (0, 1)]
         return ~np.array(refuted) & [(Y != 1).any(axis=0), (Y == 1).any(axis=0)]

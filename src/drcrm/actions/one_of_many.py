@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import rel_entr
 
 from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
 from drcrm.arrays.numerics import exp
@@ -16,6 +17,7 @@ from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
 
 ROUNDING = 1e-6  # relative error of propensities
+REFUTED = 1e-4  # significance level at which a log refutes the support of an action
 LEAST, MOST = 1e-60, 1e300  # if the sum of e^u is in this range, no significant term was lost
 
 
@@ -119,15 +121,32 @@ class OneOfMany(Actions):
     def raise_limits(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
         return limits[0], max(limits[1], largest)
 
-    def find_supported(self, Y: np.ndarray, context: np.ndarray, propensity: np.ndarray, support: float) -> np.ndarray:
-        choices = self.count_choices()
-        choices = choices[context] if len(choices) > 1 else choices
+    def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        choices, propensity = self.count_choices(), log.propensity
+        choices = choices[log.context] if len(choices) > 1 else choices
         threshold = (1 - ROUNDING) * support / choices
         is_rare, is_certain = propensity < threshold, (1 - propensity < threshold) & (choices > 1)
         if not self.shape:
             return ~(is_rare | is_certain).any()
-        rows, rare, certain = (np.bincount(Y, rows, *self.shape) for rows in (None, is_rare, is_certain))
-        return (rows > 0) & (rare == 0) & (certain == certain.sum())
+        rare, certain = (np.bincount(log.Y, rows, *self.shape) for rows in (is_rare, is_certain))
+        return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support)
+
+    def _occurs(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
+        """Return which actions are logged often enough in the contexts in which an estimate says that they are rare.
+
+        Their number is binomial with a probability of at least the smallest logged propensity of the action, and the
+        Chernoff bound limits the probability of such a small number. The contexts were chosen by the same rows, as one
+        of about n^d sets, so the level is 10⁻⁴/n^d for d features.
+        """
+        least = np.full(self.shape, np.inf)
+        np.minimum.at(least, log.Y, log.propensity)
+        is_rare = self._is_unsupported(logging_mean, support)
+        offered = np.bincount(log.context, log.count, len(is_rare)) @ is_rare
+        taken = np.bincount(log.Y, log.count * is_rare[log.context, log.Y], *self.shape)
+        expected = offered * np.minimum(least, 1)
+        evidence = rel_entr(taken, expected) + rel_entr(offered - taken, offered - expected)
+        is_refuted = (taken < expected) & (evidence > log.X.shape[1] * np.log(log.size) - np.log(REFUTED))
+        return (least < np.inf) & ~is_refuted
 
     def raise_to_support(self, logging_mean: np.ndarray, is_supported: np.ndarray, support: float) -> np.ndarray:
         threshold = self.broadcast(support / self.count_choices())

@@ -21,7 +21,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_fraction
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.cost_models.support import SUPPORT, find_supported, raise_to_support
+from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
@@ -132,7 +132,7 @@ def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, supp
         Log to examine.
     logging_policy : optional
         Logging policy π0, in the forms of ``policy``; by default a policy cloned from the log. Actions whose logged
-        propensities are all at least τ times the uniform probability then have support, whatever the clone says.
+        propensities are all at least τ times the uniform probability then have support, unless the log refutes it.
     support : float in [0, 1]
         Threshold τ: an action is unsupported if π0 takes it with less than τ times the uniform probability.
 
@@ -152,12 +152,12 @@ def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, supp
     known: Any = None if logging_policy is None else policy_for_log(logging_policy, log, "logging_policy")
     log = log.recount(log.count)
     actions, (_, log_prob, _) = log.actions, forward_policy(policy, log)
-    is_supported = find_supported(log, support) if known is None else None
+    is_known = known is not None
     known = policy_marginals(known or clone_behaviour(log), log, "the support of a policy", "logging policy")
     mean = policy_marginals(policy, log, "the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
     of_context = actions.broadcast(np.bincount(log.context, share))
-    raised = raise_to_support(known, actions, is_supported, support)
+    raised = known if is_known else raise_to_support(known, log, support)
     missing = (of_context * actions.unsupported_mass(mean, raised, support)).sum(axis=0)
     by_action = actions.mean_weights(log.Y, log.context, share, weight, mean, known)
     return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)

@@ -9,9 +9,9 @@ label vectors          R is the 0.99 quantile of |e_l| over contexts and labels.
                        only y_l = 0 becomes more expensive.
 
 An estimated π0 can be wrong, above all with few rows or many features. If every logged propensity of an action is at
-least τ/K, the action is therefore supported, whatever the estimate is, unless another action of any row has a
-propensity above 1 − τ/K. For label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated
-propensities do not count.
+least τ/K, the action is therefore supported, whatever the estimate is, unless the log itself refutes it: another action
+of any row has a propensity above 1 − τ/K, or the action is significantly too rare where the estimate is below τ/K.
+For label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated propensities do not count.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SupportedModel:
         Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
         which actions are unsupported.
     is_supported : bool array, optional
-        From :func:`find_supported`, if π0 is an estimate.
+        Actions that have support whatever π0 says, if it is an estimate: see :meth:`trust_propensities`.
     """
 
     model: Any
@@ -71,6 +71,11 @@ class SupportedModel:
             return replace(model, logging_policy=padded, support=support, is_supported=None, is_cloned=False)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
+
+    def trust_propensities(self, log: BanditLog) -> SupportedModel:
+        """Return the model with π0 as an estimate: it has the support that the propensities of its log show."""
+        estimate = marginals_of(self.logging_policy, log.X, log.actions, "logging policy")
+        return replace(self, is_cloned=True, is_supported=_find_supported(log, estimate, self.support))
 
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
@@ -120,11 +125,18 @@ class SupportedModel:
         return self.features(X) if self.features else X
 
 
-def find_supported(log: BanditLog, support: float) -> np.ndarray | None:
-    """Return which actions are supported whatever an estimated π0 says; None if the propensities are estimates."""
-    if log.imitated_propensities:
-        return None
-    return log.actions.find_supported(log.Y, log.context, log.propensity, support)
+def raise_to_support(estimate: np.ndarray, log: BanditLog, support: float) -> np.ndarray:
+    """Return an estimate of π0, in the shape of scores, in which actions have the support that the log shows."""
+    return _raise(estimate, log.actions, _find_supported(log, estimate, support), support)
+
+
+def _find_supported(log: BanditLog, estimate: np.ndarray, support: float) -> np.ndarray | None:
+    """Return which actions are supported in every context; None if the propensities are estimates."""
+    return None if log.imitated_propensities else log.actions.find_supported(log, estimate, support)
+
+
+def _raise(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, support: float) -> np.ndarray:
+    return mean if is_supported is None else actions.raise_to_support(mean, is_supported, support)
 
 
 def find_unsupported(
@@ -137,7 +149,7 @@ def find_unsupported(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
 
-    ``features`` maps X to the features of π0, if they differ. ``is_supported`` is from :func:`find_supported`.
+    ``features`` maps X to the features of π0, if they differ. ``is_supported`` is that of a SupportedModel.
     """
     X = features(log.X) if features else log.X
     mean = policy_marginals(policy, log, "its mass without support")
@@ -145,13 +157,8 @@ def find_unsupported(
     return log.actions.find_unsupported(log.row_map, mean, logging_mean, support)
 
 
-def raise_to_support(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, support: float) -> np.ndarray:
-    """Return an estimate of π0 under which the actions of :func:`find_supported` have support."""
-    return mean if is_supported is None else actions.raise_to_support(mean, is_supported, support)
-
-
 def _logging_mean(
     logging_policy: AnyPolicy, X: Any, actions: Actions, support: float, is_supported: np.ndarray | None
 ) -> np.ndarray:
     mean = marginals_of(logging_policy, X, actions, "logging policy")
-    return raise_to_support(mean, actions, is_supported, support)
+    return _raise(mean, actions, is_supported, support)

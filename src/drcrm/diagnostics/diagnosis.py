@@ -14,7 +14,7 @@ from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.cost_models.support import SUPPORT, find_supported, raise_to_support
+from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.diagnostic import Diagnostic, to_json
 from drcrm.diagnostics.leakage import check_leakage
@@ -225,7 +225,7 @@ def _weigh_policy(
         residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
     mean = policy_marginals(policy, log, "the report") if knows_all_actions(policy) else None
     if logging_policy is None:
-        logging_mean = raise_to_support(modelled, log.actions, find_supported(log, SUPPORT), SUPPORT)
+        logging_mean = raise_to_support(modelled, log, SUPPORT)
     else:
         logging_mean = policy_marginals(logging_policy, log, "the report")
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)

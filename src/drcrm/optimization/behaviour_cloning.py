@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from drcrm.cost_models.support import SupportedModel, find_supported
+from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
@@ -48,5 +46,4 @@ def restrict_to_support(
         return SupportedModel.of(model, log, logging_policy, support)
     if isinstance(model, SupportedModel):
         return model.with_support(support)
-    supported = SupportedModel.of(model, log, clone_behaviour(log), support)
-    return replace(supported, is_cloned=True, is_supported=find_supported(log, support))
+    return SupportedModel.of(model, log, clone_behaviour(log), support).trust_propensities(log)

@@ -13,7 +13,7 @@ import numpy as np
 from drcrm.actions.base import Actions
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel, action_effects
-from drcrm.cost_models.support import SupportedModel, find_supported
+from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block
 from drcrm.optimization.behaviour_cloning import clone_behaviour
@@ -66,10 +66,8 @@ def model_training_costs(
         variances = of_sample.covariance, of_sample.noise
     limits = [log.actions.cost_limits(part.cost, sample_effects) for part in (log, shifted)]
     logging_policy = logging_policy or clone_behaviour(log, intercept)
-    is_supported = None if is_known else find_supported(log, support)
-    supported = SupportedModel(
-        model, logging_policy, support, limits[0], is_cloned=not is_known, is_supported=is_supported
-    )
+    supported = SupportedModel(model, logging_policy, support, limits[0])
+    supported = supported if is_known else supported.trust_propensities(sample)
     shifted_model = replace(supported, limits=limits[1])
 
     def effects_of(part: BanditLog) -> np.ndarray:
