@@ -29,6 +29,7 @@ STUDIES = (
     "audit_power",
     "coverage",
     "epsilon_greedy",
+    "estimate_coverage",
     "heavy_tails",
     "kinds",
     "null_verdicts",

@@ -185,10 +185,10 @@ def rows_of_study(wildcards):
 
 
 def files_of_study(wildcards):
-    """Return the files of the mirror that a study reads."""
-    return [
-        f"resources/studies/{wildcards.study}/{name}" for name in config["studies"][wildcards.study].get("files", {})
-    ]
+    """Return the files of the mirror, or the data sets, that a study reads."""
+    study = config["studies"][wildcards.study]
+    files = [f"resources/studies/{wildcards.study}/{name}" for name in study.get("files", {})]
+    return files + [f"resources/{name}/train.npz" for name in study.get("datasets", [])]
 
 
 def arguments_of_run(wildcards, input):
@@ -201,11 +201,13 @@ def arguments_of_run(wildcards, input):
 def arguments_of_table(wildcards, input):
     """Return the arguments of the command that writes a study's table.
 
-    If the study has runs, these are the tables of the runs, else its options and the folder of its files.
+    If the study has runs, these are the tables of the runs, else its options and the folder of its files or data sets.
     """
     if "runs" in config["studies"][wildcards.study]:
         return ["--rows", *input.rows]
-    folder = ["--resources", os.path.dirname(input.files[0])] if input.files else []
+    has_datasets = "datasets" in config["studies"][wildcards.study]
+    resources = ["resources"] if has_datasets else [os.path.dirname(name) for name in input.files[:1]]
+    folder = ["--resources", *resources] if resources else []
     return [*folder, "--options", options_of_study(wildcards)]
 
 
