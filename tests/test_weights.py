@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.weights import Clipped, Implicit, Likelihood, Shrunk, Smoothed, effective_sample_size
+from drcrm.weights import Clipped, Implicit, Likelihood, Shrunk, Smoothed, Switched, effective_sample_size
 
 FORMULAS = {
     Clipped(3.0): lambda pi, p: np.minimum(pi / p, 3),
+    Switched(3.0): lambda pi, p: np.where(pi / p <= 3, pi / p, 0),
     Implicit(0.2): lambda pi, p: pi / (p + 0.2),
     Smoothed(0.7): lambda pi, p: pi / p**0.7,
     Shrunk(5.0): lambda pi, p: 5 * (pi / p) / ((pi / p) ** 2 + 5),
@@ -52,6 +53,11 @@ def test_the_robust_end_of_a_grid_has_the_smaller_weights(kind, logs):
         (Implicit, 0, "exploration is 0, expected a finite number > 0"),
         (Smoothed, 1.5, "exponent is 1.5, expected at most 1"),
         (Shrunk, -1, "shrinkage is -1, expected a finite number > 0"),
+        *(
+            (kind, clip, "clip is .*, expected a number ≥ 1, or None")
+            for kind in (Clipped, Switched)
+            for clip in (-1, 0, 0.99, np.nan, "auto", [2.0])
+        ),
     ],
 )
 def test_parameters_out_of_range_are_refused(kind, value, message):

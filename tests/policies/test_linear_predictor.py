@@ -64,10 +64,11 @@ def test_samples_of_a_log_are_nested(kind, monkeypatch):
     log = block_log(kind, 200)
     effects = np.zeros((log.X.shape[0], *log.actions.effect_shape))
     sizes, previous = [], set()
-    for sample, rows in LinearPredictor(log, effects, trains=True).samples:
+    for sample, rows in LinearPredictor(log, effects, trains=True).samples():
         sizes.append(sample.log.n_contexts)
         assert np.array_equal(sample.log.cost, log.cost[rows])
         assert previous <= {*rows}
         previous = {*rows}
     assert sizes == [5, 15, 45]
-    assert not LinearPredictor(block_log(kind, 19)).samples
+    short = LinearPredictor(block_log(kind, 19))
+    assert (short.has_samples, [*short.samples()]) == (False, [])

@@ -104,7 +104,7 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     if (size := int(np.prod(log.actions.effect_shape))) > MAX_LOADINGS:
         raise InputError(f"the log has {size} actions or labels, expected at most {MAX_LOADINGS} for context effects")
     design = LinearPredictor(log, effects)
-    if variances is None and design.samples:
+    if variances is None and design.has_samples:
         of_sample = context_effects(design.sample.log, design.sample.effects)
         variances = of_sample.covariance, of_sample.noise
     rows = np.flatnonzero(log.count)

@@ -120,11 +120,12 @@ class GradientSolver(RidgeSolver):
     tolerances = FOLD_TOLERANCES
 
     def __init__(self, log: BanditLog, fold: np.ndarray):
-        samples = LinearPredictor(log).samples
-        self._sample, rows = (samples[0][0].log, samples[0][1]) if samples else (log.replace(X=log.X[:]), slice(None))
+        design = LinearPredictor(log)
+        sample, rows = design.first_sample if design.has_samples else (None, slice(None))
+        self._sample = sample.log if sample else log.replace(X=log.X[:])
         self._log, self._fold = log, fold[rows]
         self._precondition = build_preconditioner(self._sample)
-        self._tolerance = LARGE_TOLERANCE if samples else TOLERANCE
+        self._tolerance = LARGE_TOLERANCE if sample else TOLERANCE
 
     def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
         log = self._sample

@@ -28,7 +28,7 @@ from drcrm.arrays.validation import (
 from drcrm.errors import InputError
 
 # Cached attributes, and the attributes that they are computed from.
-CACHE_SOURCES = {"row_map": {"Y", "context"}, "feature_range": {"X"}, "log_propensity": {"propensity"}}
+CACHE_SOURCES = {"row_map": {"Y", "context", "actions"}, "feature_range": {"X"}, "log_propensity": {"propensity"}}
 
 
 class BanditLog:

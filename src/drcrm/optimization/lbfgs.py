@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count, repeat
+from itertools import chain, count, repeat
 
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, OptimizeResult, minimize
 
 from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import cost_deviation, describe_extreme_values, largest_entries
+from drcrm.data.scaling import cost_deviation, describe_extreme_values
 from drcrm.errors import InputError
 from drcrm.optimization.objective import Objective
 
@@ -100,7 +100,7 @@ def minimize_objectives(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         previous, level = None, None
         for problem in problems:
-            if problem.objective.design.samples:
+            if problem.objective.design.has_samples:
                 fit, previous, level = _minimize_in_stages(problem, settings, give_up, previous, level)
             else:
                 fit = _minimize_once(problem, settings, give_up)
@@ -121,10 +121,9 @@ class _Problem:
 
     @classmethod
     def of(cls, objective: Objective, start: np.ndarray, ridge: float, stopping: str) -> _Problem:
-        is_present = _find_present_features(objective.design.log)
+        is_present = objective.design.is_present
         is_varied = np.append(is_present, True) if objective.design.intercept else is_present
-        if not is_present.all():
-            objective = objective.with_features(np.flatnonzero(is_present))
+        objective = objective.of_present_features()
         design = objective.design
         if check_choice(STOPPING, stopping, "stopping") == "public_code":
             return cls(objective, ridge, np.ones_like(design.scales), 1.0, False, is_varied, start)
@@ -231,7 +230,7 @@ def _minimize_in_stages(
     """
     samples, iterations = problem.objective.samples() if previous is None else (), 0
     callback = problem.make_callback(give_up)
-    for objective in [*samples, problem.objective]:
+    for objective in chain(samples, [problem.objective]):
         function = _ScaledFunction(problem, objective, level)
         begin, level = _choose_begin(function, previous, problem.origin), function.level
         pairs = SAMPLE_PAIRS if len(begin.x) <= MAX_MATRIX_SIZE else PAIRS
@@ -308,9 +307,3 @@ def _require_finite(log: BanditLog, value: float, array: np.ndarray, where: str)
     """Raise InputError unless the objective, and its gradient or the coefficients, are finite."""
     if not (np.isfinite(value) and np.isfinite(array).all()):
         raise InputError(f"the risk is not finite {where}: {describe_extreme_values(log)}")
-
-
-def _find_present_features(log: BanditLog) -> np.ndarray:
-    """Return a mask (d,) of the features that are not 0 in all contexts; if there are none, all are selected."""
-    is_present = largest_entries(log.X, log.feature_range) > 0
-    return is_present if is_present.any() else np.ones_like(is_present)

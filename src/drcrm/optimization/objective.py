@@ -18,7 +18,7 @@ from drcrm.optimization.objective_blocks import BlockCosts, ObjectiveBlock
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Risk
 from drcrm.risks.base import Evaluation
-from drcrm.weights import Clipped, Likelihood, Weight
+from drcrm.weights import Clipped, Likelihood, Weight, cache_key
 
 MAX_KEPT_SCORES = 2**25  # up to this number of scores, probabilities (256 MB) are kept for the backward pass
 MAX_EXPONENT = 100  # the largest weight of the weighted likelihood is e to this power; e^710 would overflow
@@ -62,10 +62,10 @@ class Objective:
         self.design, self.risk, self.weight = design, risk, weight or Clipped(None)
         self.estimate = design.estimate(kind, cost)
 
-    def with_features(self, features: np.ndarray) -> Objective:
-        """Return the objective in the coefficients of a subset of features; all others must be 0 in all contexts."""
+    def of_present_features(self) -> Objective:
+        """Return the objective in the coefficients of the features that are not 0 in all contexts."""
         narrow = copy(self)
-        narrow.design = self.design.with_features(features)
+        narrow.design = self.design.of_present_features
         return narrow
 
     def samples(self) -> Iterator[Objective]:
@@ -73,14 +73,13 @@ class Objective:
 
         The risk of a sample is adapted to its noise: see ``Risk.for_fewer_rows``.
         """
-        for design, rows in self.design.samples:
+        for design, rows in self.design.samples():
             sample = copy(self)
             sample.design = design
             has_log_costs = self.estimate.cost is self.design.log.cost
             sample.estimate = design.estimate(type(self.estimate), None if has_log_costs else self.estimate.cost[rows])
             sample.risk = self.risk.for_fewer_rows(self.estimate.size / sample.estimate.size)
             yield sample
-        del self.design.samples[1:]  # frees memory: only the first sample is used again
 
     def __call__(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the flat gradient at Θ, which is flat or has shape (d, …).
@@ -116,7 +115,7 @@ class Objective:
 
     def _blocks(self) -> Chunks:
         """Return the blocks of the log; objectives with the same estimate and weight share them."""
-        design, key = self.design, (self.estimate, repr(self.weight))
+        design, key = self.design, (self.estimate, cache_key(self.weight))
         if design.objective_blocks[0] != key:
             keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MAX_KEPT_SCORES)
             arguments, blocks = (design.scores, self.weight, self.estimate, keeps), design.chunked.blocks

@@ -10,7 +10,7 @@ Objectives, held-out scores and certificates evaluate a policy by one forward pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
-from drcrm.data.scaling import as_column, feature_scales
+from drcrm.data.scaling import as_column, feature_scales, largest_entries
 from drcrm.policies.exponential import append_row, check_compatible, linear_scores
 from drcrm.policies.tabular import TabularPolicy, marginals_of, policy_for_log
 
@@ -155,23 +155,41 @@ class LinearPredictor:
             self._estimates[kind] = estimate
         return estimate
 
-    def with_features(self, features: np.ndarray) -> LinearPredictor:
-        """Return the predictor for the coefficients of a subset of features; all other features are 0."""
+    @cached_property
+    def is_present(self) -> np.ndarray:
+        """Whether a feature is not 0 in all contexts, (d,); if all features are 0, all count as present."""
+        is_present = largest_entries(self.log.X, self.log.feature_range) > 0
+        return is_present if is_present.any() else np.ones_like(is_present)
+
+    @cached_property
+    def of_present_features(self) -> LinearPredictor:
+        """Predictor for the coefficients of the present features. All objectives share it, because it copies X."""
+        if self.is_present.all():
+            return self
+        features = np.flatnonzero(self.is_present)
         X = map_rows(self.log.X, lambda rows: rows[:, features])
         return LinearPredictor(self.log.replace(X=X), self.effects, self.intercept, self.trains)
 
-    @cached_property
-    def samples(self) -> list[tuple[LinearPredictor, np.ndarray]]:
-        """Nested random samples of the contexts of a large log, and the rows of each sample.
+    @property
+    def has_samples(self) -> bool:
+        """Whether the log is so large that it has samples, that is, at least 4 · 2¹⁷ contexts."""
+        return self.log.n_contexts >= 4 * SAMPLE
 
-        Each sample has eight times as many contexts as the previous one, and at most a quarter of all contexts. A log
-        with fewer than 4 · 2¹⁷ contexts has no samples.
+    @cached_property
+    def first_sample(self) -> tuple[LinearPredictor, np.ndarray]:
+        """Smallest of the samples, and its rows."""
+        return self._draw_sample(SAMPLE)
+
+    def samples(self) -> Iterator[tuple[LinearPredictor, np.ndarray]]:
+        """Yield nested random samples of the contexts of a large log, and the rows of each sample.
+
+        Each sample has eight times as many contexts as the previous one, and at most a quarter of all contexts. Only
+        the first one stays in memory.
         """
-        m, sizes = self.log.n_contexts, list[int]()
-        while (size := SAMPLE * GROWTH ** len(sizes)) <= m // 4:
-            sizes.append(size)
-        shuffled = np.random.default_rng(0).permutation(m)[: sizes[-1]] if sizes else np.empty(0)
-        return [self._restrict_to(np.sort(shuffled[:size])) for size in sizes]
+        size = SAMPLE
+        while size <= self.log.n_contexts // 4:
+            yield self.first_sample if size == SAMPLE else self._draw_sample(size)
+            size *= GROWTH
 
     @property
     def is_large(self) -> bool:
@@ -181,11 +199,12 @@ class LinearPredictor:
     @property
     def sample(self) -> LinearPredictor:
         """Smallest of the samples; the predictor itself if there are none."""
-        return self.samples[0][0] if self.samples else self
+        return self.first_sample[0] if self.has_samples else self
 
-    def _restrict_to(self, contexts: np.ndarray) -> tuple[LinearPredictor, np.ndarray]:
-        """Return the predictor for a subset of contexts, and the rows that belong to them."""
+    def _draw_sample(self, size: int) -> tuple[LinearPredictor, np.ndarray]:
+        """Return the predictor for the first contexts in a fixed random order, and the rows that belong to them."""
         log, position = self.log, np.full(self.log.n_contexts, -1)
+        contexts = np.sort(np.random.default_rng(0).permutation(log.n_contexts)[:size])
         position[contexts] = np.arange(len(contexts))
         rows = np.flatnonzero(position[log.context] >= 0)
         actions, X, effects = log.actions.select(contexts, log.X, self.effects)

@@ -235,7 +235,7 @@ class _Search:
         # Start at the least robust value, whose risk is close to the mean: its fit is a good one to compare with. With
         # samples, start at the most robust value, because each fit starts where the last one ended. The least robust
         # value gives a near-deterministic policy, at which the objective is flat.
-        order = self._order()[:: -1 if self.design.samples else 1]
+        order = self._order()[:: -1 if self.design.has_samples else 1]
         fits: Any = [None] * len(order)
         scores = np.full((len(order), len(UNMODELLED)), np.nan)
 

@@ -61,7 +61,7 @@ def model_training_costs(
     else:
         predict = partial(_shifted_effects, model, shift)
     sample_effects = predict(sample.X, sample.actions)
-    if has_context_effects and variances is None and design.samples:
+    if has_context_effects and variances is None and design.has_samples:
         of_sample = context_effects(sample, sample_effects)
         variances = of_sample.covariance, of_sample.noise
     limits = [log.actions.cost_limits(part.cost, sample_effects) for part in (log, shifted)]
@@ -76,7 +76,7 @@ def model_training_costs(
             effects = effects + context_effects(part, effects, variances).delta
         return shifted_model.apply_support(effects, part.X, part.actions)
 
-    if design.samples:
+    if design.has_samples:
         return supported, design.chunked.map_contexts(_apply_to_block, effects_of)
     return supported, effects_of(shifted)
 
