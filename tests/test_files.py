@@ -143,7 +143,7 @@ class TestDamagedArchives:
             path.mkdir()
         elif content is not None:
             path.write_bytes(content)
-        expected = "no such file" if content is None else "not a readable npz file ("
+        expected = "no such file" if content is None else "not a readable npz file: "
         assert error_of(read_npz, path, ["coef"]).startswith(expected)
 
     def test_extra_bytes_after_an_array_are_rejected(self, tmp_path):
@@ -152,9 +152,9 @@ class TestDamagedArchives:
         path = write_archive(tmp_path / "a.npz", coef=content)
         with np.load(path) as archive:
             assert len(archive["coef"]) == 2
-        assert error_of(read_npz, path, ["coef"]) == "not a readable npz file (more bytes than coef has)"
+        assert error_of(read_npz, path, ["coef"]) == "not a readable npz file: more bytes than coef has"
 
     def test_a_header_of_more_than_the_memory_is_rejected(self, tmp_path):
         content = npy_bytes(np.arange(3.0)).replace(b"(3,), }" + b" " * 17, b"(3" + b"0" * 17 + b",), }")
         message = error_of(read_npz, write_archive(tmp_path / "a.npz", coef=content), ["coef"])
-        assert message.startswith("not a readable npz file (")
+        assert message.startswith("not a readable npz file: ")

@@ -48,6 +48,21 @@ def prefix_errors(place: object) -> Iterator[None]:
         raise InputError(*(escape_unprintable(f"{place}: {message}") for message in error.args)) from error
 
 
+@contextmanager
+def refuse_errors(message: str) -> Iterator[None]:
+    """Raise InputError, with a message and the reason, if the ``with`` block fails for any reason.
+
+    Use it for damaged bytes and for a user's code, which may raise anything. An InputError and a MemoryError pass.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{message}: {reason}") from error
+
+
 def import_extra(name: str, extra: str = "logs") -> Any:
     """Return a module of an extra; InputError explains how to install it."""
     try:

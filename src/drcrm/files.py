@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 import shutil
 import stat
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.errors import InputError
+from drcrm.errors import InputError, prefix_errors, refuse_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,17 +150,11 @@ def read_npz(
 
     Raise InputError if the file is missing or damaged, or an array of ``names`` is missing.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {name.removesuffix(".npy") for name in archive.namelist()}
-            return {name: _read_array(archive, members, name) for name in (*names, *members.intersection(optional))}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except Exception as error:  # damaged bytes can raise anything
-        message = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path}: not a readable npz file ({message})") from None
+    if not Path(path).exists():
+        raise InputError(f"{path}: no such file")
+    with prefix_errors(path), refuse_errors("not a readable npz file"), zipfile.ZipFile(path) as archive:
+        members = {name.removesuffix(".npy") for name in archive.namelist()}
+        return {name: _read_array(archive, members, name) for name in (*names, *members.intersection(optional))}
 
 
 def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.ndarray | sparse.csr_array:
@@ -180,7 +175,13 @@ def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.nd
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     """Return an array. Read the file to its end, so that zipfile compares the checksum."""
-    with archive.open(f"{name}.npy") as member:
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read_header[np.lib.format.read_magic(member)[0]](member)
+        if math.prod(shape) * dtype.itemsize > info.file_size:  # numpy would allocate an array of this size
+            raise ValueError(f"fewer bytes than {name} has")
+        member.seek(0)
         array = np.lib.format.read_array(member, allow_pickle=False)
         if member.read(1):
             raise ValueError(f"more bytes than {name} has")

@@ -5,12 +5,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from probability_logs import KINDS, log_and_policy
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value, policy_support
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
+from drcrm.policies.tabular import policy_for_log
 
 OBP = json.loads((Path(__file__).parents[1] / "data" / "obp_estimates.json").read_text())
 pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size)")
@@ -156,3 +162,76 @@ def test_probabilities_must_sum_to_one_over_the_eligible_actions():
     message = r"adds up to 0\.5 over the eligible actions of context 0, expected 1"
     with pytest.raises(InputError, match=message):
         off_policy_value([[0.5, 0, 0.5], [0, 0, 1.0]], log)
+
+
+# Classifiers
+
+
+TEXTS = ("send", "card", "none", "travel")
+
+
+def shop_log(n: int = 400):
+    """Return a log whose actions are numbers or texts, the contexts, and the text of each row's action."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=n), "action": rng.choice(TEXTS, n), "p": 0.25})
+    frame["reward"] = 1.0 * (frame.action == np.where(frame.age > 0, "send", "card"))
+    mapping = {"action": "action", "propensity": "p", "reward": "reward", "features": {"numeric": ["age"]}}
+    return BanditLog.from_frame(frame, mapping), frame
+
+
+@pytest.mark.parametrize("form", ["classifier", "pipeline", "search", "object"])
+def test_columns_of_a_classifier_with_text_classes_follow_the_names_of_the_log(form):
+    """Classes are in alphabetical order, and the actions of the file in the order of the log's names."""
+    log, frame = shop_log()
+    model = LogisticRegression().fit(log.X, frame.action, sample_weight=frame.reward + 0.1)
+    if form == "pipeline":
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(log.X, frame.action)
+    elif form == "search":
+        model = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2).fit(log.X, frame.action)
+    elif form == "object":
+        order = ["travel", "send", "none", "card"]
+        columns, probability = [[*model.classes_].index(name) for name in order], model.predict_proba
+        model = SimpleNamespace(predict_proba=lambda X: probability(X)[:, columns], classes_=order)
+    by_text = pd.DataFrame(model.predict_proba(log.X), columns=model.classes_)
+    weight = by_text.to_numpy()[np.arange(400), by_text.columns.get_indexer(frame.action)] / 0.25
+    assert off_policy_value(model, log, "ips") == pytest.approx(-(weight * frame.reward).mean(), rel=1e-12)
+    support = policy_support(by_text[log.encoding.names].to_numpy(), log, model, 1.0)
+    assert support.mass == pytest.approx(by_text.where(by_text < 0.25, 0).to_numpy().sum() / 400)
+
+
+@pytest.mark.parametrize("texts", [TEXTS[:3], (*TEXTS[:3], "phone")])
+def test_a_classifier_with_other_text_classes_is_refused(texts):
+    log, frame = shop_log()
+    text = frame.action.where(frame.action.isin(texts), texts[-1])
+    for data in (log, BanditLog(log.X, log.Y, log.propensity, log.cost)):
+        with pytest.raises(InputError, match=r"classes_ are .* expected 0 to 3 in order, or the names of the log's"):
+            off_policy_value(LogisticRegression().fit(log.X, text), data)
+    unnamed = BanditLog(log.X, log.Y, log.propensity, log.cost)
+    with pytest.raises(InputError, match="fit the classifier to the numbers of the actions"):
+        off_policy_value(LogisticRegression().fit(log.X, frame.action), unnamed)
+    numbered = LogisticRegression().fit(log.X, log.Y)
+    assert off_policy_value(numbered, unnamed) == off_policy_value(numbered.predict_proba(log.X), log)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_on_another_log_is_refused(kind):
+    log, policy, X = log_and_policy(kind)
+    bound = policy_for_log(policy.marginals(X), log)
+    assert off_policy_value(bound, log) == off_policy_value(policy.marginals(X), log)
+    assert off_policy_value(bound, log.with_cost(-log.cost), "ips") == -off_policy_value(bound, log, "ips")
+    others = [
+        log_and_policy(kind, seed=1)[0],
+        log.recount(log.count * (np.arange(60) < 40)),
+        log.replace(Y=log.Y[::-1]),
+    ]
+    for other in others:
+        for evaluate in (off_policy_value, policy_certificate, policy_support):
+            with pytest.raises(InputError, match=r"the policy has the probabilities of .* rows of another log"):
+                evaluate(bound, other)
+
+
+def test_functions_are_policies():
+    log, policy, X = log_and_policy("single")
+    assert off_policy_value(policy.marginals, log) == off_policy_value(policy.marginals(X), log)
+    with pytest.raises(InputError, match="policy adds up to 2 over the actions of context 0"):
+        off_policy_value(lambda X: np.full((len(X), 4), 0.5), log)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.errors import InputError, import_extra
+from drcrm.errors import InputError, import_extra, refuse_errors
 
 TREE, HISTOGRAM_TREE = "sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 TRUSTED = [  # in addition to the types that skops trusts by itself: public estimators of scikit-learn, and arrays
@@ -24,10 +24,8 @@ def to_bytes(value: Any, name: str) -> np.ndarray:
     """Return an object as bytes, (n,), that ``from_bytes`` reads; InputError if it would not read them."""
     skops_io = import_extra("skops.io")  # imported here: it takes more than a second
 
-    try:
+    with refuse_errors(f"{name} cannot be stored"):
         content = np.frombuffer(skops_io.dumps(value), dtype=np.uint8)
-    except Exception as error:  # a user's class may raise anything
-        raise InputError(f"{name} cannot be stored: {error}") from None
     from_bytes(content, type(value), name)
     return content
 
@@ -42,12 +40,10 @@ def from_bytes(content: np.ndarray, kind: type, name: str) -> Any:
     """
     skops_io = import_extra("skops.io")
 
-    try:
+    with refuse_errors(f"{name} is damaged"):
         data = content.tobytes()
         unknown = {*skops_io.get_untrusted_types(data=data)} - {*TRUSTED}
         value = None if unknown else skops_io.loads(data, trusted=TRUSTED)
-    except Exception as error:  # damaged bytes may raise anything
-        raise InputError(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from None
     if unknown:
         raise InputError(f"{name} has the type {min(unknown)}, expected only scikit-learn's types that drcrm can load")
     if type(value) is not kind:

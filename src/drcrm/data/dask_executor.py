@@ -97,6 +97,8 @@ class DaskExecutor(ChunkExecutor):
                         for share, start, stop, threads in self._shares_of(chunks)
                     ]
                     return [call.result() for call in calls]
+            except MemoryError:
+                raise
             except Exception:
                 self._shares.pop(chunks, None)
                 attempts += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drcrm.arrays.validation import to_float
-from drcrm.errors import InputError
+from drcrm.errors import InputError, refuse_errors
 
 if TYPE_CHECKING:
     from drcrm.divergences.base import SmoothDivergence
@@ -18,15 +18,11 @@ FINITE_UP_TO = 100  # φ must be finite up to this t and may overflow beyond
 
 def check_coherence(divergence: SmoothDivergence) -> None:
     """Raise InputError with the reason if a smooth φ is not coherent or its methods do not agree."""
-    try:
+    with refuse_errors(
+        f"{type(divergence).__name__}: methods must take and return arrays, and derivatives and density must return "
+        "two arrays, but a method failed"
+    ):
         _check_phi(divergence)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{type(divergence).__name__}: methods must take and return arrays, and derivatives and density must "
-            f"return two arrays, but a method raised {type(error).__name__}: {error}"
-        ) from error
 
 
 def _check_phi(divergence: SmoothDivergence) -> None:

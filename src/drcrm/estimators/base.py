@@ -277,7 +277,7 @@ class CounterfactualEstimator(FittedPolicy):
     def _entry(self) -> Estimator:
         """The entry of the class's own risk, or the registry entry of the class or its first registered parent."""
         if self.RISK is not None:
-            return find_estimator(f"{self.RISK.__module__}:{self.RISK.__qualname__}")
+            return find_estimator(self.RISK)
         name = next((parent.__name__ for parent in type(self).__mro__ if parent.__name__ in ESTIMATORS), None)
         if name is None:
             expected = f"one of {', '.join(ESTIMATORS)}, or a subclass of them, or a class with the attribute RISK"
@@ -292,7 +292,7 @@ class CounterfactualEstimator(FittedPolicy):
         names = *(entry.parameters or ()), "estimate", "start", "tilt", "support", "context_effects"
         weight = as_weight(self.weight)
         options = {name: getattr(self, name) for name in names} | {"weight": CLIPPED if weight is None else weight}
-        return Algorithm(entry.name, options=options)
+        return Algorithm(self.RISK or entry.name, options=options)
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         """Return a mask, (n,), of rows that are held out to choose among candidates."""

@@ -118,7 +118,9 @@ def _has_probabilities(policy: object) -> bool:
     """Return whether an object computes probabilities; False for classes, unfitted models and estimators of drcrm."""
     if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), LinearPolicy):
         return False
-    is_fitted = not hasattr(policy, "fit") or any(name.endswith("_") for name in vars(policy))
+    is_fitted = (
+        not hasattr(policy, "fit") or hasattr(policy, "classes_") or any(name.endswith("_") for name in vars(policy))
+    )
     return is_fitted and any(hasattr(policy, name) for name in ("log_prob", "__call__", *MEAN_METHODS))
 
 

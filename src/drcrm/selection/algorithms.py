@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.support import SUPPORT
-from drcrm.errors import InputError
+from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Criterion
 from drcrm.optimization.starts import STARTS, as_tilt
@@ -129,12 +130,14 @@ ESTIMATORS = {
 }
 
 
-def find_estimator(name: str) -> Estimator:
-    """Return the estimator of this name, or an estimator for a user's risk at ``module:Class``."""
+def find_estimator(name: str | type[Risk]) -> Estimator:
+    """Return the estimator of this name, or an estimator for a user's risk, a class or ``module:Class``."""
+    if not isinstance(name, str):
+        return Estimator(name.__qualname__, _check_risk_class(name, name.__qualname__))
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     if ":" in name:
-        return Estimator(name, _import_risk(name))
+        return Estimator(name, _check_risk_class(import_class(name, "estimator"), name))
     close = get_close_matches(name, ESTIMATORS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise InputError(f"unknown estimator {name!r}{hint} (allowed: {', '.join(ESTIMATORS)}, or module:Class of a risk)")
@@ -204,8 +207,8 @@ class Algorithm:
 
     Parameters
     ----------
-    estimator : str
-        A key of ``ESTIMATORS``, or ``module:Class`` of a risk.
+    estimator : str or class
+        A key of ``ESTIMATORS``, or a risk, as a class or as ``module:Class``.
     parameter : str, optional
         Name of the hyper-parameter: a parameter of the estimator, ``weight.NAME`` for its weight, or ``ridge``.
     grid : sequence of k floats
@@ -215,7 +218,7 @@ class Algorithm:
         ``FitOptions``.
     """
 
-    estimator: str
+    estimator: Any
     parameter: str | None = None
     grid: Sequence[float] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -244,7 +247,7 @@ class Algorithm:
         """Raise InputError unless the hyper-parameter that has no value in the options, and only it, has a grid."""
         parameter, options = self.parameter, self.options
         if parameter in options:
-            raise InputError(f"{parameter!r} is the hyper-parameter of {self.estimator} and cannot be an option too")
+            raise InputError(f"{parameter!r} is the hyper-parameter of {estimator.name} and cannot be an option too")
         weight = options.get("weight", CLIPPED)
         known = [CLIPPED, *WEIGHTS]
         weight_class = None if isinstance(weight, Weight) else WEIGHTS.get(check_choice(known, weight, "weight"))
@@ -258,7 +261,7 @@ class Algorithm:
             actual = f"{parameter} and {len(self.grid)} values" if parameter else "none"
             expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
             instead = "" if parameter or not free else f", or a value of {' or '.join(free)} among the options"
-            raise InputError(f"the hyper-parameter of {self.estimator} is {actual}, expected {expected}{instead}")
+            raise InputError(f"the hyper-parameter of {estimator.name} is {actual}, expected {expected}{instead}")
 
     @property
     def ridges(self) -> list[float]:
@@ -283,17 +286,13 @@ def check_algorithm(algorithm: Algorithm) -> None:
     if algorithm.estimator in ESTIMATORS:
         return
     for criterion in criteria:
-        try:
+        # The risk may be undefined for the costs of the check.
+        with refuse_errors(f"estimator {algorithm.estimator} fails drcrm.risks.check_risk"), suppress(InputError):
             check_risk(criterion.risk)
-        except InputError:
-            pass  # the risk may be undefined for the costs of the check
-        except Exception as error:  # a user's risk may raise anything
-            raise InputError(f"estimator {algorithm.estimator}: {error}. Test it with drcrm.risks.check_risk") from None
 
 
-def _import_risk(path: str) -> type[Risk]:
-    """Return the risk at ``module:Class``; raise InputError if it cannot be imported or is not a risk."""
-    risk: Any = import_class(path, "estimator")
+def _check_risk_class(risk: Any, name: str) -> type[Risk]:
+    """Return the class of a risk; raise InputError for other classes."""
     if not hasattr(risk, "robust_end"):
-        raise InputError(f"estimator {path}: {risk.__name__} must be a subclass of drcrm.risks.Risk")
+        raise InputError(f"estimator {name}: {risk.__name__} must be a subclass of drcrm.risks.Risk")
     return risk

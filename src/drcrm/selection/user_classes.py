@@ -9,17 +9,14 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from drcrm.errors import InputError
+from drcrm.errors import InputError, refuse_errors
 
 
 def import_class(path: str, key: str) -> type:
     """Return the class at ``module:Class``; InputError, which names the key, if it cannot be imported."""
     module, _, name = path.partition(":")
-    try:
-        with _searching_working_folder():
-            found_class = getattr(import_module(module), name)
-    except Exception as error:  # a user's module may raise anything
-        raise InputError(f"{key} {path}: {' '.join(str(error).split()) or type(error).__name__}") from None
+    with refuse_errors(f"{key} {path}"), _searching_working_folder():
+        found_class = getattr(import_module(module), name)
     if not isinstance(found_class, type):
         raise InputError(f"{key} {path}: {name} must be a class")
     return found_class

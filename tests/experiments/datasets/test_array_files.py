@@ -29,7 +29,7 @@ def error_of(read, path: Path, *arguments) -> str:
         ({"X.shape": [2.0, 1e19]}, "X is not a CSR matrix: its indices, indptr or shape are not whole numbers"),
         ({"X.indptr": [0, 1, 1]}, "X is not a CSR matrix: its indptr covers 1 of 2 values"),
         ({"X.data": [1j, 2]}, "X is not an array of numbers, but of complex128"),
-        ({"X.indptr": None}, "not a readable npz file (\"There is no item named 'X.indptr.npy' in the archive\")"),
+        ({"X.indptr": None}, "not a readable npz file: \"There is no item named 'X.indptr.npy' in the archive\""),
         ({"labels": 1.0}, "labels has shape (), expected (rows, labels)"),
     ],
 )

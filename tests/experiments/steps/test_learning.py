@@ -110,4 +110,4 @@ def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step):
     (tmp_path / "out").mkdir()
     outputs = {output: tmp_path / "out/out.npz", "grids": tmp_path / "out/grids.csv"}
     error = error_of(capsys, step, inputs, outputs, parameters)
-    assert error.startswith(f"{broken}: not a readable npz file (")
+    assert error.startswith(f"{broken}: not a readable npz file: ")

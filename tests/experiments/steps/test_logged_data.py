@@ -64,7 +64,7 @@ def test_another_seed_draws_again_and_the_same_seed_gives_the_same_bytes(toy, tm
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"X.indices": [0, 9]}, "not a readable npz file ("),
+        ({"X.indices": [0, 9]}, "not a readable npz file: "),
         ({"X.data": [1.0, np.inf]}, "X has inf in row 1, column 1, expected finite features"),
         ({"labels": [[1]]}, "labels has 1 rows, expected 2"),
         ({"labels": [[1], [7]]}, "labels has 7 in row 1, label 0, expected 0 or 1"),

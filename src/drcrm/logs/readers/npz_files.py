@@ -25,7 +25,7 @@ from drcrm.arrays.validation import (
     check_positive_integer,
     check_vector,
 )
-from drcrm.errors import InputError
+from drcrm.errors import InputError, refuse_errors
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.record_collector import collect
@@ -41,16 +41,12 @@ def read_arrays(path: Path) -> dict[str, object]:
     An object without dimensions counts as absent; it is None in the files of OBP.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = [name for name in archive.files if name not in USED or not _is_object(archive, name)]
-            arrays = {name: archive[name] if name in USED else None for name in names}
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        file = path.open("rb")
+    except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # damaged bytes can raise anything
-        message = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"is not a readable npz file: {message}") from None
+    with file, refuse_errors("is not a readable npz file"), np.load(file, allow_pickle=False) as archive:
+        names = [name for name in archive.files if name not in USED or not _is_object(archive, name)]
+        arrays = {name: archive[name] if name in USED else None for name in names}
     return {
         name: array.item() if np.ndim(array) == 0 and array is not None else array for name, array in arrays.items()
     }
