@@ -71,7 +71,7 @@ def test_the_default_split():
         ({"time": 3}, "time is 3, expected a column's name"),
         ({"time": "click"}, "'click' is reward and time, expected a different column"),
         ({"delimiter": "x"}, "delimiter is 'x', expected one of ',', ';'"),
-        ({"delimiter": ",", "decimal": ","}, "decimal and delimiter are both ',', expected another delimiter"),
+        ({"encoding": "utf-77"}, "encoding is 'utf-77', expected an encoding such as"),
         ({"features": {"numeric": ["click"]}}, "'click' is reward and a numeric feature, expected"),
         ({"features": {"categorical": ["item"]}}, "'item' is action and a categorical feature"),
         ({"propensity": "click"}, "'click' is propensity and reward, expected a different column for each"),

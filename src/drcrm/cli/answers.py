@@ -44,11 +44,13 @@ def require_separate_outputs(options: argparse.Namespace) -> None:
 
     Links are followed. Only /dev/null may be used for several outputs.
     """
-    values = {name: getattr(options, name, None) for name in (*INPUTS, *OUTPUTS)}
-    paths = {name: Path(value) for name, value in values.items() if isinstance(value, Path | str)}
-    for name in [name for name in OUTPUTS if name in paths]:
-        output = paths[name]
-        for role, path in paths.items():
+    paths: list[tuple[str, Path]] = []
+    for name in (*INPUTS, *OUTPUTS):
+        value = getattr(options, name, None)
+        values = value if isinstance(value, list) else [value]
+        paths += [(name, Path(path)) for path in values if isinstance(path, Path | str)]
+    for name, output in [(name, path) for name, path in paths if name in OUTPUTS]:
+        for role, path in paths:
             if role != name and _are_same(output, path):
                 raise InputError(f"{output} is both --{name} and {role}, expected two different files")
             if role in INPUTS and _contains(path, output):
@@ -76,4 +78,4 @@ def _can_be_created(output: Path) -> bool:
 
 def _contains(folder: Path, output: Path) -> bool:
     """Return whether an output would replace a file in a folder."""
-    return folder.is_dir() and output.is_file() and Path(os.path.realpath(output)).parent == folder.resolve()
+    return folder.is_dir() and output.is_file() and folder.resolve() in Path(os.path.realpath(output)).parents

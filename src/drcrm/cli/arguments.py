@@ -55,6 +55,15 @@ def parse_delimiter(text: str) -> str:
     return "\t" if text == "tab" else text
 
 
+class OneOrMore(argparse.Action):
+    """Store a single value as it is, and several values as a list."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = None
+    ) -> None:
+        setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
+
+
 def number_type(number: Callable, is_valid: Callable, expected: str) -> Callable[[str], float]:
     """Return an argparse type for numbers with a condition; ``expected`` describes valid numbers in its message."""
 
@@ -79,7 +88,13 @@ def seed_option(purpose: str) -> Option:
 
 LOG: Option = (
     "log",
-    {"metavar": "LOG", "type": Path, "help": "CSV, Parquet, npz, Vowpal Wabbit text or dsjson"},
+    {
+        "metavar": "LOG",
+        "type": Path,
+        "nargs": "+",
+        "action": OneOrMore,
+        "help": "CSV, Parquet, npz, Vowpal Wabbit text or dsjson: a file, a folder, or several of them",
+    },
 )
 CONFIG: Option = (
     "--config",
@@ -154,6 +169,7 @@ Writes  --output: the mapping, YAML. A key is set if the name and the values of 
                     "help": "delimiter of a CSV file, if it is not detected: one of , ; | tab",
                 },
             ),
+            ("--encoding", {"metavar": "NAME", "help": "encoding of a CSV file, such as cp1252 (UTF-8)"}),
         ),
         epilog="",
         package=SETUP,
@@ -162,7 +178,7 @@ Writes  --output: the mapping, YAML. A key is set if the name and the values of 
         "learn a policy from a log, and decide whether it is better than the logging policy",
         """Learn a policy from a log, and decide whether it is better than the logging policy.
 
-Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson, or a folder of files of one of these formats except npz;
+Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson; or files and folders of one of these formats except npz;
         --config: the mapping, YAML or JSON.
 Writes  the answer, on standard output; --output: the policy, npz; --report: the report, HTML; --json: the answer in
         JSON. learn encodes a large log in a temporary folder next to the output.
@@ -241,7 +257,7 @@ Writes  the answer, on standard output; --report: the report, HTML; --json: the 
         "choose actions by a learned policy",
         """Choose actions by a learned policy: draw them, or take the most probable ones (--greedy).
 
-Reads   POLICY: the file of a learned policy; CONTEXTS: a file or folder in the format of the log. predict reads
+Reads   POLICY: the file of a learned policy; CONTEXTS: files or folders in the format of the log. predict reads
         only the features, one chunk at a time.
 Writes  --output: CSV or Parquet with one row for each context: the columns of --keep, the action and its propensity.
         With the rewards, these rows are a new log. The action has the column name and the values of the log that the
@@ -254,7 +270,16 @@ the apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names
 The certificate covers actions drawn from the policy. It covers neither --greedy nor --explore.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
-            ("contexts", {"metavar": "CONTEXTS", "type": Path, "help": "a file or folder in the log's format"}),
+            (
+                "contexts",
+                {
+                    "metavar": "CONTEXTS",
+                    "type": Path,
+                    "nargs": "+",
+                    "action": OneOrMore,
+                    "help": "files or folders in the log's format",
+                },
+            ),
             (
                 "--output",
                 {

@@ -21,6 +21,7 @@ from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
+from drcrm.logs.readers.log_files import name_of
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy
 from drcrm.progress import show_progress
@@ -236,8 +237,8 @@ def _require_several_actions(heldout: OpenedLog) -> None:
     names = encoding.names
     if encoding.kind == "single" and len(names) == 1:
         raise InputError(
-            f"{heldout.path}: every row has the action {names[0]!r}, so the log cannot say what others cost; expected "
-            "at least two actions"
+            f"{name_of(heldout.path)}: every row has the action {names[0]!r}, so the log cannot say what others cost; "
+            "expected at least two actions"
         )
 
 

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     _require_new_columns(stored, options)
     counts: Counts = {"unseen": Counter(), "missing": Counter(), "uncertain": Counter(), "escaped": Counter()}
     with _open_output(options) as write, show_progress() as report:
-        report(f"choosing actions for {options.contexts.name}")
+        report(f"choosing actions for {readers.name_of(options.contexts)}")
         for decisions in _choose_actions(stored, options, counts):
             write(decisions)
     for remark in _remarks(stored, options, counts):
@@ -64,9 +64,9 @@ def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> N
 def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[str]:
     """Yield lines that warn the user about the written actions."""
     if missing := counts["missing"]:
-        yield f"{options.contexts}: imputed missing values: {format_imputed(missing)}"
+        yield f"{readers.name_of(options.contexts)}: imputed missing values: {format_imputed(missing)}"
     for reason, rows in counts["unseen"].items():
-        yield f"{options.contexts}: {reason} in {rows} rows; the policy has not seen it"
+        yield f"{readers.name_of(options.contexts)}: {reason} in {rows} rows; the policy has not seen it"
     escape = _name_writer(options)
     names = {*_action_columns(stored), *stored.encoding.names, *options.keep}
     if escaped := sum(escape(name) != name for name in names) + counts["escaped"].total():

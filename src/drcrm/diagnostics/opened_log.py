@@ -27,7 +27,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import digest
 from drcrm.logs.propensities import estimate_propensities
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import Source, name_of, read_records, short_name
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
@@ -46,7 +46,7 @@ class OpenedLog:
 
     Attributes
     ----------
-    path : Path
+    path : Path or list of Path
     digest : str
         SHA-256 of the file.
     records : Records
@@ -60,7 +60,7 @@ class OpenedLog:
         Rows of the file that a policy was trained on.
     """
 
-    path: Path
+    path: Source
     digest: str
     records: Records
     log: BanditLog
@@ -81,7 +81,7 @@ class OpenedLog:
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
         return {
-            "name": self.path.name,
+            "name": short_name(self.path),
             "format": self.records.format,
             "digest": self.digest,
             "rows": self.records.size,
@@ -123,13 +123,14 @@ class SplitLog:
 
 
 @contextmanager
-def log_folder(path: Path) -> Iterator[Folder]:
+def log_folder(path: Source) -> Iterator[Folder]:
     """Yield a function that creates a folder for the arrays of a large log; the folder is removed at the end.
 
-    The folder is next to ``path``, or among the system's temporary files if it cannot be created there. Until the end
-    of the ``with`` block, arrays that are computed from arrays in the folder are written to it, too.
+    The folder is next to ``path``, or the first of several, or among the system's temporary files if it cannot be
+    created there. Until the end of the ``with`` block, arrays that are computed from arrays in the folder are written
+    to it, too.
     """
-    parent = path.absolute().parent
+    parent = Path(path if isinstance(path, str | Path) else path[0]).absolute().parent
     _remove_left_folders(parent)
     with ExitStack() as closing:
 
@@ -142,13 +143,13 @@ def log_folder(path: Path) -> Iterator[Folder]:
 
 
 def split_log(
-    path: Path, mapping: LogMapping, seed: int, tell: Tell, folder: Folder | None = None, most: int | None = None
+    path: Source, mapping: LogMapping, seed: int, tell: Tell, folder: Folder | None = None, most: int | None = None
 ) -> SplitLog:
     """Return a log with held-out rows; the encoding is fitted to the training rows.
 
     Parameters
     ----------
-    path : Path
+    path : Path or sequence of Path
     mapping : LogMapping
     seed : int
         Seed of the split.
@@ -165,7 +166,7 @@ def split_log(
         If the file is invalid. The message is one line that begins with its path.
     """
     records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
-    with prefix_errors(path):
+    with prefix_errors(name_of(path)):
         is_heldout = held_out(records, seed)
         encoding = records.fit(~is_heldout)
         train = encode(records, encoding, ~is_heldout, scratch_path(records.cost))
@@ -175,7 +176,7 @@ def split_log(
 
 
 def open_log(
-    path: Path,
+    path: Source,
     mapping: LogMapping,
     tell: Tell,
     folder: Folder | None = None,
@@ -200,7 +201,7 @@ def open_log(
     if recognised and recognised.undecided:
         check = check_recognition(recognised.undecided, mapping.id is not None)
         checks = replace(checks, diagnostics=(check, *checks.diagnostics))
-    with prefix_errors(path):
+    with prefix_errors(name_of(path)):
         unseen: Counter[str] = Counter()
         if encoding is not None:
             for block in records.blocks_of(rows):
@@ -210,15 +211,15 @@ def open_log(
 
 
 def _checked_records(
-    path: Path, mapping: LogMapping, tell: Tell, folder: Folder | None, most: int
+    path: Source, mapping: LogMapping, tell: Tell, folder: Folder | None, most: int
 ) -> tuple[Records, RowChecks]:
     """Return the rows of a file and their checks. Propensities that were not logged are estimated.
 
     Copies of a row form a group. With copies on both sides of a split, a policy would be evaluated on training rows.
     """
-    tell(f"reading {path.name}")
+    tell(f"reading {short_name(path)}")
     records = read_records(path, mapping, folder, most)
-    with prefix_errors(path):
+    with prefix_errors(name_of(path)):
         records = records if records.count is None or records.count.all() else records.take(records.count != 0)
         _require_range(records)
         if records.propensity is None:

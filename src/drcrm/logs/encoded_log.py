@@ -17,17 +17,17 @@ from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import report_progress
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.propensities import estimate_propensities
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import Source, read_records
 from drcrm.logs.records import Records
 
 
-def read_log(path: str | Path, mapping: Any = None) -> BanditLog:
+def read_log(path: Source, mapping: Any = None) -> BanditLog:
     """Return the log in a file: CSV, Parquet, npz, dsjson, Vowpal Wabbit's text, or the Open Bandit Dataset's csv.
 
     Parameters
     ----------
-    path : str or Path
-        Log file. It may also be a folder with files of one format other than npz.
+    path : str, Path or sequence of them
+        Log file; or files and folders of one format other than npz.
     mapping : dict, path of YAML or JSON, or LogMapping, optional
         Meaning of the columns of CSV and Parquet: see :meth:`BanditLog.from_frame`. Other formats need none.
 

@@ -266,8 +266,6 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
         codecs.lookup(mapping.encoding or "utf8")
     except LookupError:
         yield f"encoding is {mapping.encoding!r}, expected an encoding such as 'cp1252', 'latin-1' or 'utf-16'"
-    if mapping.decimal == mapping.delimiter == ",":
-        yield "decimal and delimiter are both ',', expected another delimiter"
     yield from _shared_columns(mapping)
 
 

@@ -27,7 +27,7 @@ from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.tables import TableEncoding
-from drcrm.logs.readers.log_files import files_of
+from drcrm.logs.readers.log_files import Source, files_of
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 from drcrm.rows.recognition import LearnedRows
 
@@ -61,16 +61,15 @@ class StoredPolicy:
     rows: LearnedRows | None = None
 
 
-def digest(path: str | Path) -> str:
-    """Return the SHA-256 of a file's bytes; for a folder, of the digests of its files, in the order of their names.
+def digest(source: Source) -> str:
+    """Return the SHA-256 of a file's bytes; for a folder or several files, of the digests of its files.
 
     Raise InputError if a file cannot be read.
     """
-    path = Path(path)
-    if path.is_dir():
-        return hashlib.sha256(b"".join(bytes.fromhex(digest(file)) for file in files_of(path))).hexdigest()
+    if not isinstance(source, str | Path) or Path(source).is_dir():
+        return hashlib.sha256(b"".join(bytes.fromhex(digest(file)) for file in files_of(source))).hexdigest()
     try:
-        with open(path, "rb") as stream:
+        with open(source, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}") from None

@@ -98,6 +98,63 @@ def test_init_proposes_booleans_as_reward_and_learn_reads_them(tmp_path, capsys)
     assert abs(yes - no) > 1e-6
 
 
+def test_init_proposes_decimal_commas_and_the_encoding(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"größe": rng.normal(size=300).round(3), "p": 0.25, "reward": rng.integers(0, 2, 300)})
+    frame["action"] = rng.choice(["Löschen", "Öffnen"], 300)
+    path, proposal = tmp_path / "log.csv", tmp_path / "m.yaml"
+    path.write_bytes(frame.to_csv(index=False, sep=";", decimal=",").encode("cp1252"))
+    assert main(["init", str(path), "--output", str(proposal)]) == 1
+    assert main(["init", str(path), "--output", str(proposal), "--encoding", "cp1252"]) == 0
+    mapping = yaml.safe_load(proposal.read_text("utf-8"))
+    assert (mapping["decimal"], mapping["encoding"]) == (",", "cp1252")
+    assert_same_log(drcrm.read_log(path, mapping), drcrm.BanditLog.from_frame(frame, mapping))
+
+
+def test_commands_accept_several_files(tmp_path):
+    frames = [own_log(200, seed) for seed in range(3)]
+    paths = [tmp_path / name for name in ("monday.csv", "tuesday.parquet", "days")]
+    frames[0].to_csv(paths[0], index=False)
+    frames[1].to_csv(tmp_path / "tuesday.csv", index=False)
+    for seed in (1, 2):
+        write_part(frames[seed], tmp_path / f"days/{seed}.csv")
+    mapping = tmp_path / "m.json"
+    mapping.write_text(json.dumps(OWN_MAPPING))
+    learn = "learn", paths[0], tmp_path / "tuesday.csv", "--config", mapping, "--output", tmp_path / "p.npz"
+    assert read_answer(*learn, folder=tmp_path)["log"]["rows"] == 400
+    whole = pd.concat(frames)
+    write_part(whole, tmp_path / "whole.csv")
+    answers = []
+    for log in ([paths[0], paths[2]], [tmp_path / "whole.csv"]):
+        answers.append(read_answer("evaluate_policy", "column:new", *log, "--config", mapping, folder=tmp_path))
+        assert answers[-1]["candidates"] == answers[0]["candidates"]
+        answer = read_answer("certify", tmp_path / "p.npz", *log, folder=tmp_path)
+        assert answer["recognised"] == {"training": 300, "heldout": 100, "new": 200}
+    ips, snips = reference_values(whole)
+    estimates = answers[0]["candidates"][0]["estimates"]
+    assert (-estimates["ips"]["value"], -estimates["snips"]["value"]) == pytest.approx((ips, snips), rel=1e-9)
+    for log in ([paths[0], paths[2]], [tmp_path / "whole.csv"]):
+        command = ["predict", tmp_path / "p.npz", *log, "--output", tmp_path / "actions.csv", "--keep", "x"]
+        assert main([*map(str, command)]) == 0
+        answers.append(pd.read_csv(tmp_path / "actions.csv"))
+    assert answers[-1].equals(answers[-2])
+    assert np.array_equal(answers[-1]["x"], whole["x"])
+    with pytest.raises(SystemExit):
+        main(["certify", str(tmp_path / "p.npz")])
+    same = "evaluate_policy", "column:new", *paths[:1], "--config", mapping, "--json", paths[0]
+    assert main([*map(str, same)]) == 1
+
+
+OWN_MAPPING = {"action": "action", "propensity": "p", "reward": "reward", "features": {"numeric": ["x"]}}
+OWN_MAPPING["algorithm"] = "cips"
+
+
+def own_log(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.normal(size=n), "action": rng.choice(["a", "b"], n), "p": 0.5})
+    return frame.assign(reward=rng.integers(0, 2, n), new=rng.choice([0.2, 0.7], n))
+
+
 def test_other_words_are_no_booleans(frame, mapping, tmp_path):
     frame["click"] = ["yes", "no"] * 20
     with pytest.raises(InputError, match=r"reward 'click' is 'yes' in row 0, expected a finite number"):

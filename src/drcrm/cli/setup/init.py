@@ -85,6 +85,8 @@ class Column:
         The values as numbers, NaN if missing. None if not all values are numbers.
     is_time : bool
         Whether all values are dates, or dates and times.
+    has_commas : bool
+        Whether the numbers have decimal commas.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Column:
     values: list[str]
     numbers: np.ndarray | None
     is_time: bool
+    has_commas: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -140,11 +143,12 @@ def run(options: argparse.Namespace) -> None:
     is_printed = standard_descriptor(output) == 1
     if output.exists() and not is_printed:
         raise InputError(f"{output} exists already, expected a new file; nothing was written")
-    columns = read_columns(options.log, options.delimiter)
+    csv_format = CsvFormat(options.delimiter, encoding=options.encoding)
+    columns = read_columns(options.log, csv_format)
     roles = assign_roles(columns)
     title = f"# Proposed by drcrm init from the names and the first values of {escape_unprintable(options.log.name)}."
     sections = [[title, "# Check each line. A line that begins with # has no effect."]]
-    sections += _mapping_sections(columns, roles, options.delimiter)
+    sections += _mapping_sections(columns, roles, csv_format)
     write_text(output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
     stream = sys.stderr if is_printed else sys.stdout
     missing = [key for key in REQUIRED if key not in roles and not (key == "reward" and "cost" in roles)]
@@ -158,13 +162,13 @@ def run(options: argparse.Namespace) -> None:
         print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
 
 
-def read_columns(path: Path, delimiter: str | None = None) -> list[Column]:
+def read_columns(path: Path, csv_format: CsvFormat | None = None) -> list[Column]:
     """Return the columns of the first rows of a log; InputError if its format needs no mapping."""
     with prefix_errors(path):
         form = format_of(files_of(path))
         if form not in TABLES:
             raise InputError(f"is {form}, which needs no mapping: drcrm learn {path} --output policy.npz")
-        frame = first_frame(path, _select_all, ROWS, CsvFormat(delimiter))
+        frame = first_frame(path, _select_all, ROWS, csv_format)
         return [_column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)]
 
 
@@ -189,7 +193,8 @@ def _column(column: pd.Series) -> Column:
     with suppress(InputError):
         if not missing.all():
             as_numbers = numbers(with_points, str(column.name), codes, optional=True)
-            return Column(str(column.name), codes, values, as_numbers, is_time)
+            has_commas = bool((with_points != texts)[~missing].any())
+            return Column(str(column.name), codes, values, as_numbers, is_time, has_commas)
     return Column(str(column.name), codes, values, None, is_time)
 
 
@@ -207,14 +212,17 @@ def assign_roles(columns: list[Column]) -> dict[str, Column]:
     return roles
 
 
-def _mapping_sections(columns: list[Column], roles: dict[str, Column], delimiter: str | None) -> Iterator[list[str]]:
+def _mapping_sections(columns: list[Column], roles: dict[str, Column], csv_format: CsvFormat) -> Iterator[list[str]]:
     """Yield the lines of each section of the mapping."""
     free = [column for column in columns if column not in roles.values()]
     for required in REQUIRED:
         key = "cost" if required == "reward" and "cost" in roles else required
         is_known = key in roles
         yield [f"{key}: {_quote(roles[key].name)}  # {roles[key].describe()}"] if is_known else _candidates(key, free)
-    optional = [f"delimiter: {_quote(delimiter)}"] if delimiter else []
+    keys = {"delimiter": csv_format.delimiter, "encoding": csv_format.encoding}
+    optional = [f"{key}: {_quote(value)}" for key, value in keys.items() if value]
+    commas = [column for column in columns if column.has_commas]
+    optional += [f'decimal: ","  # {_quote(column.name)} has {column.describe()}' for column in commas[:1]]
     for key, purpose in OPTIONAL.items():
         if key in roles:
             optional.append(f"{key}: {_quote(roles[key].name)}  # {purpose}")

@@ -106,11 +106,7 @@ class CsvFormat:
 
     def decimal_of(self, head: Head, numeric: list[str]) -> str:
         """Return the decimal sign of the numeric columns of a file."""
-        if head.delimiter == ",":
-            if self.decimal == ",":
-                raise InputError("has commas between its columns, so decimal must be '.', but the mapping has ','")
-            return "."
-        if self.decimal is None:
+        if self.decimal is None and head.delimiter != ",":
             self.decimal = _decimal(head, numeric)
         return self.decimal or "."
 

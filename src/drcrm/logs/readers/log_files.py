@@ -209,6 +209,12 @@ def name_of(source: Source) -> str:
     return str(source) if isinstance(source, str | Path) else ", ".join(map(str, source))
 
 
+def short_name(source: Source) -> str:
+    """Return the names of a log's files and folders, at most three, as one text."""
+    paths = [Path(source)] if isinstance(source, str | Path) else [*map(Path, source)]
+    return ", ".join([path.name for path in paths[:3]] + ["…"] * (len(paths) > 3))
+
+
 def _opened(source: Source) -> tuple[str, list[Path]]:
     """Return the format and the files of a log, and report their size in bytes."""
     with prefix_errors(name_of(source)):
