@@ -50,7 +50,7 @@ def test_the_default_split():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"acton": "item"}, "mapping has the key 'acton', expected only the keys action, labels, propensity"),
+        ({"acton": "item"}, "mapping has the key 'acton', expected only the keys action, labels, list, chosen"),
         ({"action": 3}, "action is 3, expected a column's name"),
         ({"action": ""}, "action is '', expected a column's name"),
         ({"slice": True}, "slice is True, expected a column's name, in quotes"),

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drcrm.actions.action_lists import ActionLists
 from drcrm.cli.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs.encoding.columns import as_text, escape_formula
+from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -36,6 +38,8 @@ def run(options: argparse.Namespace) -> None:
     if options.output.suffix not in FORMATS and not is_stream(options.output):
         raise InputError(f"--output must be a {' or '.join(FORMATS)} file, got {options.output}")
     stored = read_policy(options.policy)
+    if isinstance(stored.encoding, ListedTableEncoding):
+        options.keep = list(dict.fromkeys([stored.encoding.list_id, *options.keep]))
     _require_new_columns(stored, options)
     counts: Counts = {"unseen": Counter(), "missing": Counter(), "uncertain": Counter(), "escaped": Counter()}
     with _open_output(options) as write, show_progress() as report:
@@ -57,7 +61,7 @@ def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> N
     for name in options.keep:
         if name in written or options.keep.count(name) > 1:
             raise InputError(f"--keep {name}: the output has a column {name!r} already")
-    if options.keep and not isinstance(stored.encoding, TableEncoding):
+    if options.keep and not isinstance(stored.encoding, TableEncoding | ListedTableEncoding):
         raise InputError(f"--keep needs a log in CSV or Parquet, but {options.policy} was learned from another format")
 
 
@@ -101,6 +105,8 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
             log_prob = stored.policy.log_prob(X, stored.policy.greedy(X))
             counts["uncertain"].update((log_prob < np.log1p(-UNCERTAIN)).tolist())
         actions, propensity = _draw_actions(stored.policy, X, options, streams)
+        if isinstance(X, ActionLists) and kept is not None:
+            kept = kept.take(X.starts[:-1] + actions)
         columns: dict[object, Any] = {}
         for name in options.keep:
             columns[write_name(name)], escaped = write_column(name, kept[name])

@@ -21,9 +21,12 @@ from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
-COLUMNS = ("action", "labels", "propensity", "reward", "cost", "id", "time", "slice", "group", "candidate")
+COLUMNS = (
+    *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
+    *("id", "time", "slice", "group", "candidate"),
+)
 LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
-OUTCOMES = ("action", "labels", "propensity", "reward", "cost", "candidate")  # unknown when an action is chosen
+OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
 
@@ -37,6 +40,9 @@ class LogMapping:
         Column of the logged action, integers or texts.
     labels : tuple of str, optional
         For label vectors: a column of 0 and 1 for each label.
+    list, chosen : str, optional
+        For lists of actions with a row for each candidate: the column of the list's id, and a column of 0 and 1 that
+        marks the logged candidate. Its row has the propensity and the outcome.
     propensity : str, optional
         Column of π0(a|x) of the logged action; None if ``propensity_model`` estimates it.
     propensity_model : "softmax", optional
@@ -68,6 +74,8 @@ class LogMapping:
 
     action: str | None = None
     labels: tuple[str, ...] | None = None
+    list: str | None = None
+    chosen: str | None = None
     propensity: str | None = None
     propensity_model: str | None = None
     reward: str | None = None
@@ -104,7 +112,7 @@ class LogMapping:
     @property
     def number_columns(self) -> list[str]:
         """Return the columns that must have numbers."""
-        names = (self.propensity, self.reward, self.cost, self.candidate)
+        names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate)
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
     @property
@@ -130,7 +138,11 @@ class LogMapping:
     def require_table(self) -> LogMapping:
         """Return the mapping; InputError if it lacks a key that a table needs."""
         for key, present, expected in (
-            ("action", self.action or self.labels, "a column's name, or labels (drcrm init LOG proposes a mapping)"),
+            (
+                "action",
+                self.action or self.labels or self.list,
+                "a column's name, or labels (drcrm init LOG proposes a mapping)",
+            ),
             ("reward", self.reward or self.cost, "a column's name, or cost"),
             (
                 "propensity",
@@ -247,9 +259,12 @@ def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:
 
 def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
     """Yield a message for each conflict between keys."""
-    for first, second in (("action", "labels"), ("reward", "cost")):
+    for first, second in (("action", "labels"), ("reward", "cost"), ("action", "list"), ("labels", "list")):
         if getattr(mapping, first) and getattr(mapping, second):
             yield f"mapping has {first} and {second}, expected only one of them"
+    for first, second in (("list", "chosen"), ("chosen", "list")):
+        if getattr(mapping, first) and not getattr(mapping, second):
+            yield f"mapping has {first}, but no {second}: a row for each candidate of a list needs both columns"
     if has_null and mapping.propensity_model is None:
         yield "propensity is null; name a column, or add propensity_model: softmax"
     if mapping.propensity and mapping.propensity_model:

@@ -26,6 +26,7 @@ from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
+from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.readers.log_files import Source, files_of
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
@@ -33,7 +34,8 @@ from drcrm.rows.recognition import LearnedRows
 
 FORMAT = 1
 POLICIES = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # coef.ndim
-ENCODINGS = {"table": TableEncoding, "arrays": ArrayEncoding, "named": HashedEncoding, "lists": HashedEncoding}
+ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
+ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
 FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
 
 

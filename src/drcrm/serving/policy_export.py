@@ -22,7 +22,7 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
     """Return the content of the JSON; InputError for a policy of another kind."""
     policy, encoding = stored.policy, stored.encoding
     if not isinstance(encoding, TableEncoding):
-        raise InputError("only a policy on a table can be exported: its log was neither CSV nor Parquet")
+        raise InputError("only a policy on a table can be exported, without lists: its log has lists or another format")
     if policy.features is not None:
         raise InputError(
             "only a policy without a feature map can be exported: set algorithm: kl_dro_dr in the mapping, learn again"

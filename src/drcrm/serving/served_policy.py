@@ -15,6 +15,7 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.hashed_features import HashedEncoding
+from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.decisions import Decision, features_of
@@ -91,6 +92,8 @@ class ServedPolicy:
               missing value. Missing and unknown values are handled as ``drcrm learn`` handled them.
             - Named features, as in dsjson and Vowpal Wabbit's text: a dict, in which a namespace is a dict, or a list
               of dicts. For lists of actions, the key ``_multi`` holds the list of the candidates' features.
+            - Table of candidates (the mapping has ``list``): a dict with the features of the context and the key
+              ``_multi``, the list of the candidates' features, or a list of such dicts. Or a DataFrame like the log.
             - Arrays: X, (m, d), or ActionLists.
         random_state : int or Generator, optional
             Seed. By default draws are independent, also in forked processes.
@@ -143,7 +146,7 @@ class ServedPolicy:
         """Return X of several contexts."""
         encoding = self.encoding
         try:
-            if isinstance(encoding, TableEncoding) and not isinstance(contexts, pd.DataFrame):
+            if isinstance(encoding, TableEncoding | ListedTableEncoding) and not isinstance(contexts, pd.DataFrame):
                 contexts = _frame_of(contexts, encoding)
             elif isinstance(encoding, HashedEncoding):
                 decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
@@ -178,13 +181,26 @@ def _numbered(contexts: Any) -> Sequence[tuple[int, Mapping[str, Any]]]:
     return list(enumerate(contexts))
 
 
-def _frame_of(contexts: Any, encoding: TableEncoding) -> pd.DataFrame:
-    """Return contexts as a table whose columns keep the types of the values."""
-    names = dict.fromkeys([*encoding.scales, *encoding.categorical, *encoding.times])
+def _frame_of(contexts: Any, encoding: TableEncoding | ListedTableEncoding) -> pd.DataFrame:
+    """Return contexts, or the candidates of their lists, as a table whose columns keep the types of the values."""
+    rows: list[Mapping[str, Any]] = []
     for number, context in _numbered(contexts):
-        if absent := [name for name in names if name not in context]:
+        added = [context]
+        if isinstance(encoding, ListedTableEncoding):
+            with prefix_errors(f"context {number}"):
+                added = [{**context, **action, encoding.list_id: number} for action in _actions_of(context)]
+        if absent := [name for name in encoding.inputs for row in added if name not in row]:
             raise InputError(f"context {number} has no {absent[0]!r}, expected a value, or None if it is missing")
-    return pd.DataFrame({name: pd.Series([context[name] for context in contexts], dtype=object) for name in names})
+        rows += added
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in encoding.inputs})
+
+
+def _actions_of(context: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the features of each action in a context's list."""
+    actions = context.get(LIST)
+    if not (isinstance(actions, list) and actions and all(isinstance(action, dict) for action in actions)):
+        raise InputError(f"{LIST} is missing or not a list of dicts, expected the features of each action")
+    return actions
 
 
 def _decision_of(number: int, context: Mapping[str, Any], encoding: HashedEncoding) -> Decision:
@@ -192,7 +208,4 @@ def _decision_of(number: int, context: Mapping[str, Any], encoding: HashedEncodi
     with prefix_errors(f"context {number}"):
         if encoding.kind != "lists":
             return Decision(number, features(dict(context)))
-        actions = context.get(LIST)
-        if not (isinstance(actions, list) and actions and all(isinstance(action, dict) for action in actions)):
-            raise InputError(f"{LIST} is missing or not a list of dicts, expected the features of each action")
-        return Decision(number, features(dict(context)), [features(action) for action in actions])
+        return Decision(number, features(dict(context)), [features(action) for action in _actions_of(context)])

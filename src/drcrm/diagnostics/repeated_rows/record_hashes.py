@@ -11,6 +11,7 @@ import numpy as np
 from drcrm.actions.action_lists import ActionLists
 from drcrm.logs.encoding.arrays import Arrays
 from drcrm.logs.encoding.hashed_features import HashedFeatures
+from drcrm.logs.encoding.listed_tables import ListedTable
 from drcrm.logs.records import Records
 from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
 
@@ -54,6 +55,11 @@ def _hash_features(table: Any) -> np.ndarray:
 def _(features: HashedFeatures) -> np.ndarray:
     hashes = hash_matrix(features.hashed)
     return hashes if features.starts is None else hash_lists(hashes, features.starts)
+
+
+@_hash_features.register
+def _(lists: ListedTable) -> np.ndarray:
+    return hash_lists(_hash_features(lists.table), lists.starts)
 
 
 @_hash_features.register

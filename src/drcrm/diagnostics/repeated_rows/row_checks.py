@@ -120,5 +120,6 @@ def _identifier_columns(records: Records, path: Source | None) -> dict[str, np.n
         frame = first_frame(path, unmapped, FIRST_ROWS, records.mapping.csv_format)
     except (InputError, OSError):  # these columns may contain anything, so errors do not matter
         return columns
-    codes = {name: identifier_codes(frame[name].iloc[:FIRST_ROWS]) for name in unmapped([*frame.columns]).names}
+    rows = records.rows[: np.searchsorted(records.rows, min(FIRST_ROWS, len(frame)))]
+    codes = {name: identifier_codes(frame[name].iloc[rows]) for name in unmapped([*frame.columns]).names}
     return columns | {name: values for name, values in codes.items() if values is not None}

@@ -57,18 +57,13 @@ class HashedFeatures(ContextFeatures):
     def of_lists(cls, contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> HashedFeatures:
         """Return lists from the features of contexts and of the actions in their lists.
 
-        Each entry of an action is multiplied by each entry of its context. ``first`` and ``second`` are the places of
-        these entries. ``pair`` numbers their pairs of names.
+        Each entry of an action is multiplied by each entry of its context. ``pair`` numbers their pairs of names.
         """
         starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
         shared, shared_names, missing = _indexed(contexts)
         action, action_names, missing_of_actions = _indexed(pairs for actions in lists for pairs in actions)
         row = np.repeat(np.arange(action.shape[0]), np.diff(action.indptr))
-        context = np.repeat(np.arange(len(lists)), np.diff(starts))[row]
-        n_shared = np.diff(shared.indptr)[context]
-        first = np.repeat(np.arange(action.nnz), n_shared)
-        within = np.arange(len(first)) - np.repeat(np.cumsum(n_shared) - n_shared, n_shared)
-        second = shared.indptr[context][first] + within
+        first, second = pair_entries(action, shared, np.repeat(np.arange(len(lists)), np.diff(starts)))
         width = shared.shape[1]
         codes = action.indices[first].astype(np.int64) * width + shared.indices[second]
         pairs, pair = np.unique(codes, return_inverse=True)
@@ -173,6 +168,15 @@ class HashedEncoding(Encoding):
         place = np.full(N_COLUMNS, -1, dtype=np.int32)
         place[self.kept] = np.arange(len(self.kept))
         return place
+
+
+def pair_entries(first: sparse.csr_array, second: sparse.csr_array, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of all pairs of an entry of row i of ``first`` and an entry of row ``row[i]`` of ``second``."""
+    row_of_entry = np.repeat(row, np.diff(first.indptr))
+    n_second = np.diff(second.indptr)[row_of_entry]
+    place = np.repeat(np.arange(first.nnz), n_second)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(n_second) - n_second, n_second)
+    return place, second.indptr[row_of_entry][place] + within
 
 
 def hash_names(texts: list[str], n_columns: int) -> tuple[np.ndarray, np.ndarray]:

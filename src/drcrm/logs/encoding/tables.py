@@ -22,6 +22,7 @@ from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 ONE_HOT = 100  # categorical columns with more values are hashed
 N_COLUMNS = 2**12  # number of hashed features of such a column
 ALL_MISSING = "{} is missing in all training rows, expected at least one value; otherwise remove it from features"
+MISSING_INDICATOR = "missing "  # before the name of a feature
 SPARSE = 0.1  # X is sparse if a smaller share of its entries differs from 0
 
 
@@ -209,7 +210,7 @@ class TableEncoding(Encoding):
     @property
     def columns(self) -> dict[str, slice]:
         """Return the columns of X of each feature."""
-        widths = dict.fromkeys([*self.scales, *(f"missing {name}" for name in self.indicators)], 1)
+        widths = dict.fromkeys([*self.scales, *(f"{MISSING_INDICATOR}{name}" for name in self.indicators)], 1)
         widths |= {name: len(values) for name, values in self.known.items()}
         ends = np.cumsum([*widths.values()], dtype=int).tolist()
         return {name: slice(end - widths[name], end) for name, end in zip(widths, ends, strict=True)}
@@ -243,7 +244,12 @@ class TableEncoding(Encoding):
                 counts[f"missing value of {name!r}"] = int(np.isnan(table.numbers[name]).sum())
         return {reason: count for reason, count in counts.items() if count}
 
-    def table_of(self, frame: pd.DataFrame, rows: np.ndarray | None = None) -> Table:
+    @property
+    def inputs(self) -> list[str]:
+        """Return the columns of a table that are features."""
+        return list(dict.fromkeys([*self.scales, *self.categorical, *self.times]))
+
+    def table_of(self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: Any = None) -> Table:
         """Return the features of a frame; ``rows`` (n,) are the row numbers in messages, by default from 0."""
         return Table.of(frame, self.scales, self.categorical, self.times, rows, self.booleans)
 

@@ -17,6 +17,7 @@ from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.encoding.arrays import ArrayEncoding, Arrays
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers import dsjson, vw_text
@@ -134,7 +135,8 @@ def context_batches_with(
 ) -> Iterator[tuple]:
     """Yield the items of :func:`context_batches`, and the columns ``keep`` of a table as Arrow columns, else None."""
     form, files = _opened(source)
-    forms = {TableEncoding: TABLES, ArrayEncoding: ("npz",)}.get(type(encoding), tuple(TEXTS))
+    tables = dict.fromkeys((TableEncoding, ListedTableEncoding), TABLES)
+    forms = (tables | {ArrayEncoding: ("npz",)}).get(type(encoding), tuple(TEXTS))
     if form not in forms:
         raise InputError(f"{name_of(source)}: is {form}, expected {' or '.join(forms)} like the training log")
     csv_format, is_empty = csv_format or CsvFormat(), True
@@ -246,18 +248,20 @@ def _batches_of(
 def _table_batches(
     file: Path, form: str, mapping: LogMapping, rows: int, csv_format: CsvFormat
 ) -> Iterator[tuple[Records, int]]:
-    row = 0
+    row, lists = 0, ListIds(mapping.list) if mapping.list else None
 
     def select(header: list[str]) -> Columns:
         nonlocal mapping
         mapping = dataset_mapping(header, mapping).require_table()
         return Columns(mapping.columns, mapping.number_columns)
 
-    for frame in table_frames(file, form, select, rows, csv_format):
-        batch = frame_batch(frame, mapping, form, row)
+    for frame, _ in table_chunks(file, form, select, rows, csv_format, mapping.list):
+        batch = frame_batch(frame, mapping, form, row, lists)
         row += len(frame)
         report_progress(len(frame), "rows")
         yield batch, row
+    if lists:
+        lists.finish()
 
 
 def _text_batches(
@@ -276,13 +280,15 @@ def _features_of(
     """Yield the features of a file's contexts batch by batch, and the columns of a table to keep."""
     if form == "npz":
         yield Arrays(npz_contexts(read_arrays(file))), None
-    elif isinstance(encoding, TableEncoding):
-        names = dict.fromkeys([*encoding.scales, *encoding.categorical, *encoding.times, *keep])
+    elif isinstance(encoding, TableEncoding | ListedTableEncoding):
+        list_id = getattr(encoding, "list_id", None)
+        names, lists = dict.fromkeys([*encoding.inputs, *keep]), ListIds(list_id)
         row, columns = 0, Columns([*names], [*encoding.scales])
-        for frame, table in table_chunks(file, form, lambda header: columns, rows, csv_format):
+        for frame, table in table_chunks(file, form, lambda header: columns, rows, csv_format, list_id):
             numbers = np.arange(row, row + len(frame))
-            yield encoding.table_of(frame, numbers), table.select([*keep])
+            yield encoding.table_of(frame, numbers, lists), table.select([*keep])
             row += len(frame)
+        lists.finish()
     else:
         contexts = TEXTS[form].contexts(_Lines(file, reported=True), encoding)
         for batch in batches(contexts, rows):

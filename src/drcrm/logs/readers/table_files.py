@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pandas as pd
 
 from drcrm.data.listeners import report_progress
@@ -48,7 +49,12 @@ def table_frames(
 
 
 def table_chunks(
-    path: Path, form: str, select: Callable[[list[str]], Columns], rows: int, csv_format: CsvFormat | None = None
+    path: Path,
+    form: str,
+    select: Callable[[list[str]], Columns],
+    rows: int,
+    csv_format: CsvFormat | None = None,
+    list_id: str | None = None,
 ) -> Iterator[tuple[pd.DataFrame, Any]]:
     """Yield the selected columns of a table twice: as a frame with decimal points, and as Arrow columns as written.
 
@@ -62,6 +68,8 @@ def table_chunks(
         Number of rows of a frame; the last one may be smaller.
     csv_format : CsvFormat, optional
         Format of CSV; by default it is detected.
+    list_id : str, optional
+        A column. Consecutive rows with the same value are in one frame, so frames may have fewer or more rows.
     """
     arrow = import_extra("pyarrow")
     partition, columns, found = partition_of(path), Columns([], []), {}
@@ -79,14 +87,16 @@ def table_chunks(
         tables, has_commas = _csv_tables(path, choose, csv_format or CsvFormat())
     else:
         tables = _parquet_tables(path, choose, rows)
-    for number, table in enumerate(_rechunked(tables, rows)):
+    first = 0
+    for table in _rechunked(tables, rows, lambda: found.get(list_id or "")):
         constants = {
             name: arrow.repeat(arrow.scalar(value, arrow.string()), len(table)) for name, value in partition.items()
         }
         read = constants | dict(zip(table.column_names, table.columns, strict=True))
         written = arrow.table({name: read[column] for name, column in found.items()} or table)
         with_commas = columns.numeric if has_commas else []
-        yield _with_points(written, with_commas, number * rows).to_pandas(**OPTIONS), written
+        yield _with_points(written, with_commas, first).to_pandas(**OPTIONS), written
+        first += len(table)
     arrow.default_memory_pool().release_unused()
 
 
@@ -96,18 +106,30 @@ def partition_of(path: Path) -> dict[str, str | None]:
     return {unquote(name): None if value == HIVE_NULL else unquote(value) for name, value in reversed(pairs)}
 
 
-def _rechunked(tables: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield Arrow tables of ``rows`` rows; the last one may be smaller."""
+def _rechunked(tables: Iterable[Any], rows: int, list_column: Callable[[], str | None]) -> Iterator[Any]:
+    """Yield Arrow tables of about ``rows`` rows, which end with the last row of a list; the last one may be smaller."""
     arrow = import_extra("pyarrow")
     waiting: list[Any] = []
     for table in tables:
         waiting.append(table)
         while sum(map(len, waiting)) >= rows:
             table = arrow.concat_tables(waiting)
-            yield table.slice(0, rows)
-            waiting = [table.slice(rows)]
+            if not (end := _end_of_list(table, rows, list_column())):
+                waiting = [table]
+                break
+            yield table.slice(0, end)
+            waiting = [table.slice(end)]
     if sum(map(len, waiting)):
         yield arrow.concat_tables(waiting)
+
+
+def _end_of_list(table: Any, rows: int, list_column: str | None) -> int:
+    """Return the last end of a list in the first rows of a table, else the first one after them; 0 if there is none."""
+    if list_column not in table.column_names:
+        return rows
+    codes, _ = pd.factorize(table[list_column].to_pandas(**OPTIONS), use_na_sentinel=False)
+    ends = np.flatnonzero(np.diff(codes)) + 1
+    return int(ends[max(np.searchsorted(ends, rows, "right") - 1, 0)]) if len(ends) else 0
 
 
 def _csv_tables(path: Path, choose: Choose, csv_format: CsvFormat) -> tuple[Iterator[Any], bool]:

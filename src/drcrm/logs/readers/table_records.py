@@ -19,6 +19,7 @@ from drcrm.logs.encoding.columns import (
     unescape_formula,
 )
 from drcrm.logs.encoding.identifiers import group_marks, id_marks, reject_rounded
+from drcrm.logs.encoding.listed_tables import ListedTable, ListIds
 from drcrm.logs.encoding.tables import Table, select_columns
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import LogMapping, as_mapping
@@ -33,8 +34,11 @@ def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
     return collect([frame_batch(frame, mapping, "frame")])
 
 
-def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) -> Records:
-    """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file."""
+def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0, lists: ListIds | None = None) -> Records:
+    """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file.
+
+    ``lists`` knows the lists in earlier parts.
+    """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
     mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
@@ -50,15 +54,21 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0) ->
         name = getattr(mapping, key)
         return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected, booleans=booleans)
 
+    data: Any = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
+    if mapping.list is None:
+        names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
+    else:
+        starts = (lists or ListIds(mapping.list)).starts_of(frame[mapping.list], rows)
+        chosen = _chosen_rows(vector("chosen", "0 or 1"), starts, mapping, rows)
+        data, names, action = ListedTable(data, starts, mapping.list), [], chosen - starts[:-1]
+        frame, rows = frame.iloc[chosen], rows[chosen]
     reward = vector("reward")
-    data = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
     time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
-    names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
     slices, slice_values = (None, []) if mapping.slice is None else categories(frame[mapping.slice], mapping.slice)
     records = Records(
         format=form,
         mapping=mapping,
-        kind="labels" if mapping.labels else "single",
+        kind="lists" if mapping.list else "labels" if mapping.labels else "single",
         is_reward=reward is not None,
         clock=clock,
         names=names,
@@ -113,6 +123,21 @@ def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> 
     names = as_names(list(dict.fromkeys(values)))
     place = {str(name): at for at, name in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
+
+
+def _chosen_rows(is_chosen: np.ndarray, starts: np.ndarray, mapping: LogMapping, rows: np.ndarray) -> np.ndarray:
+    """Return the row of the chosen candidate of each list, (m,); InputError unless each list has one."""
+    label = mapping.label_of("chosen")
+    reject_rows((is_chosen != 0) & (is_chosen != 1), is_chosen, label, rows, "0 or 1")
+    counts = np.add.reduceat(is_chosen, starts[:-1])
+    if (counts != 1).any():
+        at = int(np.argmax(counts != 1))
+        first, last = rows[starts[at]], rows[starts[at + 1] - 1]
+        raise InputError(
+            f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by {mapping.list!r}, "
+            "expected exactly one; the rows of a list must follow one another"
+        )
+    return np.flatnonzero(is_chosen)
 
 
 def _labels(frame: pd.DataFrame, mapping: Any, rows: np.ndarray) -> tuple[list, np.ndarray]:

@@ -1,0 +1,219 @@
+"""Lists of actions from a table with a row for each candidate, and their encoding: candidates, and their products.
+
+The features of a context are the columns that never differ within a list. In π(a|x) ∝ exp(ψ_a·θ), they matter only as
+products with the features of the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.errors import InputError
+from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.hashed_features import pair_entries
+from drcrm.logs.encoding.identifiers import id_marks
+from drcrm.logs.encoding.tables import MISSING_INDICATOR, SPARSE, Table, TableEncoding, select_columns
+
+SIZES = "\0sizes"  # name of an array; no column has it
+MAX_PRODUCTS = 2**22
+
+
+class ListIds:
+    """Find the lists in the column of their ids; the rows of a list must be consecutive.
+
+    Call ``starts_of`` for each part of the column, which must end with the last row of a list, and then ``finish``.
+    """
+
+    def __init__(self, name: str):
+        self._name = name
+        self._marks: list[np.ndarray] = []
+        self._rows: list[np.ndarray] = []
+
+    def starts_of(self, column: pd.Series, rows: np.ndarray) -> np.ndarray:
+        """Return the first row of each list and the number of rows, (m + 1,).
+
+        Raise InputError for a missing id, or if the rows of a list are not consecutive. ``rows`` are their numbers in
+        the file.
+        """
+        marks = id_marks(column, f"list {self._name!r}", rows)
+        is_first = np.ones(len(marks), dtype=bool)
+        is_first[1:] = marks[1:] != marks[:-1]
+        starts = np.append(np.flatnonzero(is_first), len(marks))
+        self._marks.append(marks[starts[:-1]])
+        self._rows.append(np.asarray(rows)[starts[:-1]])
+        self._require_once(self._marks[-1], self._rows[-1])
+        return starts
+
+    def finish(self) -> None:
+        """Raise InputError if the rows of a list are not consecutive."""
+        if len(self._marks) > 1:
+            self._require_once(np.concatenate(self._marks), np.concatenate(self._rows))
+
+    def _require_once(self, marks: np.ndarray, rows: np.ndarray) -> None:
+        again = pd.Series(marks).duplicated().to_numpy()
+        if again.any():
+            at = int(np.argmax(again))
+            first = rows[int(np.argmax(marks == marks[at]))]
+            raise InputError(
+                f"rows {first} and {rows[at]} have the same {self._name}, but rows between them have another one; sort "
+                f"the rows by {self._name}"
+            )
+
+
+@dataclass(frozen=True)
+class ListedTable(ContextFeatures):
+    """Features of the candidates of m lists.
+
+    Attributes
+    ----------
+    table : Table
+        A row for each of the N candidates, list after list.
+    starts : integer array (m + 1,)
+        First row of each list, and N.
+    list_id : str
+        Column of the lists' ids.
+    """
+
+    table: Table
+    starts: np.ndarray
+    list_id: str
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def take(self, rows: np.ndarray | slice) -> ListedTable:
+        lists = np.arange(len(self))[rows]
+        candidates: Any = slice(self.starts[lists[0]], self.starts[lists[-1] + 1]) if isinstance(rows, slice) else None
+        if candidates is None:
+            candidates = candidates_of_lists(self.starts, lists)
+        return ListedTable(self.table.take(candidates), starts_of_lists(self.starts, lists), self.list_id)
+
+    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> ListedTableEncoding:
+        sizes = np.diff(self.starts)
+        selected = np.ones(len(self.table), dtype=bool) if rows is None else np.repeat(rows, sizes)
+        table = self.table.fit(kind, names, None if rows is None else selected)
+        is_pair = selected[1:].copy()  # whether a row and the row before it are of one selected list
+        is_pair[self.starts[1:-1] - 1] = False
+        columns = {name: values for name, values in self.table.arrays().items() if name in table.columns}
+        shared = [name for name, values in columns.items() if not _differs(values, is_pair)]
+        encoding = ListedTableEncoding(kind, names, table, tuple(shared), self.list_id)
+        if len(shared) == len(columns):
+            raise InputError("no feature differs among the candidates of a list, expected at least one that does")
+        if encoding.n_features > MAX_PRODUCTS:
+            raise InputError(
+                f"the features of candidates and contexts have {encoding.n_features} products, expected at most "
+                f"{MAX_PRODUCTS}; remove categorical columns with many values from features"
+            )
+        return encoding
+
+    def missing(self) -> dict[str, int]:
+        return self.table.missing()
+
+    def arrays(self) -> dict[str, Features]:
+        return self.table.arrays() | {SIZES: np.diff(self.starts)}
+
+    def coded_values(self) -> dict[str, list[str]]:
+        return self.table.coded_values()
+
+    def rebuild(self, size: int, arrays: dict[str, Features], values: dict[str, list[str]]) -> ListedTable:
+        starts = np.append(0, np.cumsum(arrays[SIZES]))
+        return ListedTable(self.table.rebuild(int(starts[-1]), arrays, values), starts, self.list_id)
+
+
+def _differs(values: np.ndarray, is_pair: np.ndarray) -> bool:
+    """Return whether any two consecutive rows of a list have different values."""
+    first, second = values[:-1][is_pair], values[1:][is_pair]
+    return bool(((first != second) & ((first == first) | (second == second))).any())
+
+
+@dataclass(frozen=True)
+class ListedTableEncoding(Encoding):
+    """Candidates in the rows of a table ↦ ψ: their encoded features, and the products of these with the context's.
+
+    Parameters
+    ----------
+    kind : "lists"
+    names : list
+        Empty.
+    table : TableEncoding
+        Encoding of all features.
+    shared : tuple of str
+        Features that are equal for all candidates of a list: those of the context.
+    list_id : str
+        Column of the lists' ids.
+    """
+
+    kind: str
+    names: list
+    table: TableEncoding
+    shared: tuple[str, ...]
+    list_id: str
+
+    type_name = "listed table"
+
+    def __post_init__(self) -> None:  # JSON has maps and lists in place of encodings and tuples
+        if isinstance(self.table, Mapping):
+            table = {key: value for key, value in self.table.items() if key != "of"}
+            object.__setattr__(self, "table", TableEncoding(**table))
+        object.__setattr__(self, "shared", tuple(self.shared))
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        own, shared = self._columns()
+        return len(own) * len(shared)
+
+    @property
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Return the mean and the scale of each numeric column."""
+        return self.table.scales
+
+    @property
+    def inputs(self) -> list[str]:
+        """Return the columns of a table that are features, and the column of the lists' ids."""
+        return list(dict.fromkeys([self.list_id, *self.table.inputs]))
+
+    def table_of(
+        self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: ListIds | None = None
+    ) -> ListedTable:
+        """Return the features of a frame; ``rows`` are the row numbers in messages, ``lists`` the lists before."""
+        rows = np.arange(len(frame)) if rows is None else rows
+        column = select_columns(frame, [self.list_id])[self.list_id]
+        starts = (lists or ListIds(self.list_id)).starts_of(column, rows)
+        return ListedTable(self.table.table_of(frame, rows), starts, self.list_id)
+
+    def as_dict(self) -> dict:
+        return super().as_dict() | {"table": self.table.as_dict()}
+
+    def contexts(self, data: ListedTable | pd.DataFrame) -> ActionLists:
+        """Return the lists of actions. Their features are sparse if few of them differ from 0."""
+        data = data if isinstance(data, ListedTable) else self.table_of(data)
+        encoded = sparse.csr_array(self.table.contexts(data.table))
+        own, shared = (encoded[:, columns] for columns in self._columns())
+        first, second = pair_entries(own, shared, np.arange(len(data.table)))
+        columns = own.indices[first] * shared.shape[1] + shared.indices[second]
+        ends = np.append(0, np.cumsum(np.diff(own.indptr) * np.diff(shared.indptr)))
+        products = own.data[first] * shared.data[second]
+        X = sparse.csr_array((products, columns, ends), (len(data.table), self.n_features))
+        n_shared = len(self.shared)
+        n_nonzero = (len(self.table.scales) + len(self.table.known) - n_shared) * (n_shared + 1)
+        return ActionLists(X if n_nonzero < SPARSE * self.n_features else X.toarray(), data.starts)
+
+    def unseen(self, data: ListedTable) -> dict[str, int]:
+        """Return the number of candidates with an unknown value, by reason."""
+        return self.table.unseen(data.table)
+
+    def _columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns of an encoded table with features of candidates, and those of contexts and a constant."""
+        is_shared = np.zeros(self.table.n_features, dtype=bool)
+        is_shared[-1] = True
+        for name, columns in self.table.columns.items():
+            is_shared[columns] = name.removeprefix(MISSING_INDICATOR) in self.shared or name in self.shared
+        return np.flatnonzero(~is_shared), np.flatnonzero(is_shared)
