@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
@@ -40,7 +39,6 @@ STANDARD_ERRORS = 4  # a mean weight fails if it is beyond one of these limits b
 MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
 LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # share of one row in a sum: caution, fail
 MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
-LARGE_QUANTILE = 20.0  # largest 0.99 quantile of the weights, divided by their mean
 SIZE_THRESHOLD = "at least 10 % of the rows; fails below 10 rows, or below both 5 % and 400 rows"
 
 
@@ -90,7 +88,6 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
         _check_effective_size(log, weight),
         _report_tail(weight, log.count),
         _check_largest("largest share of one row", {"the total weight": weight}, log.count),
-        _check_quantile(log, weight),
         _check_clipping(log, weight, units),
         _check_largest("largest share of weighted costs", of_costs, log.count),
         _check_skewness(weights, units),
@@ -207,19 +204,6 @@ def _check_support(weights: PolicyWeights) -> Diagnostic | None:
         worst_level(share > LARGE_MASS, share > SOME_MASS),
         f"{percent(share, 1)} of the policy's choices are unsupported actions, which the logging policy hardly takes",
         "Sachdeva, Su & Joachims 2020",
-    )
-
-
-def _check_quantile(log: BanditLog, weight: np.ndarray) -> Diagnostic:
-    mean = float(log.count @ weight / log.size)
-    ratio = float(weighted_quantiles(weight, log.count, [0.99])[0]) / mean
-    return Diagnostic(
-        "weight quantile 0.99",
-        ratio,
-        f"at most {LARGE_QUANTILE:g} times the mean",
-        worst_level(False, ratio > LARGE_QUANTILE),
-        f"one row in a hundred has more than {ratio:.3g} times the mean weight",
-        "this project",
     )
 
 

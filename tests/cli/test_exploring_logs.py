@@ -1,0 +1,89 @@
+"""Logs of simple exploring policies: ε-greedy and uniform logs get an answer, and no check calls their actions rare."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from drcrm.__main__ import main
+
+CASES = Path(__file__).parents[3] / "shared/cases"
+MAPPING = {
+    "action": "layout",
+    "propensity": "p",
+    "reward": "signup",
+    "features": {"numeric": ["visits"], "categorical": ["device", "segment"]},
+    "algorithm": "kl_dro_dr",
+}
+
+
+def learn(tmp_path: Path, log: Path, mapping: str) -> dict:
+    """Return the answer of ``learn``."""
+    output = ["--output", str(tmp_path / "policy.npz"), "--json", str(tmp_path / "answer.json")]
+    assert main(["learn", str(log), "--config", mapping, *output]) == 0
+    return json.loads((tmp_path / "answer.json").read_text())
+
+
+def texts(answer: dict) -> str:
+    """Return all sentences about the log that are not good news."""
+    checks = [check["sentence"] for check in answer["diagnostics"] if check["level"] != "good"]
+    return " ".join([*checks, answer["verdict"]["sentence"], *answer["verdict"]["changes"]])
+
+
+def draw(probability: np.ndarray, segments: int = 3, names: str = "ABCDEFGH") -> pd.DataFrame:
+    """Return a log without effects whose actions have given probabilities, (n, K)."""
+    rng = np.random.default_rng(0)
+    n = len(probability)
+    action = (probability.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
+    return pd.DataFrame(
+        {
+            "visits": rng.poisson(3, n),
+            "device": rng.choice(["mobile", "desktop"], n),
+            "segment": rng.integers(0, segments, n),
+            "layout": np.array([*names])[action],
+            "p": probability[np.arange(n), action],
+            "signup": (rng.random(n) < 0.12).astype(int),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_actions", "rows", "segments", "p"), [(5, 400, 3, 0.2), (4, 1200, 60, 0.25), (3, 900, 3, 0.333)]
+)
+def test_uniform_logs_have_no_rare_actions(tmp_path, n_actions, rows, segments, p):
+    """Five actions in few rows, many categories, and a rounded propensity."""
+    frame = draw(np.full((rows, n_actions), 1 / n_actions), segments).assign(p=p)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    answer = learn(tmp_path, tmp_path / "log.csv", json.dumps(MAPPING))
+    assert answer["verdict"]["verdict"] == "not shown"
+    assert not any(word in texts(answer) for word in ("hardly", "support", "cannot follow", "wrong"))
+    assert all(action["unsupported"] == 0 for action in answer["actions"])
+
+
+@pytest.mark.parametrize(("n_actions", "explored"), [(2, [0.2]), (3, [0.1]), (2, [0.1, 0.4])])
+def test_epsilon_greedy_logs_get_an_answer(tmp_path, n_actions, explored):
+    """Two-valued weights, and the four values of a policy that explores more in the second half of the rows."""
+    epsilon = np.repeat(explored, 4000 // len(explored))[:, None]
+    rule = np.random.default_rng(1).integers(0, n_actions, 4000)
+    probability = epsilon / n_actions + (1 - epsilon) * (rule[:, None] == np.arange(n_actions))
+    frame = draw(probability).assign(segment=rule)
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "log.csv", index=False)
+    answer = learn(tmp_path, tmp_path / "log.csv", json.dumps(MAPPING))
+    assert answer["verdict"]["verdict"] in ("not shown", "worse")
+    assert "Pareto k̂" not in {check["name"] for check in answer["diagnostics"] if check["level"] != "good"}
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the shared cases are not here")
+def test_cases_of_simple_policies(tmp_path):
+    subprocess.run([sys.executable, CASES / "python/epsilon_greedy.py", "2", ".1", "bad"], cwd=tmp_path, check=True)
+    for folder, name in ((tmp_path, "epsilon_greedy"), (CASES, "uniform_small")):
+        mapping = yaml.safe_load((CASES / f"{name}.yaml").read_text(encoding="utf-8")) | {"algorithm": "kl_dro_dr"}
+        answer = learn(tmp_path, folder / f"{name}.csv", json.dumps(mapping))
+        assert not any(word in texts(answer) for word in ("Pareto", "hardly", "support"))
