@@ -32,6 +32,7 @@ STUDIES = (
     "estimate_coverage",
     "heavy_tails",
     "kinds",
+    "late_outcomes",
     "null_verdicts",
     "obd",
     "policy_coverage",
