@@ -64,6 +64,43 @@ def test_rows_are_recognised_although_their_outcomes_changed(levels, keys, order
     assert abs(current - monday["click"][heldout].mean()) > 0.01
 
 
+@pytest.mark.parametrize("form", ["dsjson", "npz"])
+def test_formats_without_columns_identify_rows_by_their_ids(form, tmp_path, run):
+    """EventId of dsjson and the array id of npz; a value may be beyond 2⁵³."""
+
+    def write(name: str, frame: pd.DataFrame) -> list:
+        path = tmp_path / f"{name}.{form}"
+        if form == "npz":
+            arrays = {"X": frame[["x"]], "Y": frame["a"], "propensity": frame["p"], "reward": frame["click"]}
+            np.savez(path, **arrays, id=frame["id"])
+            return [path]
+        events = [
+            {
+                "EventId": str(row.id),
+                "_label_cost": -row.click,
+                "_label_probability": row.p,
+                "_label_Action": row.a + 1,
+                "_labelIndex": row.a,
+                "a": [1, 2],
+                "p": [0.5, 0.5],
+                "c": {"x": row.x, "_multi": [{"i": "a"}, {"i": "b"}]},
+            }
+            for row in frame.itertuples()
+        ]
+        path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+        return [path]
+
+    monday, policy = visits(0, levels=4), tmp_path / "p.npz"
+    config = json.dumps({"algorithm": "cips"})
+    assert run("learn", *write("monday", monday), "--config", config, "--output", policy)[0] == 0
+    friday = pd.concat([late(monday), visits(5, levels=4)]).sample(frac=1, random_state=0)
+    for frame, old in ((friday, N), (visits(6, levels=4), 0)):
+        status, _, error = run("certify", policy, *write("friday", frame), "--json", tmp_path / "a.json")
+        assert (status, error) == (0, "")
+        counts = answer_of(tmp_path / "a.json")["recognised"]
+        assert (counts["training"] + counts["heldout"], counts["new"]) == (old, N)
+
+
 def test_a_second_outcome_is_certified_on_the_heldout_rows_without_the_cost_model_of_the_first(tmp_path, run):
     monday = visits(1)
     learn(run, tmp_path, monday, algorithm="kl_dro_dr")

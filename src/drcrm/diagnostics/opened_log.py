@@ -199,7 +199,7 @@ def open_log(
     recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
     rows = ~recognised.training if recognised and recognised.training.any() else None
     if recognised and recognised.undecided:
-        check = check_recognition(recognised.undecided, mapping.id is not None)
+        check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
         checks = replace(checks, diagnostics=(check, *checks.diagnostics))
     with prefix_errors(name_of(path)):
         unseen: Counter[str] = Counter()

@@ -69,6 +69,8 @@ class RecordCollector:
             rows["groups"] = as_mapped(number_marks(marks), marks)
         if weights is not None:
             rows["count"] = as_mapped(counts_of(weights), weights)
+        if first.mapping.id is None and "ids" in rows and len(np.unique(rows["ids"])) < len(rows["ids"]):
+            del rows["ids"]  # the ids of a format are ignored unless they identify rows
         if first.kind == "single":
             names, rows["action"] = _named_actions(first, self._values("action"), rows["action"])
         return replace(
@@ -78,7 +80,7 @@ class RecordCollector:
             slice_values=self._values("slices"),
             skipped=dict(self._skipped),
             missing=dict(self._missing),
-            **{"group_marks": None, "weights": None} | rows,
+            **{"group_marks": None, "weights": None, "ids": None} | rows,
         )
 
     def close(self) -> None:

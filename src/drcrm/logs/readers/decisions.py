@@ -12,6 +12,7 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.hashed_features import HashedFeatures, Pairs
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.records import Records
+from drcrm.rows.row_hashes import hash_texts
 
 PER_ROW = 8  # this many hashed features take about as much memory as one row of a table
 
@@ -38,6 +39,8 @@ class Decision(NamedTuple):
     outcome : Outcome, optional
     weight : float, optional
         Weight of the decision, if the logger dropped decisions at random.
+    event_id : str, optional
+        Identifier of the decision; empty if its line has none.
     """
 
     row: int
@@ -45,6 +48,7 @@ class Decision(NamedTuple):
     listed: list[Pairs] | None = None
     outcome: Outcome | None = None
     weight: float | None = None
+    event_id: str | None = None
 
     @property
     def n_actions(self) -> int:
@@ -89,6 +93,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Recor
     numbers, action, is_single = np.empty(0), action.astype(np.intp), data.starts is None
     if is_single:
         numbers, action = np.unique(action, return_inverse=True)
+    event_ids = [decision.event_id for decision in decisions if decision.event_id is not None]
     weights = [decision.weight for decision in decisions if decision.weight is not None]
     records = Records(
         format=form,
@@ -103,6 +108,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Recor
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),
         missing=data.missing(),
         weights=np.array(weights) if weights else None,
+        ids=hash_texts(event_ids) if event_ids else None,
     )
     return records.validated()
 

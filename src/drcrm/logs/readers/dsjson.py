@@ -74,7 +74,7 @@ def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Dec
             dropped = to_float(event.get("pdrop", 0))
             if not 0 <= dropped < 1:
                 raise InputError(f"pdrop is {str(event['pdrop'])[:40]}, expected a number of at least 0 and below 1")
-        yield decision._replace(outcome=outcome, weight=1 / (1 - dropped))
+        yield decision._replace(outcome=outcome, weight=1 / (1 - dropped), event_id=str(event.get("EventId") or ""))
 
 
 def contexts(lines: Lines, _: Encoding) -> Iterator[Decision]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
@@ -27,12 +28,26 @@ from drcrm.arrays.validation import (
 )
 from drcrm.errors import InputError, refuse_errors
 from drcrm.logs.encoding.arrays import Arrays
+from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
-USED = {"X", "Y", "starts", "propensity", "cost", "count", *REQUIRED, "pscore", "position", "n_actions", "n_rounds"}
+USED = {
+    "X",
+    "Y",
+    "starts",
+    "propensity",
+    "cost",
+    "count",
+    *REQUIRED,
+    "pscore",
+    "position",
+    "n_actions",
+    "n_rounds",
+    "id",
+}
 
 
 def read_arrays(path: Path) -> dict[str, object]:
@@ -66,8 +81,8 @@ def _is_object(archive: Any, name: str) -> bool:
 def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
     """Return the rows of an npz file.
 
-    The file has the arrays of OBP, or X, Y, propensity, and either cost or reward. The arrays context, count and
-    n_actions are optional. For lists of actions, starts has the first row of each list in X.
+    The file has the arrays of OBP, or X, Y, propensity, and either cost or reward. The arrays context, count,
+    n_actions and id are optional. For lists of actions, starts has the first row of each list in X.
     """
     if "action" in arrays:
         return feedback_batch(arrays, mapping, "npz")
@@ -100,6 +115,7 @@ def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
         context=check_context(arrays["context"], n, m) if "context" in arrays else None,
         rows=np.arange(n),
         count=check_integers(arrays["count"], n, "count") if "count" in arrays else None,
+        ids=id_marks(pd.Series(arrays["id"]), "id", np.arange(n)) if np.shape(arrays.get("id")) == (n,) else None,
     )
     return records.validated()
 
