@@ -35,18 +35,18 @@ from drcrm.logs.records import Records
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
 USED = {
+    *REQUIRED,
     "X",
     "Y",
+    "id",
     "starts",
     "propensity",
     "cost",
     "count",
-    *REQUIRED,
     "pscore",
     "position",
     "n_actions",
     "n_rounds",
-    "id",
 }
 
 
