@@ -20,6 +20,7 @@ from drcrm.diagnostics.diagnostic import Diagnostic, to_json
 from drcrm.diagnostics.leakage import check_leakage
 from drcrm.diagnostics.log_checks import (
     check_action_drift,
+    check_action_names,
     check_cost_drift,
     check_cost_model,
     check_exploration,
@@ -173,6 +174,7 @@ def diagnose(
         *row_checks,
         check_cost_drift(log, is_last, units),
         check_action_drift(log, is_last, details.action_names),
+        check_action_names(details.action_names),
         check_cost_model(log, cost_model),
         check_leakage(log, details.columns, units),
     ]

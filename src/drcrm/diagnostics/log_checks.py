@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -148,6 +150,34 @@ def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | No
     threshold = f"p at least {DRIFT_LEVEL:g} if the logging policy does not drift"
     change, level = float(last[worst] - first[worst]), worst_level(False, p_value < DRIFT_LEVEL)
     return Diagnostic("drift of actions", change, threshold, level, sentence, "Pearson 1900")
+
+
+def check_action_names(names: Sequence | None) -> Diagnostic | None:
+    """Return a caution if two names of actions may mean the same action, such as 1 and 01; else None."""
+    first: dict[str, object] = {}
+    pairs = [(first[text], name) for name in names or () if first.setdefault(text := _plain(name), name) != name]
+    if not pairs:
+        return None
+    sentence = (
+        f"the actions {str(pairs[0][0])!r} and {str(pairs[0][1])!r} have names that may mean the same action; if they "
+        "are one action, write its name in one way in all files"
+    )
+    return Diagnostic(
+        "names of actions",
+        float(len(pairs)),
+        "no similar names",
+        "caution",
+        sentence,
+        "names equal as numbers or texts",
+    )
+
+
+def _plain(name: object) -> str:
+    """Return a name without blanks, capital letters, leading zeros and Unicode variants."""
+    text = "".join(unicodedata.normalize("NFKC", str(name)).casefold().split())
+    with suppress(ValueError):
+        return repr(float(text))
+    return text
 
 
 def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | None:

@@ -145,6 +145,20 @@ def test_commands_accept_several_files(tmp_path):
     assert main([*map(str, same)]) == 1
 
 
+@pytest.mark.parametrize(("first", "second"), [("1", "01"), ("True", "true"), ("wait", "Wait "), ("2", "2.50")])
+def test_parts_that_write_one_action_in_two_ways_get_a_caution(tmp_path, first, second):
+    for number, name in enumerate((first, second)):
+        write_part(own_log(100, number).replace({"action": {"a": name}}), tmp_path / f"log/{number}.csv")
+    log = tmp_path / "log", "--config", json.dumps(OWN_MAPPING)
+    cautions = {
+        check["name"]: check["sentence"]
+        for check in read_answer("diagnose", *log, folder=tmp_path)["diagnostics"]
+        if check["level"] == "caution"
+    }
+    named = cautions.get("names of actions", "")
+    assert (repr(first) in named and repr(second) in named) == (second != "2.50")
+
+
 OWN_MAPPING = {"action": "action", "propensity": "p", "reward": "reward", "features": {"numeric": ["x"]}}
 OWN_MAPPING["algorithm"] = "cips"
 
