@@ -3,6 +3,7 @@
 # make test    the fast tests, including the workflow from end to end
 # make test-all    all tests, including the slow ones: repeated runs of the workflow and more generated inputs
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
+# make test-versions    the library's tests with the oldest and the newest dependencies, on the newest Python at hand too
 # make test-browser    the demo's report, the report on a log and the site in Chromium, on a wide screen and on a phone
 # make test-slurm    a smaller demo on a temporary Slurm cluster; its tables equal those of a local run
 # make test-slurm-faults    Slurm jobs that are too long or too large, cancelled or on a failing node, and interrupted runs
@@ -26,7 +27,7 @@ PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: install demo test test-all test-faults test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
+.PHONY: install demo test test-all test-faults test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
 
 install: .venv/installed
 
@@ -50,6 +51,9 @@ test-all: test
 
 test-faults: .venv/installed
 	$(PYTEST) tests/faults
+
+test-versions: .venv/installed
+	.ci/test-versions
 
 test-browser: .venv/installed
 	$(PYTEST) tests/browser

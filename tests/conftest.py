@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 
-from drcrm.kernels import choose_kernels
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
-choose_kernels(os.environ)  # like a step of the pipeline, before numpy is imported
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import numpy as np
+import pytest
+from hypothesis import settings
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-from hypothesis import settings  # noqa: E402
-
-from drcrm import BanditLog, ExponentialPolicy  # noqa: E402
-from drcrm.experiments.simulation.replay import replay  # noqa: E402
-from drcrm.reports.figures.style import Names  # noqa: E402
+from drcrm import BanditLog, ExponentialPolicy
+from drcrm.experiments.simulation.replay import replay
+from drcrm.reports.figures.style import Names
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures"]
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from drcrm.__main__ import main as drcrm_main
+from drcrm.experiments.steps.__main__ import main as step_main
 from drcrm.kernels import KERNELS, choose_kernels
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -39,6 +41,16 @@ def test_other_processors_keep_their_kernels(tmp_path, text):
     environment = {"OPENBLAS_CORETYPE": "Nehalem"}
     choose_kernels(environment, tmp_path / "cpuinfo")
     assert environment == {"OPENBLAS_CORETYPE": "Nehalem"}
+
+
+@pytest.mark.parametrize(("main", "arguments"), [(drcrm_main, ["check", "none"]), (step_main, ["none"])])
+def test_only_steps_choose_kernels(main, arguments, monkeypatch, tmp_path):
+    """OpenBLAS 0.3.34 crashes with other kernels than the processor's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", environment := {"HOME": "/"})
+    assert main(arguments) in (1, 2)
+    is_step = main is step_main and {"avx2", "fma"} <= {*CPUINFO.read_text().split()}
+    assert KERNELS.keys() & environment.keys() == (KERNELS.keys() if is_step else set())
 
 
 @pytest.mark.skipif(

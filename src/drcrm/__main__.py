@@ -14,7 +14,6 @@ from typing import NoReturn
 from drcrm import __version__
 from drcrm.cli.arguments import COMMANDS
 from drcrm.errors import InputError, escape_unprintable
-from drcrm.kernels import choose_kernels
 from drcrm.progress import show_progress
 
 THREAD_VARIABLES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
@@ -66,7 +65,6 @@ def main(arguments: list[str]) -> int:
     """
     for variable in THREAD_VARIABLES:  # before numpy is imported: small fits are several times faster with one thread
         os.environ.setdefault(variable, "1")
-    choose_kernels(os.environ)
     parser = main_parser()
     options = parser.parse_args(arguments)
     name = options.name

@@ -9,7 +9,7 @@ from drcrm.arrays.array_collector import ArrayCollector
 
 def make_batch(number: int) -> dict:
     rng = np.random.default_rng(number)
-    X = sparse.random_array((number + 1, 7), density=0.4, rng=rng, format="csr")
+    X = sparse.random_array((number + 1, 7), density=0.4, random_state=rng, format="csr")
     return {"X": X, ("code", "a"): rng.integers(0, 9, number + 1).astype(np.int32), "missing": None}
 
 

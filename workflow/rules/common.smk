@@ -22,6 +22,7 @@ from drcrm.experiments.step_parameters import (
     study_options,
 )
 from drcrm.experiments.steps import STEPS
+from drcrm.kernels import choose_kernels
 from drcrm.reports.figures.style import FIGURE_TITLES, LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE, LOSSES
 
@@ -48,6 +49,7 @@ except drcrm.errors.InputError as error:
 # Jobs run the code of this folder, on a cluster too. In a module, the environment belongs to the other workflow.
 if workflow.modifier.is_main_snakefile():
     os.environ |= {"PYTHONPATH": str(PROJECT / "src")}
+    choose_kernels(os.environ)  # for the jobs that run a command, which does not choose them
 if not shutil.which("drcrm"):  # the virtual environment is not activated
     os.environ |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])}
 

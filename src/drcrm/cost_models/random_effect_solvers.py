@@ -130,7 +130,7 @@ class FewRows:
     def weighted_residuals(self, covariance: np.ndarray, noise: float) -> sparse.csr_array:
         """Return A_kᵀ α_k of each context, (b, r)."""
         _, dual, _ = self._solve(covariance, noise)
-        by_row, (p, b) = self._loadings * dual.reshape(-1, 1), dual.shape
+        by_row, (p, b) = self._loadings.multiply(dual.reshape(-1, 1)).tocsr(), dual.shape
         return sum(by_row[i * b : (i + 1) * b] for i in range(p))
 
 

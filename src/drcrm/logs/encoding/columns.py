@@ -106,21 +106,20 @@ def _as_booleans(column: pd.Series, booleans: Mapping[str, float]) -> np.ndarray
 
 
 def _cast(column: pd.Series, optional: bool, booleans: Mapping[str, float]) -> np.ndarray | None:
-    """Return a numeric column, or an Arrow column of texts, as floats; None if this is not possible.
+    """Return a column of numbers or of texts as floats; None if this is not possible.
 
-    If ``optional``, ``MISSING_TEXTS`` become NaN. pyarrow converts texts ten times as fast as pandas.
+    If ``optional``, missing values become NaN. pandas would convert texts slowly, and wrongly in the last digit.
     """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return column.to_numpy(dtype=float)
-    if not isinstance(column.dtype, pd.StringDtype) or column.dtype.storage != "pyarrow":
-        return None
-    if (column[:1].str.strip().str.lower().isin(booleans)).any():
+    if isinstance(column.dtype, pd.StringDtype) and column[:1].str.strip().str.lower().isin(booleans).any():
         return _as_booleans(column, booleans)
     arrow = import_extra("pyarrow")
     try:
-        return arrow.array(column).cast(arrow.float64()).to_numpy(zero_copy_only=False)
+        texts = arrow.array(column, arrow.string(), from_pandas=True)
+        return texts.cast(arrow.float64()).to_numpy(zero_copy_only=False)
     except arrow.ArrowException:
-        return _cast(column.mask(column.isin(MISSING_TEXTS)), False, {}) if optional else None
+        return _cast(column.mask(is_missing(column)), False, {}) if optional else None
 
 
 def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:

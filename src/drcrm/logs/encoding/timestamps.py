@@ -92,7 +92,7 @@ def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
     wall = wall.to_numpy(dtype=MICROSECOND)
     reject_rows(np.isnat(wall) & ~missing, column, name, rows, EXPECTED)
-    zone = zone.replace(["Z", "UTC", "GMT"], "+00")
+    zone = zone.str.replace("^(?:Z|UTC|GMT)$", "+00", regex=True)
     clocks = zone.str[:3] + ":" + zone.str[3:].str.strip(":").replace("", "00") + ":00"
     offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")
     return Times(wall, clock.notna().to_numpy(dtype=bool), offset)
