@@ -32,10 +32,11 @@ def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
     """Put all logs into mapped files, read and encoded in several batches; yield the folders of the files."""
     folders, create = [], opened_log._temporary_folder
 
-    def record(parent: Path):
-        folder = create(parent)
-        folders.append(Path(folder.name))
-        return folder
+    @contextmanager
+    def record(parent: Path) -> Iterator[Path]:
+        with create(parent) as folder:
+            folders.append(folder)
+            yield folder
 
     with monkeypatch.context() as patched:
         patched.setattr(opened_log, "LARGE", -1)

@@ -14,7 +14,7 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.files import atomic, is_stream, read_npz, write_npz, write_text
+from drcrm.files import LOCK, atomic, is_stream, read_npz, write_npz, write_text
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(drcrm.__file__).parents[1])}  # for processes in other folders
 
@@ -133,6 +133,55 @@ class TestOutputs:
             os.umask(before)
         modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "old")]
         assert modes == [0o640, 0o604]
+
+
+WRITE = "import drcrm.files\nwith drcrm.files.atomic('out') as path:\n  path.write_text('child')"
+OPEN = "from pathlib import Path\nfrom drcrm.diagnostics.opened_log import log_folder\n"
+OPEN += "with log_folder(Path('log.csv')) as create:\n  path = create() / 'X.npy'\n  path.write_text('')"
+
+
+@pytest.mark.parametrize("script", [WRITE, OPEN], ids=["output", "scratch"])
+class TestTemporaryFolders:
+    """Temporary folders of a process that another process finds. Process ids and host names do not matter."""
+
+    @pytest.fixture
+    def child(self, script, tmp_path, monkeypatch):
+        """A process that has a temporary folder in the working folder and waits for its standard input."""
+        monkeypatch.chdir(tmp_path)
+        script += "\n  print(flush=True)\n  input()\n  assert path.exists()"
+        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+        with subprocess.Popen([sys.executable, "-c", script], env=ENVIRONMENT, text=True, **pipes) as process:
+            process.stdout.readline()
+            yield process
+            process.kill()
+
+    def use_same_folder(self, script: str) -> None:
+        exec(script, {})
+
+    def test_a_folder_in_use_is_kept(self, script, child, tmp_path):
+        before = os.listdir(tmp_path)
+        self.use_same_folder(script)
+        assert {*before} <= {*os.listdir(tmp_path)}
+        child.communicate("\n")
+        assert child.returncode == 0
+        assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
+
+    def test_the_folder_of_a_killed_process_is_removed(self, script, child, tmp_path):
+        child.kill()
+        child.wait()
+        assert len(os.listdir(tmp_path)) == 1
+        self.use_same_folder(script)
+        assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
+
+    def test_a_folder_without_a_lock_is_removed_after_a_day(self, script, child, tmp_path):
+        """A process creates its folder before the lock."""
+        [folder] = tmp_path.iterdir()
+        (folder / LOCK).unlink()
+        self.use_same_folder(script)
+        assert folder.exists()
+        os.utime(folder, (0, 0))
+        self.use_same_folder(script)
+        assert not folder.exists()
 
 
 class TestDamagedArchives:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import io
 import json
@@ -11,13 +12,14 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PART = ".part-"  # start of the names of temporary folders
+LOCK = ".drcrm-lock"  # file in a temporary folder that the process which uses the folder has locked
+DAY = 86400  # seconds
 CSR_PARTS = "data", "indices", "indptr", "shape"
 
 
@@ -66,14 +70,55 @@ def _replaced(path: Path) -> Iterator[Path]:
     prefix = (
         f"{PART}{zlib.crc32(os.fsencode(target.name)):08x}-"  # the full file name could make the folder's name too long
     )
-    for abandoned in target.parent.glob(f"{prefix}*"):
-        shutil.rmtree(abandoned, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=prefix) as folder:
-        part = Path(folder) / path.name
+    remove_abandoned_folders(target.parent, prefix)
+    with locked_folder(target.parent, prefix) as folder:
+        part = folder / path.name
         yield part
         if target.is_file():
             shutil.copymode(target, part)
         os.replace(part, target)
+
+
+@contextmanager
+def locked_folder(parent: str | Path | None, prefix: str) -> Iterator[Path]:
+    """Yield a new temporary folder, which is removed at the end.
+
+    A lock on a file in the folder shows other processes that the folder is in use. The system releases the lock when
+    the process ends, even if it is killed. Without a parent, the folder is among the system's temporary files.
+    """
+    with ExitStack() as closing:
+        lock = None
+        while lock is None or not os.path.exists(lock.name):  # else another process has locked and removed the folder
+            closing.close()
+            folder = closing.enter_context(TemporaryDirectory(dir=parent, prefix=prefix, ignore_cleanup_errors=True))
+            lock = closing.enter_context(open(os.path.join(folder, LOCK), "w"))
+            _locks(lock, wait=True)
+        yield Path(folder)
+
+
+def remove_abandoned_folders(parent: Path, prefix: str) -> None:
+    """Remove the temporary folders of :func:`locked_folder` that no process has locked.
+
+    A folder without a lock file may be about to get one. It is removed if it is more than a day old.
+    """
+    for folder in parent.glob(f"{glob.escape(prefix)}*"):
+        with suppress(OSError):
+            if not (folder / LOCK).exists() and time.time() - folder.stat().st_mtime > DAY:
+                shutil.rmtree(folder, ignore_errors=True)
+            with open(folder / LOCK, "r+") as lock:  # over NFS, a lock needs a file that is open for writing
+                if _locks(lock, wait=False):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locks(file: IO, wait: bool) -> bool:
+    """Lock a file until it is closed. Return False if it is locked already, or if the system has no locks."""
+    try:
+        import fcntl  # not on Windows
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 @contextmanager
@@ -82,7 +127,7 @@ def _streamed(path: Path) -> Iterator[Path]:
     descriptor = standard_descriptor(path)
     if descriptor == 1 and sys.stdout is None:
         raise InputError(f"{path} is standard output, which is closed")
-    with tempfile.TemporaryDirectory(prefix="drcrm-") as folder:
+    with TemporaryDirectory(prefix="drcrm-") as folder:
         part = Path(folder) / path.name
         yield part
         if descriptor == 1:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,31 +118,17 @@ def test_answers_of_text_do_not_depend_on_where_it_is(name, tmp_path, run, monke
 
 
 def test_without_permission_the_folder_is_a_temporary_one(shop, tmp_path, run, monkeypatch):
-    create = opened_log.TemporaryDirectory
+    create = opened_log.locked_folder
 
-    def refuse(dir=None, **options):
-        if dir is not None:
+    def refuse(parent, prefix):
+        if parent is not None:
             raise PermissionError(13, "Permission denied")
-        return create(dir=tmp_path, **options)
+        return create(tmp_path, prefix)
 
-    monkeypatch.setattr(opened_log, "TemporaryDirectory", refuse)
+    monkeypatch.setattr(opened_log, "locked_folder", refuse)
     with mapped_files(monkeypatch) as folders:
         assert run("certify", shop / "policy.npz", shop / "log.csv")[0] == 0
     assert [folder.parent for folder in folders] == [tmp_path]
-
-
-def test_folders_of_killed_processes_are_removed(shop, tmp_path, run):
-    """Folders of running processes and of other machines are kept."""
-    host = socket.gethostname()
-    (tmp_path / "log.csv").write_bytes((shop / "log.csv").read_bytes())
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    kept = [f"{host}-{os.getpid()}-b", f"other-{ended.pid}-c", f"{host}-{ended.pid}-{os.getpid()}-d"]
-    for name in (f"{host}-{ended.pid}-a", *kept):
-        (tmp_path / f".drcrm-{name}").mkdir()
-        (tmp_path / f".drcrm-{name}" / "X.npy").write_bytes(b"0")
-    assert run("diagnose", tmp_path / "log.csv", "--config", shop / "map.json")[0] == 0
-    assert sorted(os.listdir(tmp_path)) == sorted(["log.csv", *(f".drcrm-{name}" for name in kept)])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ slices and multiplies arrays works the same whether or not they are mapped.
 """
 
 import io
-import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from scipy import sparse
 
 Features: TypeAlias = Any  # np.ndarray | sparse.csr_array; scipy has no types
 
-PREFIX = ".drcrm-"  # names of temporary folders begin with this prefix
 BLOCK_BYTES = 2**23  # size of the blocks of rows that are transformed one after the other
 _SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
 
@@ -104,8 +102,8 @@ def _mapped(path: Path) -> np.ndarray:
 
 
 def folder_prefix() -> str:
-    """Return the prefix of this process's temporary folders, which has the names of the machine and the process."""
-    return f"{PREFIX}{socket.gethostname()}-{os.getpid()}-"
+    """Return the prefix of this machine's temporary folders. On shared disks, a lock may be local to a machine."""
+    return f".drcrm-{socket.gethostname()}-"
 
 
 @contextmanager

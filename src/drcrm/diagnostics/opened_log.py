@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import glob
-import os
-import re
-import shutil
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import PREFIX, folder_prefix, scratch_folder, scratch_path
+from drcrm.arrays.mapped_arrays import folder_prefix, scratch_folder, scratch_path
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records
 from drcrm.errors import InputError, prefix_errors
+from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping
@@ -131,11 +125,11 @@ def log_folder(path: Source) -> Iterator[Folder]:
     to it, too.
     """
     parent = Path(path if isinstance(path, str | Path) else path[0]).absolute().parent
-    _remove_left_folders(parent)
+    remove_abandoned_folders(parent, folder_prefix())
     with ExitStack() as closing:
 
         def create() -> Path:
-            folder = Path(closing.enter_context(_temporary_folder(parent)))
+            folder = closing.enter_context(_temporary_folder(parent))
             closing.enter_context(scratch_folder(folder))
             return folder
 
@@ -241,30 +235,13 @@ def _require_range(records: Records) -> None:
         )
 
 
-def _temporary_folder(parent: Path) -> TemporaryDirectory:
-    """Return a folder that is removed at the end, in ``parent`` or else among the system's temporary files."""
-    options: dict[str, Any] = {"prefix": folder_prefix(), "ignore_cleanup_errors": True}
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        return TemporaryDirectory(dir=parent, **options)
-    except OSError:
-        return TemporaryDirectory(**options)
-
-
-def _remove_left_folders(parent: Path) -> None:
-    """Remove temporary folders that killed processes left on this machine."""
-    host = f"{PREFIX}{socket.gethostname()}-"
-    for folder in parent.glob(f"{glob.escape(host)}*"):
-        owner = re.fullmatch(r"(\d+)-\w+", folder.name.removeprefix(host))  # no match if the machine is HOST-7
-        if owner and not _is_running(int(owner[1])):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    if os.name != "posix":  # on other systems the signal 0 may end the process
-        return True
-    try:
-        os.kill(process, 0)
-    except OSError as error:  # PermissionError: a process of another user
-        return not isinstance(error, ProcessLookupError)
-    return True
+@contextmanager
+def _temporary_folder(parent: Path) -> Iterator[Path]:
+    """Yield a folder that is removed at the end, in ``parent`` or else among the system's temporary files."""
+    with ExitStack() as closing:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            folder = closing.enter_context(locked_folder(parent, folder_prefix()))
+        except OSError:
+            folder = closing.enter_context(locked_folder(None, folder_prefix()))
+        yield folder
