@@ -191,3 +191,19 @@ def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
     for name in ("drcrm.experiments.check", "drcrm.experiments.config"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert error("check") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_output_in_any_encoding_is_complete(encoding, tmp_path):
+    """What an encoding lacks is escaped: Pareto k̂, Greek letters, and names of columns."""
+    frame = decisions(40).rename(columns={"city": "Stadt ε"})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    config = json.loads(json.dumps(MAPPING).replace('"city"', '"Stadt ε"'))
+    (tmp_path / "log.json").write_text(json.dumps(config), encoding="utf-8")
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT / "src")}
+    for options, expected in ((["log.csv", "--config", "log.json"], 0), (["log ε.csv"], 1)):
+        command = [*MODULE, "diagnose", *options]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+        errors = done.stderr.decode(encoding)
+        assert (done.returncode, "Traceback" in errors) == (expected, False), errors
+        assert done.stdout.decode(encoding) or "log" in errors

@@ -8,6 +8,7 @@ if __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
 
 import argparse
 from importlib import import_module
+from io import TextIOWrapper
 from types import ModuleType
 from typing import NoReturn
 
@@ -82,6 +83,9 @@ def main(arguments: list[str]) -> int:
 
 def command() -> NoReturn:
     """Run the installed command ``drcrm``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # escape what another encoding than UTF-8 lacks
+            stream.reconfigure(errors="backslashreplace")
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

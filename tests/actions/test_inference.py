@@ -1,6 +1,7 @@
 """The action space of a log is inferred from its contexts and actions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
@@ -34,7 +35,10 @@ def test_a_vector_of_actions_is_a_single_choice():
         ({"Y": [0, -1, 1]}, r"Y is -1 in row 1, expected .*0 or more"),
         ({"Y": [0, np.nan, 1]}, "Y is nan in row 1"),
         ({"Y": [0, 1]}, "Y has 2 rows, expected 3"),
-        ({"Y": ["a", "b", "a"]}, "Y is not an array of numbers, but of text such as 'a'"),
+        *(
+            ({"Y": Y}, "Y is not an array of numbers, but of text such as 'a'; number the act.* by pandas.factorize")
+            for Y in (["a", "b", "a"], pd.Series(["a", "b", "a"], dtype="category"), np.array(["a", 1, 2], object))
+        ),
         ({"n_actions": 2}, "Y is 2 in row 1, expected one of 2 actions, numbered from 0"),
         ({"n_actions": 0}, "n_actions is 0, expected a whole number of at least 1"),
         ({"n_actions": 2.5}, "n_actions is 2.5, expected a whole number"),

@@ -1,14 +1,21 @@
 """Feature maps: X' = [X, s φ(X)] wherever a policy or a cost model is used."""
 
+import pickle
 import re
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.kernel_approximation import Nystroem
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
-from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, policy_support
+from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, classifier_policy, policy_support
 from drcrm import off_policy_value as value_of
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.certificates import policy_certificate
@@ -115,3 +122,56 @@ def test_a_map_survives_storage(features, form):
         ours, expected = (m(X).toarray() if sparse.issparse(X) else m(X) for m in (restored, feature_map))
         np.testing.assert_array_equal(ours, expected)
     assert (restored.n_features, restored.n_mapped) == (4, feature_map.n_mapped)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"nystroem": 20},
+        {"random_trees": 10},
+        make_pipeline(StandardScaler(), PolynomialFeatures(2)),
+        ColumnTransformer([("n", PolynomialFeatures(2), [0, 1])]).set_output(transform="pandas"),
+    ],
+    ids=["nystroem", "random trees", "pipeline", "user's output"],
+)
+def test_a_fit_does_not_depend_on_the_output_that_scikit_learn_is_set_to(features):
+    X, A, rows, _ = ring_log(300)
+    fitted = DoublyRobustDRO(safe=False, features=features).fit(X, A, **rows)
+    expected = fitted.predict_proba(X)
+    with sklearn.config_context(transform_output="pandas"):
+        np.testing.assert_array_equal(fitted.predict_proba(X), expected)
+        again = DoublyRobustDRO(safe=False, features=features).fit(X, A, **rows)
+        np.testing.assert_array_equal(again.predict_proba(X), expected)
+        log = BanditLog(X, A, **rows)
+        competitor = classifier_policy(log, LogisticRegression())
+    assert value_of(competitor, log) == value_of(classifier_policy(log, LogisticRegression()), log)
+
+
+NAMED = {
+    "columns": ColumnTransformer([("n", PolynomialFeatures(2), ["age", "price"])]),
+    "pipeline": make_pipeline(ColumnTransformer([("n", StandardScaler(), ["price"])]), PolynomialFeatures(2)),
+    "selector": ColumnTransformer([("n", PolynomialFeatures(2), make_column_selector(pattern="age|price"))]),
+    "function": FunctionTransformer(lambda frame: frame[["age"]].to_numpy() ** 2),
+}
+NUMBERED = {
+    "columns": ColumnTransformer([("n", PolynomialFeatures(2), [0, 1])]),
+    "pipeline": make_pipeline(ColumnTransformer([("n", StandardScaler(), [1])]), PolynomialFeatures(2)),
+    "selector": ColumnTransformer([("n", PolynomialFeatures(2), [0, 1])]),
+    "function": FunctionTransformer(lambda X: X[:, :1] ** 2),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_map_selects_columns_of_a_data_frame_by_name(kind):
+    X, A, rows, _ = ring_log(300)
+    frame = pd.DataFrame(X, columns=["age", "price", "one"])
+    by_name, by_number = (
+        DoublyRobustDRO(safe=False, features=features[kind]).fit(frame, A, **rows) for features in (NAMED, NUMBERED)
+    )
+    np.testing.assert_array_equal(by_name.predict_proba(frame), by_number.predict_proba(frame))
+    with warnings.catch_warnings(action="ignore"):  # X has no feature names
+        np.testing.assert_array_equal(by_name.predict_proba(X), by_number.predict_proba(frame))
+    log = BanditLog(frame, A, **rows)
+    assert value_of(by_name, log) == value_of(by_number, log)
+    if kind != "function":
+        assert pickle.loads(pickle.dumps(by_name)).predict_proba(frame) == pytest.approx(by_name.predict_proba(frame))

@@ -224,7 +224,7 @@ def as_float_array(values: Any, name: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             return values.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} is not an array of numbers") from None
+        raise _not_numbers(values, name) from None
 
 
 def _as_numbers(values: Any, name: str) -> np.ndarray:
@@ -238,7 +238,13 @@ def _as_numbers(values: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers") from None
     if values.dtype.kind not in "biufO":
-        is_text = values.dtype.kind in "US" and values.size
-        kind = f"text such as {values.flat[0].item()!r}" if is_text else values.dtype.name
-        raise InputError(f"{name} is not an array of numbers, but of {kind}")
+        raise _not_numbers(values, name)
     return values
+
+
+def _not_numbers(values: np.ndarray, name: str) -> InputError:
+    text = next((value for value in values.flat if isinstance(value, str | bytes)), None)
+    kind = f", but of {values.dtype.name}" if values.dtype.kind != "O" else ""
+    kind = kind if text is None else f", but of text such as {str(text)!r}"
+    advice = "; number the actions from 0, for example by pandas.factorize" if name == "Y" and text is not None else ""
+    return InputError(f"{name} is not an array of numbers{kind}{advice}")

@@ -247,7 +247,8 @@ class CounterfactualEstimator(FittedPolicy):
             heldout = whole.recount(whole.count * is_heldout).merge_duplicates()[0]
         log, features = train.merge_duplicates()[0], None
         if self.features is not None:
-            features = FeatureMap(as_transformer(self.features), log.X)
+            names = [*getattr(X, "columns", ())]
+            features = FeatureMap(as_transformer(self.features), log.X, names or None)
             log, heldout = log.replace(X=features(log.X)), heldout and heldout.replace(X=features(heldout.X))
             logging_policy = features.pad_policy(logging_policy)
             if not (cost_model is None or is_regressor(cost_model)):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -83,7 +84,9 @@ def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
     Y = log.Y[rows]
     classifier = classifier if (Y[0] != Y).any() else DummyClassifier()
     try:
-        return classifier.fit(as_input(take_rows(log.X, log.context[rows]), classifier), Y, sample_weight=weight[rows])
+        with config_context(transform_output="default"):  # as the feature map calls it
+            X = as_input(take_rows(log.X, log.context[rows]), classifier)
+            return classifier.fit(X, Y, sample_weight=weight[rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"{classifier!r} cannot be fitted: {error}") from None
 

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.kernel_approximation import Nystroem
@@ -62,6 +64,8 @@ class FeatureMap:
         φ, with scikit-learn's interface; it is cloned.
     X : array or CSR (m, d)
         Contexts that φ and s are fitted to.
+    names : list of str, optional
+        Names of the features. A φ that cannot be fitted to an array gets data frames with these columns.
 
     Raises
     ------
@@ -69,12 +73,20 @@ class FeatureMap:
         An object that is not a transformer, or whose output is not one finite row for each context.
     """
 
-    def __init__(self, transformer: Any, X: Features):
+    names: list[str] | None = None  # also of maps in older policy files
+
+    def __init__(self, transformer: Any, X: Features, names: list[str] | None = None):
         if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
             raise InputError(f"features is {transformer!r}, expected a transformer such as Nystroem()")
         X = X[:: -(-X.shape[0] // MOST_FITTED)] if X.shape[0] > MOST_FITTED else X
-        self.transformer, self.n_features, self.scale = clone(transformer).fit(X), X.shape[1], 1.0
-        transformed = self._transform(X)
+        self.n_features, self.scale = X.shape[1], 1.0
+        try:
+            transformed = self._fit(transformer, X)
+        except (ValueError, TypeError, LookupError, AttributeError):
+            if names is None:
+                raise
+            self.names = names
+            transformed = self._fit(transformer, X)
         self.n_mapped = transformed.shape[1]
         square_of_map, square_of_x = _mean_square(transformed), _mean_square(X)
         if square_of_map > 0 and square_of_x > 0:
@@ -114,11 +126,22 @@ class FeatureMap:
                 f"{(1, self.n_features + self.n_mapped)}"
             )
 
+    def _fit(self, transformer: Any, X: Features) -> Features:
+        """Fit a clone of a transformer, and return φ(X)."""
+        with config_context(transform_output="default"):
+            self.transformer = clone(transformer).fit(self._named(X))
+        return self._transform(X)
+
     def _transform(self, X: Features) -> Features:
-        transformed = check_features(self.transformer.transform(X), "features' transform")
+        with config_context(transform_output="default"):  # data frames have no sparse features
+            transformed = check_features(self.transformer.transform(self._named(X)), "features' transform")
         if transformed.shape[0] != X.shape[0]:
             raise InputError(f"features' transform has {transformed.shape[0]} rows, expected {X.shape[0]}")
         return transformed
+
+    def _named(self, X: Features) -> Any:
+        """Return X as a data frame if the features have names."""
+        return X if self.names is None else pd.DataFrame(X, columns=self.names)
 
 
 def as_transformer(features: object, name: str = "features") -> Any:

@@ -78,8 +78,13 @@ class Category:
     """
 
     def __init__(self, name: str, text_of: Callable[[Any], str], encoding: TableEncoding, column: str, first: int):
+        self._arguments = name, text_of, encoding, column, first
         self.name, self.text_of, self.column, self.first = name, text_of, column, first
         self._find = lru_cache(CACHED)(lambda text: encoding.places_of(column, [text])[0])
+
+    def __reduce__(self) -> tuple[type[Category], tuple]:
+        """Pickle the arguments, because a cache cannot be pickled."""
+        return Category, self._arguments
 
     def entry(self, value: Any) -> tuple[int | None, float]:
         """Return the column and the entry of X that a value sets; no column for an unknown value."""

@@ -401,3 +401,13 @@ def test_shared_cases_have_their_values(name, mapping, tmp_path):
     ips, snips = reference_values(pd.read_csv(CASES / ("p_over.csv" if name == "p_over.csv" else "base.csv")))
     assert -candidate["estimates"]["ips"]["value"] == pytest.approx(ips, rel=1e-9)
     assert -candidate["estimates"]["snips"]["value"] == pytest.approx(snips, rel=1e-9)
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [3, 7], [-1, 2**40]])
+def test_columns_of_a_frame_may_have_numbers_as_names(frame, mapping, columns):
+    renames = dict(zip(("age", "price", "item", "p"), (*columns, 90, 91), strict=True))
+    expected, numbered = drcrm.BanditLog.from_frame(frame, mapping), frame.rename(columns=renames)
+    for name in (int, str, np.int64):
+        features = {"numeric": [*map(name, columns)], "categorical": ["city"]}
+        keys = {"action": name(90), "propensity": name(91), "features": features}
+        assert_same_log(drcrm.BanditLog.from_frame(numbered, mapping | keys), expected)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from drcrm.logs.encoding.identifiers import group_marks, id_marks, reject_rounde
 from drcrm.logs.encoding.listed_tables import ListedTable, ListIds
 from drcrm.logs.encoding.tables import Table, select_columns
 from drcrm.logs.encoding.timestamps import order_of
-from drcrm.logs.mapping import LogMapping, as_mapping
+from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
 from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
@@ -31,7 +33,18 @@ DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the
 
 def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
     """Return the rows of a frame; its index is ignored."""
+    if isinstance(mapping, Mapping):  # a frame's columns may have numbers as names
+        mapping = {key: _as_names(value) if key in (*COLUMNS, "features") else value for key, value in mapping.items()}
     return collect([frame_batch(frame, mapping, "frame")])
+
+
+def _as_names(value: Any) -> Any:
+    """Return a value of a mapping with texts in place of whole numbers."""
+    if isinstance(value, Mapping):
+        return {key: _as_names(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_as_names, value)]
+    return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0, lists: ListIds | None = None) -> Records:
