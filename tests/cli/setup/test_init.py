@@ -68,6 +68,7 @@ def test_uncertain_keys_are_comments(propose, csv):
     options = ["--delimiter", "|"] if csv.get("sep") == "|" else []
     text, mapping = propose(draw_table(), *options, **csv)
     assert mapping.pop("delimiter", None) == (options or [None])[-1]
+    assert mapping.pop("decimal", None) == csv.get("decimal")
     assert mapping == {
         "action": "arm",
         "propensity": "action_prob",

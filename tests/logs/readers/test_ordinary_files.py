@@ -288,6 +288,23 @@ def decomposed(text: str) -> bytes:
     return unicodedata.normalize("NFD", text.partition("\n")[0]).encode() + b"\n" + text.partition("\n")[2].encode()
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "log.json", "log.txt", "log.jsonl.gz"])
+def test_tables_in_json_lines_are_read(frame, mapping, tmp_path, name):
+    frame["vip"] = frame["click"] == 1
+    mapping |= {"features": {"numeric": ["age", "price"], "categorical": ["city"]}, "reward": "vip"}
+    frame.loc[2, "age"] = None
+    text = frame.to_json(orient="records", lines=True, double_precision=15, force_ascii=False).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    log = drcrm.read_log(tmp_path / name, mapping)
+    frame["age"] = pd.Series([json.loads(line)["age"] for line in text.splitlines()], dtype=float)
+    frame["p"] = [json.loads(line)["p"] for line in text.splitlines()]
+    assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
+    assert np.array_equal(read_contexts(tmp_path / name, log.encoding)[0], log.X)
+    (tmp_path / name).write_text('{"item": "a"}\n{"item": [\n')
+    with pytest.raises(InputError, match=r"is not a readable table in JSON|column 'p' is missing"):
+        drcrm.read_log(tmp_path / name, mapping)
+
+
 VARIANTS = {  # how another program writes a CSV file, and keys of the mapping for it
     "blanks after commas in the header": (
         lambda text: text.replace(",", ", ", text.count(",", 0, text.find("\n"))),

@@ -31,7 +31,7 @@ from drcrm.logs.record_collector import RecordCollector
 from drcrm.logs.records import Records
 
 ROWS = 2**17  # number of rows of a batch
-TABLES = "csv", "parquet"
+TABLES = "csv", "parquet", "json"
 TEXTS = {"dsjson": dsjson, "vw": vw_text}  # modules with ``detect_variant``, ``decisions`` and ``contexts``
 
 

@@ -22,12 +22,13 @@ SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     ".npz": "npz",
-    **dict.fromkeys((".dsjson", ".json"), "dsjson"),
+    ".dsjson": "dsjson",
     ".vw": "vw",
 }
 PACKED = ".gz", ".bz2", ".xz", ".zst", ".zip"
 BUFFER = 2**18  # bytes that are read at once, between two reports of progress
 START = 2**16  # bytes of a file that show its format
+EVENT = re.compile(rb'\[CHECKPOINT|\{.*("(_label\w*|_multi|EventId)"\s*:|"c"\s*:\s*\{)')  # an event of dsjson
 VW_LINE = re.compile(rb"\s*(shared\b|\d|\|).*\||\s*\|")  # the label of a line, then a namespace
 
 
@@ -99,8 +100,8 @@ def format_of_file(path: Path) -> str:
         raise InputError("has no known format, expected CSV, Parquet, npz, dsjson or Vowpal Wabbit's text")
     if start.startswith(b"PAR1"):
         return "parquet"
-    if start.startswith(b"{"):
-        return "dsjson"
+    if EVENT.match(start) or start.startswith(b"{"):
+        return "dsjson" if EVENT.match(start) else "json"
     return "vw" if VW_LINE.match(start.partition(b"\n")[0]) else "csv"
 
 

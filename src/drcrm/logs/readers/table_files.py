@@ -61,7 +61,7 @@ def table_chunks(
     Parameters
     ----------
     path : Path
-    form : "csv" or "parquet"
+    form : "csv", "parquet" or "json"
     select : callable
         It maps the columns of the file to the columns to read.
     rows : int
@@ -86,7 +86,7 @@ def table_chunks(
     if form == "csv":
         tables, has_commas = _csv_tables(path, choose, csv_format or CsvFormat())
     else:
-        tables = _parquet_tables(path, choose, rows)
+        tables = _parquet_tables(path, choose, rows) if form == "parquet" else _json_tables(path, choose)
     first = 0
     for table in _rechunked(tables, rows, lambda: found.get(list_id or "")):
         constants = {
@@ -173,6 +173,18 @@ def _parquet_tables(path: Path, choose: Choose, rows: int) -> Iterator[Any]:
         for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             report_progress(path.stat().st_size * batch.num_rows // file.metadata.num_rows, "bytes")
             yield arrow.table(batch.select(columns)).replace_schema_metadata()
+
+
+def _json_tables(path: Path, choose: Choose) -> Iterator[Any]:
+    """Yield the rows of a table in JSON, an object on each line, block by block."""
+    arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.json")
+    try:
+        with opened(path, reported=True) as file:
+            for batch in reader.open_json(file, reader.ReadOptions(use_threads=False, block_size=BLOCK)):
+                columns = choose(batch.schema.names).names or batch.schema.names[:1]
+                yield arrow.table(batch).select(columns)
+    except arrow.ArrowException as error:
+        raise InputError(f"is not a readable table in JSON: {one_line(error)}") from None
 
 
 @contextmanager
