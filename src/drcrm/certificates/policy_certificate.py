@@ -272,7 +272,7 @@ def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[flo
     estimate, ball = SelfNormalised(cost, count), cast(PhiBall, case.bound.ball)
     with np.errstate(divide="ignore"):
         upper = estimate.evaluate(ball, weight, weight, None, None)[0]
-    return estimate.ratio(weight), upper
+    return estimate.mean(weight), upper
 
 
 def _lacking_gaps(

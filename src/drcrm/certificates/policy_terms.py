@@ -114,7 +114,7 @@ class TermBuilder:
         else:
             estimate: Any = kind(cost, log.count)
             z, weight = estimate.z(counted), supported
-            residual = cost - estimate.ratio(counted) if kind is SelfNormalised else cost
+            residual = cost - estimate.mean(counted) if kind is SelfNormalised else cost
         gap = sign * worst_case_gaps(z, counted, cost, extreme)
         return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported, clipped_share(full, weight, log))
 

@@ -31,6 +31,7 @@ from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
 from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
+from drcrm.estimates import SelfNormalised
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
 from drcrm.policies.tabular import knows_all_actions, policy_for_log, select_occurring
@@ -223,8 +224,7 @@ def _weigh_policy(
         model_costs = modelled_cost(design.log, action_effects(cost_model, log.X, log.actions))
         residual = tail_residual(log.cost - model_costs, log.cost, log.count)
     else:
-        total = log.count @ weight
-        residual = log.cost - (log.count @ (weight * log.cost) / total if total > 0 else 0.0)
+        residual = log.cost - (SelfNormalised(log.cost, log.count).mean(weight) if weight.any() else 0.0)
     mean = policy_marginals(policy, log, "the report") if knows_all_actions(policy) else None
     if logging_policy is None:
         logging_mean = raise_to_support(modelled, log, SUPPORT)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
+from drcrm.certificates.evaluation import cross_fit
 from drcrm.certificates.independent_units import compute_interval
-from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.estimates import SelfNormalised
 from drcrm.policies.linear_predictor import modelled_cost
-from drcrm.rows.folds import draw_folds
 
 DRIFT_LEVEL = 1e-4  # significance level of the drift tests
 CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1
@@ -89,8 +89,7 @@ def check_gain_drift(
     total = log.count @ weight
     if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
-    ratio = log.count @ (weight * log.cost) / total
-    terms = ratio + weight * (log.cost - ratio) * log.size / total - log.cost
+    terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
     first, last, ends, is_shifted = _compare_parts(terms, log, is_last, units)
     sentence = (
         f"the policy's cost per row minus the logging policy's is {first:+.4g} in the first half of the rows and "
@@ -190,8 +189,10 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | Non
     rounding = log.size * (ROUNDING * np.abs(log.cost).max()) ** 2
     if not total > rounding or (cost_model is None and log.n_contexts < MIN_ROWS):
         return None
-    error = _cross_fitted_error(log) if cost_model is None else _squared_error(cost_model, log)
-    r_squared = float(1 - error / total)
+    with warnings.catch_warnings(action="ignore"):
+        model = cross_fit(log, folds=2) if cost_model is None else cost_model
+    residual = log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))
+    r_squared = float(1 - log.count @ residual**2 / total)
     is_worse = r_squared < MIN_R2
     sentence = (
         f"a cost model explains {percent(r_squared, 1)} of the variance of costs on rows that it was not fitted to"
@@ -200,21 +201,3 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | Non
         sentence += ". It predicts worse than the mean cost, so a doubly robust estimate gains no precision from it"
     threshold, level = f"at least {MIN_R2:g}, about 0 for noise", worst_level(False, is_worse)
     return Diagnostic("R² of the cost model", r_squared, threshold, level, sentence, "out of fold")
-
-
-def _squared_error(model: Any, log: BanditLog) -> float:
-    return log.count @ (log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))) ** 2
-
-
-def _cross_fitted_error(log: BanditLog) -> float:
-    """Return the squared error of two cost models, each on the half that it was not fitted to.
-
-    Only one of the models is in memory at a time.
-    """
-    half, error = draw_folds(log.context, 2), 0.0
-    has_intercept = log.actions.has_intercept and not has_constant(log.X)
-    for fold in (0, 1):
-        with warnings.catch_warnings(action="ignore"):
-            model = CostModel().fit_log(log.recount(log.count * (half != fold)), has_intercept)
-        error += _squared_error(model, log.recount(log.count * (half == fold)))
-    return error

@@ -26,6 +26,7 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
@@ -210,9 +211,9 @@ def _check_support(weights: PolicyWeights) -> Diagnostic | None:
 def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic:
     """Check how far clipping moves the self-normalised estimate, in standard errors."""
     clip = clipping_constant(log)
-    value, clipped = (float(log.count @ (w * log.cost) / (log.count @ w)) for w in (weight, np.minimum(weight, clip)))
-    mean = log.count @ weight / log.size
-    error = compute_interval(value, weight * (log.cost - value) / mean, log, units, 0.95)["standard_error"]
+    estimate = SelfNormalised(log.cost, log.count)
+    value, clipped = (float(estimate.mean(used)) for used in (weight, np.minimum(weight, clip)))
+    error = compute_interval(value, estimate.terms(weight), log, units, 0.95)["standard_error"]
     change = clipped - value
     ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
     sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}, {ratio:.2g} standard errors"

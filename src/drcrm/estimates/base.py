@@ -92,6 +92,10 @@ class Estimate(ABC):
         The terms of a ratio are linearised.
         """
 
+    def mean(self, weight: Any, expected: Any = None) -> float:
+        """Return the estimate of the mean cost."""
+        return self.share @ self.terms(weight, expected)
+
 
 class RowwiseEstimate(Estimate):
     """Base of the estimates whose z_i depends only on row i."""

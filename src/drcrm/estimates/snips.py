@@ -49,13 +49,13 @@ class SelfNormalised(Estimate):
         in_log_prob *= slope
         return value, in_log_prob / total if total > 0 else np.zeros(len(weight)), None, guess
 
-    def ratio(self, weight: np.ndarray) -> float:
+    def mean(self, weight: Any, expected: Any = None) -> float:
         """Return v̂ = Σ w c / Σ w."""
         return self.share @ (weight * self.cost) / (self.share @ weight)
 
     def z(self, weight: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray:
         """Return v̂ + w (c − v̂) of each row, (n,): the doubly robust z with the constant model v̂."""
-        ratio = self.ratio(weight)
+        ratio = self.mean(weight)
         return ratio + weight * (self.cost - ratio)
 
     @np.errstate(divide="ignore", invalid="ignore")
@@ -77,7 +77,7 @@ class SelfNormalised(Estimate):
         """
         low, high = self.bounds
         tolerance = TOLERANCE * max(high - low, abs(high), abs(low))
-        value, inner_guess = (self.ratio(weight), None) if guess is None else guess
+        value, inner_guess = (self.mean(weight), None) if guess is None else guess
         value, steps = min(max(value, low), high), 0
         while True:
             steps += 1
@@ -98,7 +98,7 @@ class SelfNormalised(Estimate):
 
     def _linearised(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float) -> Evaluation:
         """Return the evaluation of R(v̂ + w (c − v̂)/w̄)."""
-        ratio = self.ratio(weight)
+        ratio = self.mean(weight)
         centred = self.cost - ratio
         value, in_z, _ = risk.evaluate(ratio + weight * centred / mean, self.share, self.size)
         through_ratio = in_z.sum() - in_z @ weight / mean

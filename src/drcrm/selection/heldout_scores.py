@@ -11,12 +11,12 @@ from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.overlap import has_missing_mass, worst_case_gaps
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import DoublyRobust
+from drcrm.estimates import EVALUATIONS, DoublyRobust
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall, MeanRisk
-from drcrm.selection.score_names import SCORES
+from drcrm.selection.score_names import SCORES, UNMODELLED
 from drcrm.weights import Clipped
 
 ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
@@ -44,19 +44,13 @@ def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) ->
     """
     weight, cost = np.asarray(weight, dtype=float), np.asarray(cost, dtype=float)
     count = np.ones(len(cost)) if count is None else np.asarray(count, dtype=float)
-    clipped = np.minimum(weight, clip)
-    n = count.sum()
-
-    def ratio(w: np.ndarray, denominator: float) -> float:
-        mean = float((count * w) @ cost / denominator) if denominator > 0 else np.nan
-        return mean if np.isfinite(mean) else np.nan
-
-    return {
-        "ips": ratio(weight, n),
-        "clipped_ips": ratio(clipped, n),
-        "snips": ratio(weight, count @ weight),
-        "clipped_snips": ratio(clipped, count @ clipped),
-    }
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        means = {}
+        for name in UNMODELLED:
+            kind, limited = EVALUATIONS[name]
+            mean = float(kind(cost, count).mean(np.minimum(weight, clip) if limited else weight))
+            means[name] = mean if np.isfinite(mean) else np.nan
+    return means
 
 
 class HeldoutScores:
@@ -114,9 +108,8 @@ class HeldoutScores:
             self._objectives["dr_bound"] = Objective(self._bounding, self._ball, weight, "dr")
         self._baseline = None
         if effects is not None and logging_policy is not None:
-            rows = self._bounding.log
-            self._doubly_robust = DoublyRobust(rows.cost, rows.count, self._bounding.modelled_cost, rows.context)
-            self._baseline = rows.cost
+            self._doubly_robust: Any = self._bounding.estimate(DoublyRobust)
+            self._baseline = self._bounding.log.cost
             if not is_cloned:
                 baseline = LinearPredictor(log, effects, intercept=True)
                 self._baseline = self._z(*baseline.forward(logging_policy.coef_with_intercept))
