@@ -212,6 +212,7 @@ def test_parts_without_rows_are_skipped(frame, mapping, tmp_path, form):
     empty = frame[:0]
     for number, part in enumerate([empty, frame[:25], empty, frame.iloc[25:, ::-1], empty]):
         write_part(part, folder / f"part-{number}.{form}")
+    (folder / f"part-0.{form}.crc").write_text("crc")
     for name in ("_SUCCESS", ".part-0.crc", f"part-9.{form}"):
         (folder / name).touch()
     log = drcrm.read_log(folder, mapping)
@@ -336,6 +337,17 @@ def test_csv_of_other_programs_is_read(frame, mapping, tmp_path, write, keys):
         assert_same_log(log, expected)
         csv_format = as_mapping(mapping | keys).csv_format
         assert np.array_equal(read_contexts(tmp_path / name, log.encoding, csv_format)[0], log.X)
+
+
+def test_messages_count_rows_from_the_header_and_name_spreadsheets(frame, mapping, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("\nsep=,\n" + frame.to_csv(index=False) + "1,2\n")
+    with pytest.raises(InputError, match="has 2 columns in row 40, expected 9"):
+        drcrm.read_log(path, mapping)
+    with zipfile.ZipFile(tmp_path / "log.xlsx", "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+    with pytest.raises(InputError, match="is a spreadsheet, expected CSV"):
+        drcrm.read_log(tmp_path / "log.xlsx", mapping)
 
 
 def test_text_in_another_encoding_is_refused_with_the_key(frame, mapping, tmp_path):

@@ -198,6 +198,8 @@ def files_of(source: Source) -> list[Path]:
 
 def _files_below(folder: Path) -> Iterator[Path]:
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_"))):
+        if path.suffix == ".crc":  # checksums of Hadoop
+            continue
         if not path.is_dir():
             yield path
         elif "=" in path.name:

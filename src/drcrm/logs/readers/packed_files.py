@@ -44,6 +44,8 @@ class ReportedFile(io.FileIO):
 def _open_zip(file: io.BufferedIOBase) -> Any:
     archive = zipfile.ZipFile(file)
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    if "[Content_Types].xml" in names:
+        raise InputError("is a spreadsheet, expected CSV or another format of logs; save it as CSV")
     if len(names) != 1:
         raise InputError(f"is an archive of {len(names)} files, expected one; unpack it into a folder")
     return archive.open(names[0])

@@ -269,7 +269,7 @@ def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], en
         except InputError:
             raise
         except (arrow.ArrowException, UnicodeError) as failure:
-            error = InputError(_unreadable(failure, head.names, encoding))
+            error = InputError(_unreadable(failure, head, encoding))
     if counter.has_quotes and (error or counter.n_lines > rows + head.n_skipped + 1):
         with opened(path) as file, suppress(UnicodeError), io.TextIOWrapper(file, encoding, newline="") as lines:
             check_quotes(lines, head, numeric)
@@ -277,13 +277,15 @@ def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], en
         raise error
 
 
-def _unreadable(error: Exception, header: list[str], encoding: str) -> str:
+def _unreadable(error: Exception, head: Head, encoding: str) -> str:
     """Return a message of pyarrow with rows counted from 0."""
-    text = one_line(error)
+    text, before = one_line(error), head.n_skipped + 2
     if isinstance(error, UnicodeError):
         return wrong_encoding(encoding, f"text: {text}")
     if place := re.match(r"In CSV column #(\d+): Row #(\d+): .*UTF8", text):
-        return wrong_encoding(encoding, f"in row {int(place[2]) - 2}, column {header[int(place[1])]!r}")
+        return wrong_encoding(encoding, f"in row {int(place[2]) - before}, column {head.names[int(place[1])]!r}")
     if place := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text):
-        return f"has {place[3]} columns in row {int(place[1]) - 2}, expected {place[2]}" + ESCAPES * (r"\"" in text)
+        return f"has {place[3]} columns in row {int(place[1]) - before}, expected {place[2]}" + ESCAPES * (
+            r"\"" in text
+        )
     return f"is not readable CSV: {text}"
