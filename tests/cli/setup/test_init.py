@@ -81,6 +81,58 @@ def test_uncertain_keys_are_comments(propose, csv):
         assert f"# not a feature: {name} (" in text
 
 
+def draw_outcomes(seed: int, lift: float) -> pd.DataFrame:
+    """Return a log of a softmax policy among three offers, whose effect on the click is ``lift``."""
+    rng, n = np.random.default_rng(seed), 4000
+    x, tier = rng.normal(size=n), rng.choice(["gold", "basic"], n)
+    p = np.exp(np.outer(x, [-0.5, 0, 0.5]))
+    p /= p.sum(axis=1, keepdims=True)
+    drawn = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    click = rng.random(n) < 0.2 + lift * (drawn == 1) + 0.1 * (x > 0)
+    columns = {"x": x, "tier": tier, "offer": np.array(["call", "mail", "wait"])[drawn]}
+    columns |= {"propensity": p[np.arange(n), drawn], "click": click, "member": rng.integers(0, 2, n)}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"offer": "aktion", "propensity": "wahrscheinlichkeit", "click": "klick"},
+        {"offer": "c3", "propensity": "c4", "click": "c5", "x": "c1", "tier": "c2", "member": "c6"},
+        {"propensity": "p", "click": "resultat"},
+        {"offer": "elección", "propensity": "p_churn", "click": "compró"},
+    ],
+)
+def test_values_show_actions_propensities_and_rewards(propose, names, seed):
+    _, mapping = propose(draw_outcomes(seed, 0.3).rename(columns=names))
+    name = {key: names.get(key, key) for key in ("offer", "propensity", "click", "x", "member", "tier")}
+    assert mapping == {
+        "action": name["offer"],
+        "propensity": name["propensity"],
+        "reward": name["click"],
+        "features": {"numeric": [name["x"], name["member"]], "categorical": [name["tier"]]},
+    }
+
+
+def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
+    """Earlier outcomes and predictions are features. Columns that are known only after the decision are questions."""
+    rng, frame = np.random.default_rng(5), draw_outcomes(0, 0.3)
+    click = frame["click"].to_numpy()
+    before = {"clicks_before": rng.poisson(2, 4000), "item_rating": rng.integers(1, 6, 4000)}
+    before |= {"p_churn": rng.uniform(0.01, 1, 4000), "days_since_signup": rng.integers(0, 900, 4000)}
+    after = {"unsubscribed": rng.integers(0, 2, 4000), "signup": (rng.random(4000) < 0.3 * click).astype(int)}
+    after |= {"seconds": np.where(click, rng.normal(size=4000), np.nan)}  # only after a click
+    after |= {"scrolled": rng.normal(size=4000) + (frame["offer"] == "mail")}  # an effect of the action
+    before["arm_length"] = frame["tier"]  # fits an action by its name, but not by the propensities
+    frame = frame.assign(**before, **after, click=frame["click"].where(rng.random(4000) < 0.9))
+    text, mapping = propose(frame)
+    assert (mapping["action"], mapping["propensity"], mapping["reward"]) == ("offer", "propensity", "click")
+    assert mapping["features"] == {"numeric": ["x", "member", *[*before][:4]], "categorical": ["tier"]}
+    for name in after:
+        assert f"# not a feature: {name} (is it known before the decision?" in text
+
+
 def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp_path, run):
     frame = draw_table().drop(columns=["action_prob", "bought"])
     text, mapping = propose(frame)

@@ -1,6 +1,7 @@
 """``drcrm init``: propose a mapping for a log from the names and the values of its columns.
 
-A key is proposed only if a column's name and its values fit the key. Other candidates become comments with the reason.
+A key is proposed only if one column fits it by its name and its values, or shows by its values. Other candidates become
+comments with the reason.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import categories, is_missing, numbers
@@ -29,26 +30,10 @@ from drcrm.logs.readers.table_files import Columns
 from drcrm.logs.readers.table_records import dataset_mapping
 
 ROWS = 50_000  # number of rows that are read
-SHOWN = 3  # number of values in a comment
 MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
-MAX_ACTIONS = 1000
-FEW = 20  # a column with more values may have ids
 LINE = 100  # characters; a longer list of columns is written with one column per line
-WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
-NAMES = {  # words that are typical of the names of columns
-    "propensity": "propensity propensities prob probability pscore ps p pi0 pi",
-    "reward": "reward rewards click clicks clicked conversion converted purchase purchased bought revenue profit gain "
-    "rating payoff outcome response",
-    "cost": "cost costs loss regret penalty",
-    "action": "action arm item decision treatment variant choice chosen offer ad banner campaign creative product "
-    "recommendation recommended section article headline content template layout",
-    "group": "user visitor customer client member account session cookie person patient household uid userid",
-    "time": "time timestamp date datetime day ts when at",
-}
-STRONG = {"action", "arm", "propensity", "reward", "cost"}  # a column with such a word is preferred
-ID = {"id", "ids", "key", "hash", "uuid"}
 EXPECTED = {
     "propensity": "numbers in (0, 1] with a name such as propensity or prob",
     "reward": "numbers with a name such as reward, click or cost",
@@ -68,73 +53,6 @@ ADVICE = {  # comments about a key without a column
     ],
     "reward": ["# cost: COLUMN  # instead of a reward, if lower is better"],
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A column of a log.
-
-    Attributes
-    ----------
-    name : str
-    codes : integer array (n,)
-        Place of each row's value among ``values``.
-    values : list of str
-        The distinct values as texts.
-    numbers : array (n,) or None
-        The values as numbers, NaN if missing. None if not all values are numbers.
-    is_time : bool
-        Whether all values are dates, or dates and times.
-    has_commas : bool
-        Whether the numbers have decimal commas.
-    """
-
-    name: str
-    codes: np.ndarray
-    values: list[str]
-    numbers: np.ndarray | None
-    is_time: bool
-    has_commas: bool = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all values are whole numbers."""
-        return self.numbers is not None and bool((self.numbers[~np.isnan(self.numbers)] % 1 == 0).all())
-
-    def has_word(self, key: str) -> bool:
-        """Whether the name has a word that is typical of a key.
-
-        For a group or an action, all words must be typical or mean ID: user_id is a group, but user_age is not.
-        """
-        typical = set(NAMES[key].split())
-        is_whole = key not in ("group", "action") or not STRONG.isdisjoint(self.words) or self.words <= typical | ID
-        return not self.words.isdisjoint(typical) and is_whole
-
-    @property
-    def words(self) -> set[str]:
-        """The words of the name, in lower case."""
-        return {word.lower() for word in WORD.findall(self.name)}
-
-    def fits(self, key: str) -> bool:
-        """Whether the values are possible for a key of the mapping."""
-        n, distinct = len(self.codes), len(self.values)
-        if key == "propensity":
-            return self.numbers is not None and bool(((self.numbers > 0) & (self.numbers <= 1)).all())
-        if key in ("reward", "cost"):
-            return distinct > 1 and self.numbers is not None and bool(np.isfinite(self.numbers).all())
-        if key == "action":
-            return 2 <= distinct <= min(MAX_ACTIONS, n // 2) and (self.numbers is None or self.is_whole)
-        if key == "group":
-            return FEW < distinct < n
-        return self.is_time
-
-    def describe(self) -> str:
-        """Return the number of values and examples, or the range of the numbers."""
-        if self.numbers is not None and len(self.values) > SHOWN:
-            low, high = np.nanmin(self.numbers), np.nanmax(self.numbers)
-            return f"{len(self.values)} values from {low:.4g} to {high:.4g}"
-        examples = ", ".join(value if len(value) < 20 else f"{value[:19]}…" for value in self.values[:SHOWN])
-        return escape_unprintable(f"{len(self.values)} values: {examples}{', …' if len(self.values) > SHOWN else ''}")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -198,20 +116,6 @@ def _column(column: pd.Series) -> Column:
     return Column(str(column.name), codes, values, None, is_time)
 
 
-def assign_roles(columns: list[Column]) -> dict[str, Column]:
-    """Return the column of each key of the mapping whose name and values fit, unless several columns fit."""
-    roles: dict[str, Column] = {}
-    for key in NAMES:
-        free = [column for column in columns if column not in roles.values()]
-        fitting = [column for column in free if column.has_word(key) and column.fits(key)]
-        strong = [column for column in fitting if not STRONG.isdisjoint(column.words)]
-        if len(strong or fitting) == 1:
-            [roles[key]] = strong or fitting
-    if any(column.has_word("reward") and column.fits("reward") for column in columns):
-        roles.pop("cost", None)
-    return roles
-
-
 def _mapping_sections(columns: list[Column], roles: dict[str, Column], csv_format: CsvFormat) -> Iterator[list[str]]:
     """Yield the lines of each section of the mapping."""
     free = [column for column in columns if column not in roles.values()]
@@ -230,7 +134,7 @@ def _mapping_sections(columns: list[Column], roles: dict[str, Column], csv_forma
             names = [_quote(column.name) for column in free if column.has_word(key) and column.fits(key)]
             optional += [f"# {key}: {name}  # optional: {purpose}" for name in names]
     yield optional
-    yield [*_feature_lines(free)]
+    yield [*_feature_lines(free, roles)]
 
 
 def _candidates(key: str, free: list[Column]) -> list[str]:
@@ -244,12 +148,12 @@ def _candidates(key: str, free: list[Column]) -> list[str]:
     return [*lines, *ADVICE[key]]
 
 
-def _feature_lines(free: list[Column]) -> Iterator[str]:
+def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str]:
     """Yield the features, and comments about columns that are left out."""
     groups: dict[str, list[Column]] = {"numeric": [], "categorical": [], "time": []}
     omitted: list[tuple[Column, str]] = []
     for column in free:
-        if reason := _why_no_feature(column):
+        if reason := _why_no_feature(column, roles):
             omitted.append((column, reason))
         else:
             groups["time" if column.is_time else "categorical" if column.numbers is None else "numeric"].append(column)
@@ -267,7 +171,7 @@ def _feature_lines(free: list[Column]) -> Iterator[str]:
             yield f"# slice: {_quote(column.name)}  # optional: the report has a line for each of {column.describe()}"
 
 
-def _why_no_feature(column: Column) -> str:
+def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
     """Return why a column is left out of the features, or an empty text."""
     n, distinct = len(column.codes), len(column.values)
     if distinct == 1:
@@ -279,8 +183,10 @@ def _why_no_feature(column: Column) -> str:
     for key in ("propensity", "reward", "cost", "action", "group"):
         if column.has_word(key) and column.fits(key):
             return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
-    is_time = column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES
-    return "its name suggests a time" if is_time else ""
+    if column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES:
+        return "its name suggests a time"
+    reason = known_after(column, roles)
+    return reason and f"is it known before the decision? If it is, add it to the features; but {reason}"
 
 
 def _quote(name: str) -> str:
