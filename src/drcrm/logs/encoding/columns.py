@@ -112,11 +112,12 @@ def _cast(column: pd.Series, optional: bool, booleans: Mapping[str, float]) -> n
     """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return column.to_numpy(dtype=float)
-    if isinstance(column.dtype, pd.StringDtype) and column[:1].str.strip().str.lower().isin(booleans).any():
+    is_text = isinstance(column.dtype, pd.StringDtype)
+    if is_text and len(column) and str(column.iloc[0]).strip().lower() in booleans:
         return _as_booleans(column, booleans)
     arrow = import_extra("pyarrow")
     try:
-        texts = arrow.array(column, arrow.string(), from_pandas=True)
+        texts = arrow.array(column, None if is_text else arrow.string(), from_pandas=True)
         return texts.cast(arrow.float64()).to_numpy(zero_copy_only=False)
     except arrow.ArrowException:
         return _cast(column.mask(is_missing(column)), False, {}) if optional else None
