@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PART = ".part-"  # start of the names of temporary folders
 LOCK = ".drcrm-lock"  # file in a temporary folder that the process which uses the folder has locked
 DAY = 86400  # seconds
+UNPACKED = 2**26  # bytes to which any archive may unpack
 CSR_PARTS = "data", "indices", "indptr", "shape"
 
 
@@ -198,8 +199,19 @@ def read_npz(
     if not Path(path).exists():
         raise InputError(f"{path}: no such file")
     with prefix_errors(path), refuse_errors("not a readable npz file"), zipfile.ZipFile(path) as archive:
+        require_small(archive)
         members = {name.removesuffix(".npy") for name in archive.namelist()}
         return {name: _read_array(archive, members, name) for name in (*names, *members.intersection(optional))}
+
+
+def require_small(archive: zipfile.ZipFile) -> None:
+    """Raise InputError if an archive unpacks to much more than its size, or has two members of one name."""
+    members = archive.infolist()
+    packed, unpacked = sum(member.compress_size for member in members), sum(member.file_size for member in members)
+    if unpacked > UNPACKED + 20 * packed:
+        raise InputError(f"unpacks from {packed} to {unpacked} bytes, expected at most 20 times as many")
+    if len(names := archive.namelist()) > len({*names}):
+        raise InputError(f"has two members {max(names, key=names.count)!r}, expected one")
 
 
 def _read_array(archive: zipfile.ZipFile, members: Set[str], name: str) -> np.ndarray | sparse.csr_array:

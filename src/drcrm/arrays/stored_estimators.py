@@ -1,16 +1,21 @@
 """Conversion of scikit-learn objects to arrays of bytes by skops, without pickle and only for trusted types.
 
-When an object is loaded, the nodes of its trees are checked, because scikit-learn's compiled code does not check them.
+When an object is loaded, its trees are checked before and after they are built, because scikit-learn's compiled code
+does not check them.
 """
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from drcrm.errors import InputError, import_extra, refuse_errors
+from drcrm.files import require_small
 
 TREE, HISTOGRAM_TREE = "sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 TRUSTED = [  # in addition to the types that skops trusts by itself: public estimators of scikit-learn, and arrays
@@ -43,19 +48,45 @@ def from_bytes(content: np.ndarray, kind: type, name: str) -> Any:
     with refuse_errors(f"{name} is damaged"):
         data = content.tobytes()
         unknown = {*skops_io.get_untrusted_types(data=data)} - {*TRUSTED}
+        if not unknown:
+            _check_sizes_of_trees(data)
         value = None if unknown else skops_io.loads(data, trusted=TRUSTED)
+        is_valid = all(_has_valid_nodes(tree, width) for tree, width in _trees_of(value, np.inf, set()))
     if unknown:
         raise InputError(f"{name} has the type {min(unknown)}, expected only scikit-learn's types that drcrm can load")
     if type(value) is not kind:
         raise InputError(f"{name} is of type {type(value).__name__}, expected {kind.__name__}")
-    for tree, width in _trees_of(value, np.inf, set()):
-        if not _has_valid_nodes(tree, width):
-            raise InputError(f"{name} is damaged: a tree refers to a node or a feature that does not exist")
+    if not is_valid:
+        raise InputError(f"{name} is damaged: a tree refers to a node or a feature that does not exist")
     return value
 
 
+def _check_sizes_of_trees(data: bytes) -> None:
+    """Raise an exception unless the arrays of each tree have the sizes that its constructor and its nodes need."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        require_small(archive)
+        for tree in _entries_of(json.loads(archive.read("schema.json")), TREE):
+            _, classes, n_outputs = tree["__reduce__"]["args"]["content"]
+            state = tree["content"]["content"]
+            n_classes = np.load(archive.open(classes["file"]), allow_pickle=False)
+            n_nodes = len(np.load(archive.open(state["nodes"]["file"]), allow_pickle=False))
+            if n_classes.shape != (int(n_outputs["content"]),) or int(state["node_count"]["content"]) != n_nodes:
+                raise InputError("a tree has arrays of the wrong size")
+
+
+def _entries_of(schema: Any, name: str) -> Iterator[dict]:
+    """Yield the entries of a type in the JSON of skops."""
+    if isinstance(schema, dict) and f"{schema.get('__module__')}.{schema.get('__class__')}" == name:
+        yield schema
+    for part in _parts_of(schema):
+        yield from _entries_of(part, name)
+
+
 def _trees_of(value: Any, width: float, visited: set[int]) -> Iterator[tuple[Any, float]]:
-    """Yield each tree within an object, and the number of features that the tree's estimator requires."""
+    """Yield each tree within an object, and the number of features that the tree's estimators require.
+
+    scikit-learn checks this number before it uses a tree. It is 0 if an estimator has lost it.
+    """
     if id(value) in visited:
         return
     visited.add(id(value))
@@ -64,8 +95,9 @@ def _trees_of(value: Any, width: float, visited: set[int]) -> Iterator[tuple[Any
         return
     if hasattr(value, "steps"):  # each step of a pipeline can have another number of features
         width = np.inf
-    elif isinstance(number := getattr(value, "n_features_in_", None), int | np.integer):
-        width = min(width, float(number))
+    elif hasattr(value, "get_params"):
+        number = getattr(value, "n_features_in_", None)
+        width = min(width, float(number) if isinstance(number, int | np.integer) else 0)
     for part in _parts_of(value):
         yield from _trees_of(part, width, visited)
 
@@ -91,6 +123,8 @@ def _has_valid_nodes(tree: Any, width: float) -> bool:
     else:
         left, right, feature = tree.children_left, tree.children_right, tree.feature
         is_leaf, width = (left == -1) & (right == -1), min(width, tree.n_features)
+    if not np.isfinite(width):
+        return False
     place = np.arange(len(left))
     follows = (place < np.minimum(left, right)) & (np.maximum(left, right) < len(left))
     return bool(len(left) and np.all(is_leaf | (follows & (feature >= 0) & (feature < width))))

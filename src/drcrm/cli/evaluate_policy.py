@@ -129,7 +129,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         counts = None if recognised is None or recognised.undecided else recognised.counts
         rows = _describe(recognised, mapping)
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
-        choices = stored.header["choices"] if counts and counts["training"] + counts["heldout"] else 1
+        choices = stored.require("choices") if counts and counts["training"] + counts["heldout"] else 1
         counts = counts if stored.rows else None
         yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts)
 
@@ -161,7 +161,7 @@ def _recognise(
     """
     n, learned = len(checks.propensity), stored.rows
     if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
-        heldout = hold_out(stored.header["seed"]) if learned is None else learned.heldout
+        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
         recognised = RecognisedRows(~heldout, heldout)
     elif learned is None:
         return None

@@ -142,7 +142,7 @@ def _action_columns(stored: StoredPolicy) -> list[str]:
     """Return the names of the columns of the actions."""
     if stored.encoding.kind == "labels":
         return [*map(str, stored.encoding.names)]
-    return [stored.header["mapping"].get("action") or "action"]
+    return [as_mapping(stored.header.get("mapping")).action or "action"]
 
 
 def _name_actions(

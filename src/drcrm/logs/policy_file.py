@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
-from drcrm.arrays.validation import as_float_array, check_coefficients
+from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
@@ -29,11 +30,14 @@ from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.readers.log_files import Source, files_of
+from drcrm.logs.unique_keys import parse_json
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 from drcrm.rows.recognition import LearnedRows
 
 FORMAT = 1
-POLICIES = {"labels": (ExponentialPolicy, 2), "single": (SoftmaxPolicy, 2), "lists": (SoftmaxPolicy, 1)}  # coef.ndim
+POLICIES: dict[str, type[LinearPolicy]]
+POLICIES = {"labels": ExponentialPolicy, "single": SoftmaxPolicy, "lists": SoftmaxPolicy}
+HEADER = {"mapping": dict, "algorithm": dict, "kept": str, "choices": int, "seed": int, "digest": str}
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
 FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
@@ -61,6 +65,12 @@ class StoredPolicy:
     model: SupportedModel | None
     header: Mapping[str, object]
     rows: LearnedRows | None = None
+
+    def require(self, key: str) -> Any:
+        """Return an entry of the header; raise InputError if it is missing."""
+        if key not in self.header:
+            raise InputError(f"the policy file has no {key!r}, which drcrm learn writes: learn the policy again")
+        return self.header[key]
 
 
 def digest(source: Source) -> str:
@@ -107,15 +117,14 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     with prefix_errors(path):
         encoding = encoding_of(header.get("encoding"))
         with _complete("feature map"):
-            features = _feature_map(arrays)
-        policy = _linear_policy(encoding.kind, arrays["coef"], features=features)
+            features = _feature_map(arrays, encoding.n_features)
+        n_features = encoding.n_features + (features.n_mapped if features else 0)
+        policy = _linear_policy(encoding, n_features, arrays["coef"], features=features)
         with _complete("cost model"):
-            model = _cost_model(encoding.kind, arrays, header.get("model"), features)
-        if policy.n_features != encoding.n_features:
-            raise InputError(f"the policy has {policy.n_features} features, but its encoding has {encoding.n_features}")
+            model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
         rows = _part(arrays, ROWS)
         with _complete("hashes of the rows"):
-            learned_rows = LearnedRows.of_arrays(rows) if rows else None
+            learned_rows = LearnedRows.of_arrays(_checked_rows(rows)) if rows else None
     return StoredPolicy(policy, encoding, model, header, learned_rows)
 
 
@@ -139,13 +148,17 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
     text = read_npz(path, ["header"])["header"]
     with prefix_errors(path):
         try:
-            header = json.loads(str(text))
-        except json.JSONDecodeError:
-            header = None
+            header = parse_json(str(text))
+        except InputError as error:
+            raise InputError(f"is not a policy from drcrm learn: its header {error}") from None
         if not isinstance(header, dict) or "format" not in header:
             raise InputError("is not a policy from drcrm learn: its header is not JSON with a format")
-        if header["format"] != FORMAT:
+        if type(header["format"]) is not int or header["format"] != FORMAT:
             raise InputError(f"the policy file has format {header['format']!r}, expected {FORMAT}")
+        for name, kind in HEADER.items():
+            value = header.get(name)
+            if value is not None and (type(value) is not kind or (kind is int and value < 0)):
+                raise InputError(f"{name} is {value!r}, expected {kind.__name__}, at least 0 if it is a number")
     with np.load(path, allow_pickle=False) as archive:
         names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
     return header, read_npz(path, ["coef", *names])
@@ -157,12 +170,15 @@ def encoding_of(content: Any) -> Encoding:
     if not isinstance(name, str) or name not in ENCODINGS:
         raise InputError(f"encoding is of type {name!r}, expected one of {', '.join(ENCODINGS)}")
     try:
-        return ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
-    except (TypeError, ValueError, AttributeError) as error:
+        encoding = ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"encoding is truncated or from another version: {type(error).__name__} {error}") from None
+    if encoding.type_name != name:
+        raise InputError(f"encoding is of type {name!r}, but its actions are {encoding.kind}")
+    return encoding
 
 
-def _feature_map(arrays: Mapping[str, np.ndarray]) -> Any:
+def _feature_map(arrays: Mapping[str, np.ndarray], n_features: int) -> Any:
     if _part(arrays, f"{FEATURES}."):
         raise InputError("the feature map has the form of an older version of drcrm: learn the policy again")
     if FEATURES not in arrays:
@@ -170,32 +186,62 @@ def _feature_map(arrays: Mapping[str, np.ndarray]) -> Any:
     from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
 
     features = from_bytes(arrays[FEATURES], FeatureMap, "the feature map")
+    if features.n_features != n_features:
+        raise InputError(f"the feature map has {features.n_features} features, but the encoding has {n_features}")
     features.check()
     return features
 
 
 def _linear_policy(
-    kind: str, coef: np.ndarray, intercept: np.ndarray | None = None, features: Any = None
+    encoding: Encoding, n_features: int, coef: np.ndarray, intercept: np.ndarray | None = None, features: Any = None
 ) -> LinearPolicy:
-    (policy_class, dimensions), coef = POLICIES[kind], as_float_array(coef, "coef")
-    if coef.ndim != dimensions:
-        raise InputError(f"coef has shape {coef.shape}, expected {dimensions} dimensions")
-    return policy_class(coef, intercept, features)
+    """Return the policy with these coefficients; InputError unless it has the features and the actions of the file."""
+    expected = n_features, *([] if encoding.kind == "lists" else [len(encoding.names)])
+    if coef.shape != expected:
+        raise InputError(f"coef has shape {coef.shape}, expected {expected}: the features and actions of the encoding")
+    return POLICIES[encoding.kind](coef, intercept, features)
 
 
-def _cost_model(kind: str, arrays: Mapping[str, np.ndarray], header: Any, features: Any) -> SupportedModel | None:
+def _cost_model(
+    policy: LinearPolicy, encoding: Encoding, n_features: int, arrays: Mapping[str, np.ndarray], header: Any
+) -> SupportedModel | None:
     """Return the cost model, which uses the features of the policy's scores."""
     if header is None:
         return None
     low, high = map(float, header["limits"])
-    logging_policy = _linear_policy(kind, arrays["logging.coef"], arrays["logging.intercept"])
+    support, is_cloned = float(header["support"]), header["is_imitated"]
+    if not (-np.inf < low <= high < np.inf and 0 <= support <= 1 and isinstance(is_cloned, bool)):
+        raise InputError(f"the cost model has limits {low} to {high} and support {support}")
+    shapes = {"logging.intercept": policy.coef.shape[1:], "cost.intercept": policy.actions.effect_shape}
+    if wrong := [name for name, shape in shapes.items() if name in arrays and arrays[name].shape != shape]:
+        raise InputError(f"{wrong[0]} has shape {arrays[wrong[0]].shape}, expected {shapes[wrong[0]]}")
+    logging_policy = _linear_policy(encoding, n_features, arrays["logging.coef"], arrays["logging.intercept"])
     if "cost.model" in arrays:
         model: Any = from_bytes(arrays["cost.model"], RegressorModel, "the cost model")
-        model.action_effects(np.zeros((1, len(logging_policy.coef))), logging_policy.actions)  # check its content
     else:
         model = CostModel()
-        model.coef_, model.intercept_ = as_float_array(arrays["cost.coef"], "cost.coef"), arrays["cost.intercept"]
-        check_coefficients(np.atleast_2d(model.coef_))
-    support, is_cloned = float(header["support"]), bool(header["is_imitated"])
+        model.coef_, model.intercept_ = (as_float_array(arrays[name], name) for name in ("cost.coef", "cost.intercept"))
     is_supported = arrays.get("logging.is_supported")  # missing in files of old versions
-    return SupportedModel(model, logging_policy, support, (low, high), features, is_cloned, is_supported)
+    if is_supported is not None and is_supported.dtype != bool:
+        raise InputError(f"logging.is_supported has the type {is_supported.dtype}, expected bool")
+    supported = SupportedModel(model, logging_policy, support, (low, high), policy.features, is_cloned, is_supported)
+    zeros, expected = np.zeros((1, encoding.n_features)), (1, *policy.actions.effect_shape)
+    X, actions = policy.actions.bind(ActionLists(zeros, [0, 1]) if encoding.kind == "lists" else zeros)
+    effects = supported.action_effects(X, actions)
+    if effects.shape != expected or not np.isfinite(effects).all():
+        raise InputError(f"the cost model returns costs of shape {effects.shape}, expected finite ones, {expected}")
+    return supported
+
+
+def _checked_rows(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the hashes of the rows; InputError unless all arrays have one entry for each row."""
+    vectors = {name: array for name, array in arrays.items() if array.ndim or name != "has_copies"}
+    heldout = vectors.pop("heldout")
+    shapes = {array.shape for array in vectors.values()}
+    n = len(heldout) * 8
+    if heldout.dtype != np.uint8 or len(shapes) != 1 or any(array.dtype.kind != "u" for array in vectors.values()):
+        raise InputError("the hashes of the rows are not whole numbers, or not as many as there are rows")
+    [shape] = shapes
+    if len(shape) != 1 or not n - 8 < shape[0] <= n:
+        raise InputError(f"the hashes of the rows have shape {shape}, expected about {n}")
+    return arrays

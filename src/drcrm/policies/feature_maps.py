@@ -120,7 +120,7 @@ class FeatureMap:
     def check(self) -> None:
         """Raise InputError if the map returns a wrong number of features: its policy file is then damaged."""
         X = self(np.zeros((1, self.n_features)))
-        if X.shape != (1, self.n_features + self.n_mapped):
+        if X.shape != (1, self.n_features + self.n_mapped) or not 0 < self.scale < np.inf:
             raise InputError(
                 f"the feature map returns an array of shape {X.shape} for one context, expected "
                 f"{(1, self.n_features + self.n_mapped)}"

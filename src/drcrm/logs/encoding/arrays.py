@@ -47,6 +47,11 @@ class ArrayEncoding(Encoding):
 
     type_name = "arrays"
 
+    def __post_init__(self) -> None:
+        self.check("single", "labels", "lists")
+        if type(self.n_features) is not int or self.n_features < 1:
+            raise ValueError(f"n_features is {self.n_features!r}, expected a positive integer")
+
     def contexts(self, data: Arrays | Features | ActionLists) -> Features | ActionLists:
         """Return X; InputError unless it has the kind and the number of features of the training log."""
         X = data.X if isinstance(data, Arrays) else data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
@@ -51,6 +52,13 @@ class ContextFeatures(ABC):
         return sum(map(count_bytes, self.arrays().values()))
 
 
+def require_distinct(name: str, values: Collection, *types: type) -> None:
+    """Raise ValueError unless the values are of the types, no two of them with the same text."""
+    if not all(type(value) in types for value in values) or len({*map(str, values)}) < len(values):
+        kinds = " or ".join(kind.__name__ for kind in types)
+        raise ValueError(f"{name} must be different values of type {kinds}")
+
+
 class Encoding(ABC):
     """Encoding of features as X, with the names of the actions. A policy file stores it.
 
@@ -78,6 +86,14 @@ class Encoding(ABC):
     def unseen(self, data: Any) -> dict[str, int]:
         """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
+
+    def check(self, *kinds: str) -> None:
+        """Raise ValueError unless the actions are of one of these kinds and have different names."""
+        if self.kind not in kinds or not isinstance(self.names, list):
+            raise ValueError(f"kind is {self.kind!r}, expected {' or '.join(kinds)}, and names must be a list")
+        require_distinct("names", self.names, str, int)
+        if bool(self.names) == (self.kind == "lists"):
+            raise ValueError(f"names has {len(self.names)} entries")
 
     def as_dict(self) -> dict:
         """Return the content that the header of a policy file stores."""

@@ -18,7 +18,7 @@ from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_
 from drcrm.arrays.mapped_arrays import slice_rows
 from drcrm.arrays.validation import append_constant
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.base import ContextFeatures, Encoding, require_distinct
 
 Pairs = list[tuple[str, float]]
 N_COLUMNS = 2**18
@@ -128,8 +128,10 @@ class HashedEncoding(Encoding):
     kept: list[int]
 
     def __post_init__(self) -> None:
-        if not all(isinstance(column, int) and 0 <= column < N_COLUMNS for column in self.kept):
-            raise ValueError(f"columns beyond {N_COLUMNS}")
+        self.check("single", "lists")
+        require_distinct("kept", self.kept, int)
+        if sorted(self.kept) != self.kept or any(not 0 <= column < N_COLUMNS for column in self.kept):
+            raise ValueError(f"kept must be sorted columns below {N_COLUMNS}")
 
     @property
     def type_name(self) -> str:  # type: ignore[override]
