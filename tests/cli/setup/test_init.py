@@ -84,8 +84,8 @@ def test_uncertain_keys_are_comments(propose, csv):
 def draw_outcomes(seed: int, lift: float) -> pd.DataFrame:
     """Return a log of a softmax policy among three offers, whose effect on the click is ``lift``."""
     rng, n = np.random.default_rng(seed), 4000
-    x, tier = rng.normal(size=n), rng.choice(["gold", "basic"], n)
-    p = np.exp(np.outer(x, [-0.5, 0, 0.5]))
+    x, tier = rng.normal(size=n), rng.choice(["gold", "silver", "basic"], n)
+    p = np.exp(np.outer(x, [-0.5, 0, 0.5])) * [1, 1.6, 1]
     p /= p.sum(axis=1, keepdims=True)
     drawn = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     click = rng.random(n) < 0.2 + lift * (drawn == 1) + 0.1 * (x > 0)

@@ -138,6 +138,8 @@ def assign_roles(columns: list[Column]) -> dict[str, Column]:
         if action.fits("action") and propensity.fits("propensity") and action is not propensity
         if _weights_agree(action, propensity, precision) and _are_balanced(columns, action, propensity)
     ]
+    if len(pairs) > 1:  # a column that is independent of p, with equally frequent values, agrees by chance
+        pairs = [(action, propensity) for action, propensity in pairs if _is_related(action, propensity)] or pairs
     pairs = [pair for pair in pairs if roles.get("action") is pair[0]] or pairs
     if len(pairs) == 1:
         roles = {key: column for key, column in roles.items() if column not in pairs[0]}
@@ -160,6 +162,12 @@ def _weights_agree(action: Column, propensity: Column, precision: float = NAMED_
     if error > precision * n_actions or abs(weights.mean() - n_actions) > FAR * error + 1e-6 * n_actions:
         return False
     return bool((_standard_errors(action, weights, np.ones(n)) < VERY_FAR).all())
+
+
+def _is_related(action: Column, propensity: Column) -> bool:
+    """Return whether the mean propensity differs significantly between actions."""
+    centred = propensity.numbers - propensity.numbers.mean()
+    return bool((_standard_errors(action, np.ones(len(centred)), centred, 0.0) > VERY_FAR).any())
 
 
 def _are_balanced(columns: list[Column], action: Column, propensity: Column) -> bool:
