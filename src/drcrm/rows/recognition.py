@@ -14,6 +14,7 @@ from drcrm.rows.alignment import WINDOW, Sequence, align, lengths_of_runs
 from drcrm.rows.row_hashes import RowHashes, mix
 
 LEVEL = 1e-6  # probability that rows of an entirely new log are recognised by mistake
+LIKELY = 0.05  # a few equal rows are left out unless chance explains them at this level
 FEW = 0.01  # share of rows that may be left out because of their action, which changes estimates a little
 FEW_CONTEXTS = 0.1  # share of rows that may be left out because of their context
 STORED = "features", "keys", "propensities", "times", "ids", "actions"  # arrays of LearnedRows in a policy's file
@@ -146,14 +147,16 @@ class LearnedRows:
         for level in self._levels(hashes):
             training, heldout = (np.isin(level.keys, level.known_keys[part]) for part in (~self.heldout, self.heldout))
             equal, known = training | heldout, np.isin(level.contexts, level.known_contexts)
-            if level.capital(propensity) > -np.log(LEVEL):
+            capital = level.capital(propensity)
+            if capital > -np.log(LEVEL):
                 unclear = training & heldout | level.exceeds() | (self.has_costs & known & ~equal)
                 possible = np.isin(level.contexts, level.contexts[unclear])
                 if possible.mean() <= (FEW if self.has_costs else FEW_CONTEXTS):
                     return RecognisedRows(training | possible, heldout & ~training & ~possible)
                 possible = known if self.has_costs else possible
             elif possible is None:
-                possible = equal if equal.mean() <= FEW and not self.has_costs else known
+                is_few = equal.mean() <= FEW and not self.has_costs
+                possible = equal & (capital > -np.log(LIKELY)) if is_few else known
         places = self._align(hashes, propensity)
         is_placed, none = places >= 0, np.zeros(len(places), dtype=bool)
         if is_placed.any():
