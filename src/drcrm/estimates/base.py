@@ -34,6 +34,8 @@ class Estimate(ABC):
 
     Attributes
     ----------
+    residual : array (n,) or None
+        c − ĉ.
     uses_weights, uses_model : bool
         Whether the estimate needs importance weights, and a cost model.
     is_translation_equivariant : bool
@@ -56,7 +58,8 @@ class Estimate(ABC):
         modelled: np.ndarray | None = None,
         context: np.ndarray | None = None,
     ):
-        self.cost = cost
+        self.cost, self.context = cost, context
+        self.residual: Any = None if modelled is None else cost - modelled
         self.size = float(count.sum())
         self.share: np.ndarray = count / self.size
 
@@ -122,7 +125,8 @@ class RowwiseEstimate(Estimate):
         ``context`` has the context of each remaining row, or is None if row i belongs to context i.
         """
         part = copy(self)
-        part.cost, part.share = self.cost[rows], self.share[rows]
+        part.cost, part.share, part.context = self.cost[rows], self.share[rows], context
+        part.residual = None if self.residual is None else self.residual[rows]
         return part
 
     @abstractmethod

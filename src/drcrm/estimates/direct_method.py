@@ -1,5 +1,6 @@
 """Direct method: the risk of a policy's modelled costs. It uses neither weights nor logged costs."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,13 @@ class DirectMethod(Estimate):
     uses_weights = False
     uses_model = True
 
-    def __init__(
-        self,
-        cost: np.ndarray,
-        count: np.ndarray,
-        modelled: np.ndarray | None = None,
-        context: np.ndarray | None = None,
-    ):
-        super().__init__(cost, count)
-        self.context = np.asarray(context)
-        self.share = np.bincount(self.context, self.share)
+    @cached_property
+    def context_share(self) -> np.ndarray:
+        """Share of the rows of each context, (m,)."""
+        return np.bincount(np.asarray(self.context), self.share)
 
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
-        value, in_expected, guess = risk.evaluate(expected, self.share, self.size, guess)
+        value, in_expected, guess = risk.evaluate(expected, self.context_share, self.size, guess)
         return value, None, in_expected, guess
 
     def terms(self, weight: Any, expected: Any) -> np.ndarray:

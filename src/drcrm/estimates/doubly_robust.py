@@ -1,6 +1,6 @@
 """Doubly robust estimates: a cost model corrected by the weighted residuals of the log."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +16,6 @@ class DoublyRobust(RowwiseEstimate):
     """
 
     uses_model = is_translation_equivariant = True
-
-    def __init__(
-        self,
-        cost: np.ndarray,
-        count: np.ndarray,
-        modelled: np.ndarray | None = None,
-        context: np.ndarray | None = None,
-    ):
-        super().__init__(cost, count)
-        self.residual = cost - modelled
-        self.context = context
-
-    def restrict_to_rows(self, rows: slice | np.ndarray, context: np.ndarray | None) -> Self:
-        part = super().restrict_to_rows(rows, context)
-        part.residual, part.context = self.residual[rows], context
-        return part
 
     def z(self, weight: Any, expected: Any) -> np.ndarray:
         z = weight * self.residual
@@ -51,18 +35,8 @@ class SelfNormalisedDoublyRobust(Estimate):
 
     uses_model = True
 
-    def __init__(
-        self,
-        cost: np.ndarray,
-        count: np.ndarray,
-        modelled: np.ndarray | None = None,
-        context: np.ndarray | None = None,
-    ):
-        super().__init__(cost, count)
-        self.correction, self.context = SelfNormalised(cost - modelled, count), context
-
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         return risk.evaluate(self.terms(weight, expected), self.share, self.size)[0], None, None, None
 
     def terms(self, weight: Any, expected: Any) -> np.ndarray:
-        return expected[self.context] + self.correction.terms(weight)
+        return expected[self.context] + SelfNormalised(self.residual, self.share).terms(weight)

@@ -8,6 +8,7 @@ other risks      R(z) with z_i = v̂ + w_i (c_i − v̂)/w̄, where w̄ is the m
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,10 @@ class SelfNormalised(Estimate):
 
     is_translation_equivariant = True
 
-    def __init__(
-        self,
-        cost: np.ndarray,
-        count: np.ndarray,
-        modelled: np.ndarray | None = None,
-        context: np.ndarray | None = None,
-    ):
-        super().__init__(cost, count)
-        self.bounds = cost.min(), cost.max()
+    @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest cost."""
+        return self.cost.min(), self.cost.max()
 
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         mean = self.share @ weight

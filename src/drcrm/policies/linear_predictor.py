@@ -24,7 +24,7 @@ from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import as_column, feature_scales, largest_entries
 from drcrm.policies.exponential import append_row, check_compatible, linear_scores
-from drcrm.policies.tabular import TabularPolicy, marginals_of, policy_for_log
+from drcrm.policies.tabular import TabularPolicy, marginals_of, policy_for_log, select_occurring
 
 if TYPE_CHECKING:
     from drcrm.estimates.base import Estimate
@@ -121,11 +121,7 @@ class LinearPredictor:
     def __init__(
         self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
     ):
-        occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
-        if not (log.count.all() and occurs.all()):
-            if effects is not None:
-                _, effects = log.actions.select(occurs, effects)
-            log = log.recount(log.count)
+        effects, log = None if effects is None else select_occurring(effects, log), log.recount(log.count)
         self.log, self.intercept, self.trains = log, intercept, trains
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
         self.effects = None if effects is None else as_memory_order(effects, log.actions.order)
