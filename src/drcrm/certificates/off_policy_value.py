@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import EVALUATIONS, Estimate
+from drcrm.estimates import EVALUATIONS
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
 from drcrm.policies.tabular import knows_all_actions
@@ -195,20 +195,6 @@ def off_policy_values(
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex([*EVALUATIONS])
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """How policies are evaluated. ``effects`` are the effects of the cost model, for estimates that use one."""
-
-    estimate: str
-    risk: Risk
-    weight: Weight
-    effects: np.ndarray | None
-
-    @property
-    def kind(self) -> type[Estimate]:
-        return EVALUATIONS[self.estimate][0]
-
-
 def _evaluate(
     inputs: EvaluationInputs,
     estimate: str,
@@ -218,6 +204,7 @@ def _evaluate(
     support: float,
     confidence: float,
 ) -> PolicyValue:
+    """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none."""
     kind, limited = EVALUATIONS[estimate]
     limit = choose_limit(estimate, clip, inputs.log)
     if weight is not None and (limited or not isinstance(weight, Weight)):
@@ -230,12 +217,12 @@ def _evaluate(
     log, effects = inputs.log, None
     if kind.uses_model:
         effects = action_effects(inputs.cost_model, log.X, log.actions)
-    settings = _Settings(estimate, risk, weight, effects)
-    value, z, importance, used = _estimate(inputs.policy, log, settings, "policy")
+    options = {"log": log, "name": estimate, "risk": risk, "weight": weight, "effects": effects}
+    value, z, importance, used = _estimate(inputs.policy, "policy", **options)
     if isinstance(inputs.baseline, str):
         value, z = value - float(log.count @ log.cost / log.size), z - log.cost
     elif inputs.baseline is not None:
-        baseline_value, baseline_z, *_ = _estimate(inputs.baseline, log, settings, "baseline")
+        baseline_value, baseline_z, *_ = _estimate(inputs.baseline, "baseline", **options)
         value, z = value - baseline_value, z - baseline_z
     return PolicyValue(
         value,
@@ -249,31 +236,31 @@ def _evaluate(
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _estimate(policy: Any, log: BanditLog, settings: _Settings, name: str) -> tuple[float, Any, np.ndarray, Any]:
+def _estimate(
+    policy: Any, role: str, *, log: BanditLog, name: str, risk: Risk, weight: Weight, effects: np.ndarray | None
+) -> tuple[float, Any, np.ndarray, Any]:
     """Return a policy's value, its terms z, its weights π/p, and the weights of the estimate.
 
     The terms are None unless the risk is the mean.
 
     Warn if the value is outside the range of the costs, or the mean weight far below 1.
     """
-    design, log_prob, expected = forward_policy(policy, log, settings.effects, name)
-    modelled = None if settings.effects is None else design.modelled_cost
-    estimate = settings.kind(log.cost, log.count, modelled, log.context)
-    weight, slope = settings.weight(np.minimum(log_prob, 0), log.log_propensity)
-    value = float(estimate.evaluate(settings.risk, weight, slope, expected, None)[0])
+    design, log_prob, expected = forward_policy(policy, log, effects, role)
+    estimate = design.estimate(EVALUATIONS[name][0])
+    used, slope = weight(np.minimum(log_prob, 0), log.log_propensity)
+    value = float(estimate.evaluate(risk, used, slope, expected, None)[0])
     importance = importance_weights(log_prob, log)
     low, high = log.cost.min(), log.cost.max()
     tolerance = ROUNDING * max(abs(low), abs(high))
-    is_outside = settings.risk.monotone and not low - tolerance <= value <= high + tolerance
+    is_outside = risk.monotone and not low - tolerance <= value <= high + tolerance
     warn_all(
         low_weight_warning(importance, log) if estimate.uses_weights else "",
-        f"the estimate by {settings.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
-        f"{high:.6g}"
+        f"the estimate by {name!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to {high:.6g}"
         if is_outside
         else "",
     )
-    z = estimate.terms(weight, expected) if isinstance(settings.risk, MeanRisk) else None
-    return value, z, importance, weight
+    z = estimate.terms(used, expected) if isinstance(risk, MeanRisk) else None
+    return value, z, importance, used
 
 
 def _unsupported_mass(inputs: EvaluationInputs, support: float) -> float | None:
