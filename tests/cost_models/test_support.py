@@ -189,6 +189,16 @@ def test_logged_propensities_show_support_whatever_the_estimate_says():
         assert restrict_to_support(model.model, imitated, None, 0.05).is_supported is None
 
 
+@pytest.mark.parametrize(("rows", "is_supported"), [(60, True), (6000, False)])
+def test_an_action_that_a_uniform_log_lacks(rows, is_supported):
+    """Action 3 is missing by chance in 60 rows, but in 6000 rows the propensity of 1/4 cannot be right."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=rows), np.ones(rows)])
+    log = BanditLog(X, np.arange(rows) % 3, np.full(rows, 0.25), rng.random(rows), n_actions=4)
+    mass = policy_support(SoftmaxPolicy(np.zeros((2, 4))), log).mass_by_action
+    assert mass == pytest.approx([0, 0, 0, 0 if is_supported else 0.25])
+
+
 def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack():
     """All propensities are 1/2 or 1/3, but action 2 is never taken if x < 0; if it is, the estimate is not believed."""
     for available, mass in (([0, 1], 1 / 6), ([0, 1, 2], 0)):

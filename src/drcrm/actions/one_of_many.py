@@ -17,6 +17,7 @@ from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
 
 ROUNDING = 1e-6  # relative error of propensities
+ROUNDED = 0.05  # relative error of uniform propensities of two digits, such as 0.33 for 1/3
 REFUTED = 1e-4  # significance level at which a log refutes the support of an action
 LEAST, MOST = 1e-60, 1e300  # if the sum of e^u is in this range, no significant term was lost
 
@@ -129,17 +130,19 @@ class OneOfMany(Actions):
         if not self.shape:
             return ~(is_rare | is_certain).any()
         rare, certain = (np.bincount(log.Y, rows, *self.shape) for rows in (is_rare, is_certain))
-        return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support)
+        # Uniform propensities show the support of all actions, also of those that few rows lack by chance.
+        is_uniform = np.abs(propensity * choices - 1).max() <= ROUNDED
+        least = np.full(self.shape, propensity.min() if is_uniform else np.inf)
+        np.minimum.at(least, log.Y, propensity)
+        return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support, least)
 
-    def _occurs(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
+    def _occurs(self, log: Any, logging_mean: np.ndarray, support: float, least: np.ndarray) -> np.ndarray:
         """Return which actions are logged often enough in the contexts in which an estimate says that they are rare.
 
-        Their number is binomial with a probability of at least the smallest logged propensity of the action, and the
-        Chernoff bound limits the probability of such a small number. The contexts were chosen by the same rows, as one
-        of about n^d sets, so the level is 10⁻⁴/n^d for d features.
+        Their number is binomial with a probability of at least ``least``, (K,), which is ∞ if unknown. The Chernoff
+        bound limits the probability of such a small number. The contexts were chosen by the same rows, as one of about
+        n^d sets, so the level is 10⁻⁴/n^d for d features.
         """
-        least = np.full(self.shape, np.inf)
-        np.minimum.at(least, log.Y, log.propensity)
         is_rare = self._is_unsupported(logging_mean, support)
         offered = np.bincount(log.context, log.count, len(is_rare)) @ is_rare
         taken = np.bincount(log.Y, log.count * is_rare[log.context, log.Y], *self.shape)
