@@ -30,6 +30,7 @@ from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.verdict import (
     RANDOMISE,
     ComparisonSettings,
+    _advise_rows,
     compare_with_logging,
     estimate_values,
     reach_verdict,
@@ -87,6 +88,18 @@ def test_the_number_of_required_rows_is_that_of_the_t_test():
     exact = 300 * (1.649966 * comparison.difference.standard_error / comparison.difference) ** 2
     assert exact <= int(rows.replace(" ", "")) <= 1.11 * exact
     assert float(times) == pytest.approx(exact / 300, rel=0.01)
+
+
+def test_the_number_of_required_rows_is_above_the_number_of_rows():
+    """A certificate can be wider than the t-test's bound, which would need fewer rows than there are."""
+    _, diagnosis, comparison = judge(BEST, LOG)
+    assert comparison.difference < -5 * comparison.difference.standard_error
+    for share in (0.1, 0.5, 2.0):  # of the difference; the certificate's bound is above 0 by this much
+        certificate = replace(comparison.certificate, bound=-share * float(comparison.difference))
+        advice = _advise_rows(replace(comparison, certificate=certificate), diagnosis.rows)
+        stated, times = re.search(r"([\d ]+) rows for the evaluation, ([\d.]+) times as many", advice).groups()
+        assert float(times) == pytest.approx((1 + share) ** 2, rel=0.01)
+        assert 1 <= float(stated.replace(" ", "")) / (diagnosis.rows * (1 + share) ** 2) <= 1.11
 
 
 def test_the_lower_bound_is_the_certificate_of_the_negated_costs():

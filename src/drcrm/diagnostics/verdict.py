@@ -290,7 +290,8 @@ def _confidence(comparison: Comparison) -> str:
 def _advise_rows(comparison: Comparison, rows: int) -> str:
     """Return advice on how many rows would show the difference, or the advice that more rows would not help.
 
-    The number is n t² s²/d² for n rows, a difference d with standard error s, and the quantile t of Student's law.
+    The number is n t² s²/d² for n rows, a difference d with standard error s, and the quantile t of Student's law. If
+    the certificate's bound b is too wide for this, the number is n (b − d)²/d², which is above n because b ≥ 0.
     """
     difference = comparison.difference
     if not (difference < 0 and difference.standard_error > 0):
@@ -298,12 +299,15 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
     level = 1 - (1 - difference.confidence) / comparison.choices
     quantile = stdtrit(max(difference.n - 1, 1), level)
     needed = rows * (quantile * difference.standard_error / float(difference)) ** 2
+    if needed <= rows and comparison.certificate is not None:
+        needed = rows * (comparison.certificate.bound / float(difference) - 1) ** 2
+    needed = max(needed, 1.01 * rows)
     if needed > MAX_ROWS:
         return "Try another policy. No number of rows that can be logged would show a difference this small."
     unit = 10 ** max(len(str(int(needed))) - 2, 0)
     rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
     return (
-        f"Log more rows. With {rounded} rows for the evaluation, {max(needed / rows, 1.01):.3g} times as many as now, "
+        f"Log more rows. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
         "a difference of this size would be shown half of the time."
     )
 
