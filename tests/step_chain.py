@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from drcrm.experiments.steps.__main__ import main
 from drcrm.files import write_npz
@@ -29,7 +31,9 @@ LEARNED = {  # parameters of the fits of the chain
 def run_step(step: str, inputs: dict, outputs: dict, parameters: dict | None = None) -> int:
     """Run a step and return its exit status."""
     files = json.dumps({"input": inputs, "output": outputs}, default=str)
-    return main([step, files, json.dumps(parameters or {})])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.StringIO(f"{files}\n{json.dumps(parameters or {})}\n"))
+        return main([step])
 
 
 def error_of(capsys, step: str, inputs: dict, outputs: dict, parameters: dict | None = None) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from step_chain import run_step
 from workflows import copied
 
-from drcrm.experiments.steps.__main__ import main
 from faults.harness import FIT, FOLDER, assert_same_files, run
 
 RUN = "results/tiny/runs/toy/seed0"
@@ -54,11 +54,16 @@ def work(finished, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def commands(work, config) -> dict[str, list[str]]:
+def commands(work, config) -> dict[str, tuple]:
     """The arguments of each step in the workflow, with only one of the fits."""
     output = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
-    arguments = re.findall(r"^.*python -P -m drcrm\.experiments\.steps (.*) 2> ", output, re.MULTILINE)
-    return {words[0]: words for words in map(shlex.split, arguments)}
+    steps = re.findall(r"python -P -m drcrm\.experiments\.steps (\w+) 2> .*\n(.*)\n(.*)\n", output)
+    return {step: (step, *map(json.loads, lines)) for step, *lines in steps}
+
+
+def run_job(step: str, files: dict, parameters: dict) -> int:
+    """Run a step with the files and parameters of the workflow, and return its exit status."""
+    return run_step(step, files["input"], files["output"], parameters)
 
 
 @contextmanager
@@ -79,7 +84,7 @@ def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, cap
     monkeypatch.chdir(work)
     step = READERS[name]
     with replaced(work / name, DAMAGE[damage]((work / name).read_bytes())):
-        status = main(commands[step])
+        status = run_job(*commands[step])
     message = capsys.readouterr().err
     if status:
         assert message.startswith(f"drcrm {step}: {name}: ")
@@ -93,7 +98,7 @@ def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, cap
 def test_a_step_names_an_input_with_the_content_of_another_file(work, commands, monkeypatch, capsys, name, wrong):
     monkeypatch.chdir(work)
     with replaced(work / name, (work / wrong).read_bytes()):
-        assert main(commands[READERS[name]]) == 1
+        assert run_job(*commands[READERS[name]]) == 1
     assert name in capsys.readouterr().err
 
 
@@ -102,5 +107,5 @@ def test_metrics_without_their_last_row_are_reported(work, commands, monkeypatch
     monkeypatch.chdir(work)
     rows = (work / ALL_METRICS).read_bytes().splitlines(keepends=True)
     with replaced(work / ALL_METRICS, b"".join(rows[:-1])):
-        assert main(commands["tables"]) == 1
+        assert run_job(*commands["tables"]) == 1
     assert capsys.readouterr().err.startswith(f"drcrm tables: {ALL_METRICS}: ")

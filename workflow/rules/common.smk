@@ -100,8 +100,9 @@ def code(step, data=""):
 
 
 def shell_command(step):
-    """Return the shell command of a step, see drcrm.experiments.steps."""
-    return f"python -P -m drcrm.experiments.steps {step} {{params.files:q}} {{params.settings:q}} 2> {{log}}"
+    """Return the shell command of a step, see drcrm.experiments.steps. A table of many runs exceeds an argument."""
+    lines = "{params.files}\n{params.settings}"
+    return f"python -P -m drcrm.experiments.steps {step} 2> {{log}} <<'JSON'\n{lines}\nJSON"
 
 
 def named(files):

@@ -29,17 +29,17 @@ def test_every_step_is_a_function_of_its_module():
         assert callable(getattr(import_module(f"drcrm.experiments.steps.{module}"), name))
 
 
-@pytest.mark.parametrize("arguments", [[], ["fiit", "{}", "{}"], ["fit", "{}"]])
+@pytest.mark.parametrize("arguments", [[], ["fiit"], ["fit", "{}"]])
 def test_wrong_arguments_print_the_usage(capsys, arguments):
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("usage: python -P -m drcrm.experiments.steps STEP FILES PARAMETERS")
+    assert capsys.readouterr().err.startswith("usage: python -P -m drcrm.experiments.steps STEP < LINES")
 
 
 def test_a_process_uses_one_thread_and_the_same_kernels_everywhere(tmp_path):
     """A json.py in the working folder is not imported instead of Python's."""
     (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
     files = json.dumps({"input": {"runs": ["nothing.csv"]}, "output": {"table": "out.csv"}})
-    done = python("-P", "-m", "drcrm.experiments.steps", "collect", files, "{}", cwd=tmp_path)
+    done = python("-P", "-m", "drcrm.experiments.steps", "collect", input=f"{files}\n{{}}\n", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "drcrm collect: nothing.csv: no such file\n"
     code = (

@@ -1,8 +1,8 @@
 """Steps of the pipeline. Each is a function ``step(inputs, outputs, parameters)``, listed in ``STEPS``.
 
 ``inputs`` and ``outputs`` map names to paths or lists of paths. ``parameters`` is one JSON object. The rules in
-``workflow/rules`` run ``python -P -m drcrm.experiments.steps STEP FILES PARAMETERS``. There, FILES is the JSON object
-``{"input": …, "output": …}``.
+``workflow/rules`` run ``python -P -m drcrm.experiments.steps STEP``. The first line of standard input is the JSON
+object ``{"input": …, "output": …}``, the second one has the parameters.
 """
 
 STEPS = {  # name of a step and of its function → its module

@@ -1,4 +1,7 @@
-"""Run a step of the pipeline: ``python -P -m drcrm.experiments.steps STEP FILES PARAMETERS``."""
+"""Run a step of the pipeline: ``python -P -m drcrm.experiments.steps STEP``, with files and parameters as input.
+
+Standard input has two lines of JSON, because a process accepts at most 128 KiB in one argument.
+"""
 
 import json
 import os
@@ -9,7 +12,7 @@ from drcrm.errors import InputError, escape_unprintable
 from drcrm.experiments.steps import STEPS
 from drcrm.kernels import choose_kernels
 
-USAGE = "usage: python -P -m drcrm.experiments.steps STEP FILES PARAMETERS, where STEP is one of " + ", ".join(STEPS)
+USAGE = "usage: python -P -m drcrm.experiments.steps STEP < LINES, where STEP is one of " + ", ".join(STEPS)
 
 
 def main(arguments: list[str]) -> int:
@@ -17,10 +20,10 @@ def main(arguments: list[str]) -> int:
     # numpy reads these variables when it is imported. A small fit is several times slower with two BLAS threads.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     choose_kernels(os.environ)
-    if len(arguments) != 3 or arguments[0] not in STEPS:
+    if len(arguments) != 1 or arguments[0] not in STEPS:
         print(USAGE, file=sys.stderr)
         return 2
-    name, files, parameters = arguments[0], *map(json.loads, arguments[1:])
+    name, files, parameters = arguments[0], *map(json.loads, sys.stdin)
     try:
         step = getattr(import_module(f"drcrm.experiments.steps.{STEPS[name]}"), name)
         step(files["input"], files["output"], parameters)
