@@ -17,6 +17,13 @@ from drcrm.risks import KLBall
 
 pytestmark = pytest.mark.filterwarnings("ignore:the (estimate by|effective sample size|mean weight)")
 K = 10
+PENALTY = 1e-3
+
+
+@pytest.fixture(autouse=True)
+def _fixed_penalty(monkeypatch):
+    """Fit default models with a fixed penalty: "auto" takes most of the time, and depends on the number of contexts."""
+    monkeypatch.setattr(evaluation, "CostModel", partial(CostModel, PENALTY))
 
 
 def best_action_log(n: int = 4000, seed: int = 0) -> tuple[BanditLog, np.ndarray, float]:
@@ -69,9 +76,8 @@ def test_auto_is_dr_or_snips_and_ips_for_other_risks_and_methods(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("grouped", [False, True])
-def test_modelled_costs_come_from_the_other_folds(kind, grouped, monkeypatch):
+def test_modelled_costs_come_from_the_other_folds(kind, grouped):
     """Doubly robust estimates equal a computation row by row, with models fitted to the other folds."""
-    monkeypatch.setattr(evaluation, "CostModel", partial(CostModel, 0.1))  # "auto" depends on the number of contexts
     log, policy, _ = log_and_policy(kind)
     log = log.recount(log.count)
     groups = np.arange(len(log.Y)) // 3 if grouped else None  # rows of one context are in several groups
@@ -79,7 +85,7 @@ def test_modelled_costs_come_from_the_other_folds(kind, grouped, monkeypatch):
     fold = (np.random.default_rng(0).permutation(unit.max() + 1) % FOLDS)[unit]
     expected, modelled = np.empty((2, len(log.Y)))
     for number in range(FOLDS):
-        model = CostModel(0.1).fit_log(log.recount(log.count * (fold != number)))
+        model = CostModel(PENALTY).fit_log(log.recount(log.count * (fold != number)))
         effects, inside = model.action_effects(log.X, log.actions), fold == number
         contexts = log.actions.expected_cost(policy.marginals(log.actions.unbind(log.X)), effects)
         expected[inside] = contexts[log.context[inside]]
@@ -103,9 +109,8 @@ def test_modelled_costs_come_from_the_other_folds(kind, grouped, monkeypatch):
     assert table.standard_error["dr"] == pytest.approx(error, rel=1e-9)
 
 
-def test_intervals_cover_with_a_model_of_other_rows_and_not_with_one_of_the_same_rows(monkeypatch):
+def test_intervals_cover_with_a_model_of_other_rows_and_not_with_one_of_the_same_rows():
     """A flexible model fits the costs of its own rows too well, so residuals hide its errors. 60 logs."""
-    monkeypatch.setattr(evaluation, "CostModel", partial(CostModel, 1e-3))
     truth, n, covered = -(0.925 * 0.8 + 0.075 * 0.2), 200, {"auto": 0, "same rows": 0, "dm": 0}
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -115,7 +120,7 @@ def test_intervals_cover_with_a_model_of_other_rows_and_not_with_one_of_the_same
         log = BanditLog(X, action, np.full(n, 0.25), -click.astype(float), n_actions=4)
         policy = 0.9 * np.eye(4)[best] + 0.025
         values = {"auto": off_policy_value(policy, log), "dm": off_policy_value(policy, log, "dm")}
-        values["same rows"] = off_policy_value(policy, log, "dr", cost_model=CostModel(1e-3).fit_log(log))
+        values["same rows"] = off_policy_value(policy, log, "dr", cost_model=CostModel(PENALTY).fit_log(log))
         for name, value in values.items():
             covered[name] += value.low <= truth <= value.high
     assert covered["dm"] < covered["same rows"] < 40 < 53 <= covered["auto"]
@@ -123,7 +128,7 @@ def test_intervals_cover_with_a_model_of_other_rows_and_not_with_one_of_the_same
 
 def test_a_single_unit_has_a_model_of_all_rows():
     log = BanditLog([[1.0]], [0, 1, 1, 0], np.full(4, 0.5), [1.0, 2, 4, 1], np.zeros(4, int))
-    effects = CostModel().fit_log(log).action_effects(log.X, log.actions)
+    effects = CostModel(PENALTY).fit_log(log).action_effects(log.X, log.actions)
     np.testing.assert_array_equal(cross_fit(log).effects, effects)
 
 
