@@ -14,6 +14,7 @@ import pytest
 import yaml
 from workflows import jobs, snakemake, write_config
 
+from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
@@ -158,3 +159,27 @@ def test_published_certificates_hold_although_outcomes_changed(study):
     certified = rows[~is_shuffled]
     for name in ("holds", "difference_holds"):
         assert certified[name] @ certified["logs"] >= 0.93 * certified["logs"].sum()
+
+
+def test_published_intervals_of_the_default_cover_the_cost(study):
+    rows = published("estimate_coverage").set_index(["kind", "policy", "estimate"])
+    assert set(rows.index.unique("kind")) == {"digits", "satimage", "scene", "shop"}
+    assert (rows["logs"] == 500).all()
+    by_estimate = rows["coverage"].unstack("estimate")
+    assert by_estimate["auto"].equals(by_estimate["dr"])
+    assert by_estimate["dr"].groupby("kind").mean().min() >= 0.93
+    assert by_estimate["dm"].max() < 0.5, "the page says that its interval does not include the model's error"
+    errors = study("estimate_coverage").relative_errors(rows.reset_index())
+    assert errors["auto"] < errors["clipped_ips"]
+
+
+@pytest.mark.parametrize("kind", ["digits", "shop"])
+def test_logs_of_known_policies_have_the_expected_cost(kind, study):
+    """IPS, which is unbiased, is near the stated cost in the mean over 20 logs."""
+    worlds = {name: (world, truth) for name, world, truth in study("estimate_coverage").kinds(None, [])}
+    world, truth = worlds[kind]
+    errors = []
+    for seed in range(20):
+        log, policies = world.draw(np.random.default_rng(seed))
+        errors.append([off_policy_value(policies[name], log, "ips") - truth[name] for name in truth])
+    assert np.abs(np.mean(errors, axis=0) / (np.std(errors, axis=0, ddof=1) / np.sqrt(20))).max() < 4

@@ -401,6 +401,29 @@ def policy_coverage() -> str:
     return format_table(("effective sample size, loss of the policy", *certificates.values()), cells)
 
 
+IN_SAMPLE = "dr, fitted to the log"
+
+
+def estimate_coverage() -> str:
+    """Return coverage and bias of estimates with the default, cross-fitted cost model."""
+    rows = study("estimate_coverage").set_index(["kind", "policy", "estimate"])
+    names = {"dr": "DR", IN_SAMPLE: "DR, model fitted to the log itself", "snips": "SNIPS", "ips": "IPS", "dm": "DM"}
+    cells = []
+    for kind, policy in rows.index.droplevel("estimate").unique():
+        pairs = (rows.loc[(kind, policy, name), ["coverage", "bias"]] for name in names)
+        label = f"{kind.capitalize()}, {policy}"
+        cells.append((label, *(f"{number(coverage)}, {number(bias, sign='+')}" for coverage, bias in pairs)))
+    return format_table(("log, policy", *names.values()), cells)
+
+
+def estimate_errors() -> str:
+    """Return each estimate's root mean squared error divided by the least, the geometric mean over all settings."""
+    rows = study("estimate_coverage").pivot(index=["kind", "policy"], columns="estimate", values="rmse")
+    least = rows.drop(columns=["auto", IN_SAMPLE]).min(axis=1)
+    ratios = np.exp(np.log(rows.div(least, axis=0)).mean()).drop(index=["auto", IN_SAMPLE]).sort_values()
+    return format_table(("estimate", *ratios.index), [("RMSE ÷ the least", *(number(ratio, 2) for ratio in ratios))])
+
+
 def heavy_tails() -> str:
     """Return shares of certificates, of false ones, and of false bounds without the correction; the worst policy."""
     rows = study("heavy_tails").query("sign == 'loss' and bound == 'dr, kl'")
@@ -471,5 +494,6 @@ TABLES: dict[str, Callable[[], str]] = {
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
         *(fixed_policy_verdicts, null_verdicts, audit_power, policy_coverage, heavy_tails, certified, vowpal_wabbit),
+        *(estimate_coverage, estimate_errors),
     )
 }
