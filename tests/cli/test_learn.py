@@ -106,7 +106,8 @@ def test_the_logging_policy_is_returned_if_nothing_is_better(learn, tmp_path, ru
     frame["click"] = np.random.default_rng(3).integers(0, 2, 400)
     answer = learn(frame, MAPPING)
     assert answer["verdict"]["sentence"].startswith(
-        "No candidate was shown to beat the logging policy on the 100 held-out rows, so the logging policy is returned."
+        "No candidate was shown to beat the logging policy on the 100 held-out rows, so an estimate of the logging "
+        "policy is written."
     )
     stored = read_policy(tmp_path / "p.npz")
     assert answer["kept"] == stored.header["kept"] == "logging"

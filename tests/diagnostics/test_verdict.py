@@ -67,6 +67,14 @@ def test_actions_that_were_never_logged_cannot_be_evaluated():
     assert verdict.changes[-1] == "Or evaluate a policy that is closer to the logging policy."
 
 
+def test_advice_on_propensities_that_are_too_large_is_to_correct_them():
+    inflated = LOG.replace(propensity=np.minimum(1.4 * LOG.propensity, 1))
+    verdict, diagnosis, _ = judge(BEST, inflated)
+    assert levels(diagnosis)["mean weight"] == "fail"
+    assert verdict.changes[0].startswith("Correct the propensities")
+    assert not any("Log more" in change for change in verdict.changes)
+
+
 def test_causes_are_reported_before_their_effects():
     """Unsupported actions come before the small effective sample size, and a deterministic rule before both."""
     known = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))

@@ -87,13 +87,13 @@ class LearningResult:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the best candidate. If the logging policy is returned instead, its sentence says so."""
+        """The verdict on the best candidate; it says if an estimate of the logging policy is written instead."""
         verdict = self.evaluation.verdict
         if verdict.verdict != "not shown":
             return verdict
         sentence = (
             f"No candidate was shown to beat the logging policy on the {self.log.heldout.records.size} held-out rows, "
-            f"so the logging policy is returned. {verdict.sentence}"
+            f"so an estimate of the logging policy is written. {verdict.sentence}"
         )
         return replace(verdict, sentence=sentence)
 

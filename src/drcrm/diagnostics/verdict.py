@@ -38,6 +38,9 @@ REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
     "Or leave the propensities out and set propensity_model: softmax. It estimates propensities of logged actions.",
 ]
+EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
+CLOSER = "evaluate a policy that is closer to the logging policy."
+UNSUPPORTED = "mass without support"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence", "choices"),
@@ -275,10 +278,10 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
     """Return the sentence of the verdict "not shown"."""
     sign = -1 if reward else 1
     low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
+    unit = "reward" if reward else "cost"
     return (
-        f"The {'reward' if reward else 'cost'} of {label} differs from the logging policy's by "
-        f"{sign * comparison.difference:.4g} per row, at least {low:.4g} and at most {high:.4g}, "
-        f"each {_confidence(comparison)}."
+        f"The {unit} of {label} minus the logging policy's is estimated as {sign * comparison.difference:.4g} per row. "
+        f"It is above {low:.4g} {_confidence(comparison)}, and below {high:.4g} with the same confidence."
     )
 
 
@@ -308,7 +311,7 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
     rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
     return (
         f"Log more rows. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
-        "a difference of this size would be shown half of the time."
+        "half of all logs would show a difference of this size."
     )
 
 
@@ -321,6 +324,9 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
         return advice
     if "exploration" in diagnosis.failed:
         return [*advice, RANDOMISE]
+    suspicious = {check.name for check in diagnosis.diagnostics if check.level != "good"}
+    if "mean weight" in diagnosis.failed and UNSUPPORTED not in suspicious:
+        return [*advice, REPAIRS[0], f"Or {EXPLORE}", f"Or {CLOSER}"]
     by_unsupported = sorted(diagnosis.actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
     by_excess = sorted(diagnosis.actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]
     unsupported = [
@@ -338,5 +344,4 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
         advice.append(f"Explore actions that the policy takes but that are hardly logged: {', '.join(unsupported)}.")
     elif rare:
         advice.append(f"Log more of the actions that the policy takes more often: {', '.join(rare)}.")
-    closer = "evaluate a policy that is closer to the logging policy."
-    return [*advice, f"Or {closer}" if advice else f"E{closer[1:]}"]
+    return [*advice, f"Or {CLOSER}" if advice else capitalize(CLOSER)]

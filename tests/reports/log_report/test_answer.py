@@ -25,6 +25,24 @@ def test_verdict_or_summary_of_the_checks(answer, kind, title):
     assert Answer(answer).verdict[:2] == (kind, title)
 
 
+@pytest.mark.parametrize(
+    ("low", "bound", "kind", "title"),
+    [
+        (-0.4, -0.1, "better", "Certified better than the logging policy"),
+        (0.1, 0.4, "worse", "Certified, and worse than the logging policy"),
+        (-0.4, 0.1, "open", "Certified, not shown to be better"),
+        (None, None, "open", "Certified, not shown to be better"),
+    ],
+)
+@pytest.mark.parametrize("reward", [False, True])
+def test_the_headline_of_certify_says_what_the_bounds_show(low, bound, kind, title, reward):
+    """The bounds are of costs, also in logs with rewards."""
+    answer = better() | {"reward": reward, "verdict": {"verdict": "certified", "sentence": "."}}
+    answer["candidates"] = [entry for entry in answer["candidates"] if entry.get("chosen")]
+    answer["candidates"][0]["difference"] |= {"low": low, "bound": bound}
+    assert Answer(answer).verdict[:2] == (kind, title)
+
+
 def test_rewards_are_negated_costs_with_swapped_ends():
     costs, rewards = Answer(better() | {"reward": False}), Answer(better())
     cost, reward = costs.chosen, rewards.chosen
@@ -38,7 +56,8 @@ def test_headline_numbers_are_of_the_best_other_candidate_if_the_logging_policy_
     view = Answer(not_shown())
     assert view.keeps_logging_policy
     assert (view.evaluated.label, view.evaluated.settings) == ("KL-DRO, DR", "radius 0.1")  # least bound
-    assert view.subject == "The best other candidate"
+    assert [view.candidates[0].is_logging, view.candidates[1]] == [True, view.evaluated]
+    assert view.subject == "The candidate with the best bound"
 
 
 def test_the_main_estimate_is_that_of_the_certificate():

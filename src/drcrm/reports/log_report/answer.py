@@ -15,7 +15,11 @@ VERDICTS = {  # verdict → CSS class of the page's header, and title
     "worse": ("worse", "Worse than the logging policy"),
     "the log cannot say": ("cannot", "The log cannot say"),
     "the log is wrong": ("wrong", "The log is wrong: inconsistent propensities"),
-    "certified": ("open", "Certified"),  # the answer of ``certify``, if nothing fails
+}
+CERTIFIED = {  # the same for the answer of ``certify``, by what the bounds show of the difference
+    "better": ("better", "Certified better than the logging policy"),
+    "worse": ("worse", "Certified, and worse than the logging policy"),
+    "not shown": ("open", "Certified, not shown to be better"),
 }
 
 
@@ -189,12 +193,10 @@ class Answer:
 
     @cached_property
     def candidates(self) -> list[Candidate]:
-        """The evaluated policies: the chosen one, the logging policy, then the best estimates."""
+        """The evaluated policies: the chosen one, the logging policy, then the others by :attr:`Candidate.rank`."""
 
         def order(candidate: Candidate) -> tuple:
-            value = candidate.interval.value
-            cost = float("inf") if value is None else -value if self.units.is_reward else value
-            return not candidate.is_chosen, not candidate.is_logging, cost
+            return not candidate.is_chosen, not candidate.is_logging, candidate.rank
 
         return sorted((Candidate(raw, self.units) for raw in self.items("candidates")), key=order)
 
@@ -211,7 +213,7 @@ class Answer:
 
     @cached_property
     def evaluated(self) -> Candidate | None:
-        """The policy of the headline numbers: the chosen one, or the best other one if the logging policy was kept."""
+        """The policy of the headline: the chosen one, or the best by its bound if the logging policy was kept."""
         if not self.keeps_logging_policy:
             return self.chosen
         rivals = [candidate for candidate in self.candidates if not candidate.is_logging]
@@ -221,7 +223,7 @@ class Answer:
     def subject(self) -> str:
         """The noun for the evaluated policy in sentences."""
         if self.keeps_logging_policy:
-            return "The best other candidate"
+            return "The candidate with the best bound"
         return "The learned policy" if self.raw["command"] == "learn" else "The evaluated policy"
 
     @cached_property
@@ -257,7 +259,8 @@ class Answer:
     def verdict(self) -> Verdict:
         """The verdict, or a summary of the diagnostics if the command gives none."""
         if part := self.part("verdict"):
-            return Verdict(*VERDICTS[part["verdict"]], clean(part["sentence"]))
+            kind = CERTIFIED[self._shown] if part["verdict"] == "certified" else VERDICTS[part["verdict"]]
+            return Verdict(*kind, clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
             title = f"{plural(failures, 'check')} of {len(self.diagnostics)} fail{'s' if failures == 1 else ''}"
@@ -265,6 +268,13 @@ class Answer:
         if cautions:
             return Verdict("care", f"No fault found, {plural(cautions, 'caution')}")
         return Verdict("better", "No fault found")
+
+    @property
+    def _shown(self) -> str:
+        """What the bounds on the cost difference show: "better", "worse" or "not shown"."""
+        part = self.evaluated.comparison if self.evaluated else {}
+        ends = {"better": (part.get("bound"), -1), "worse": (part.get("low"), 1)}
+        return next((shown for shown, (end, sign) in ends.items() if is_number(end) and sign * end > 0), "not shown")
 
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""

@@ -98,6 +98,7 @@ def candidates(answer: Answer) -> Section:
         "is_held_out": bool(answer.part("log").get("heldout")),
         "table": Table.of(columns, rows, scale=scale),
         "more": plural(n_hidden, "more candidate") if n_hidden else "",
+        "summary": "The best candidate of each algorithm" if answer.raw["command"] == "learn" else "Every policy",
         "estimates": _all_estimates(answer),
     }
 
@@ -138,7 +139,7 @@ def _logging_cells(answer: Answer, scale: Scale) -> list[Cell]:
 
 
 def _all_estimates(answer: Answer) -> Table | None:
-    """Return the table of every candidate by every estimate."""
+    """Return the table of the candidates of the answer by every estimate."""
     parts = [candidate.raw["estimates"] for candidate in answer.candidates]
     used = [key for key in ESTIMATES if any(part.get(key) for part in parts)]
     if not used:
