@@ -39,6 +39,7 @@ STUDIES = (
     "sharp_coverage",
     "small_logs",
     "support",
+    "unlogged_rules",
     "verdicts",
 )
 

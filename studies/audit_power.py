@@ -12,19 +12,28 @@ doubled        2 p, at most 1
 halved         p/2
 some doubled   2 p of two of the actions, at most 1
 
+Three other logs of the same policies are drawn differently:
+
+new action     the last action does not occur in the first half of the rows; p is its true probability
+tail rule      where |x_0| > 1, the first action is drawn 3 times as often as p says, relative to the others
+sign rule      the same where x_0 x_1 > 0; elsewhere the first action is drawn a third as often
+
 The table has a row per policy, number of rows and fault. Its columns are the shares of logs whose audit ``fails``, is
 ``untested``, or raises another ``caution``. If the audit fails, the verdict is "the log is wrong". In the rows of
-``none`` these shares are false alarms.
+``none`` and ``new action`` these shares are false alarms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
+from synthetic import draw_actions
 from verdicts import ACTIONS, World
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
+from drcrm.diagnostics.propensity_audit import audit_propensities, boost_model, cross_fit_propensities
 
 ROWS = 100, 200, 400, 1000, 2000, 5000
 POLICIES = "soft", "sharp"
@@ -46,12 +55,42 @@ def wrong_propensities(propensity: np.ndarray, action: np.ndarray) -> dict[str, 
     }
 
 
+def draw_differently(world: World, policy: str, rows: int, rng: np.random.Generator) -> Iterator[tuple[str, BanditLog]]:
+    """Yield the name and the log of a new action and of the rules."""
+    X = world.contexts(rows, rng)
+    mean = world.logging(policy, X)
+    for name, factor in rules(X).items():
+        drawn = mean.copy()
+        if name == "new action":
+            drawn[: rows // 2, -1] = 0
+        drawn[:, 0] *= factor
+        drawn /= drawn.sum(axis=1, keepdims=True)
+        action = draw_actions(drawn, rng)
+        propensity = (drawn if name == "new action" else mean)[np.arange(rows), action]
+        yield name, BanditLog(X, action, propensity, np.zeros(rows), n_actions=ACTIONS)
+
+
+def rules(X: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the factors by which the first action is drawn more often than its logged propensity says, (n,)."""
+    return {
+        "new action": np.ones(len(X)),
+        "tail rule": np.where(abs(X[:, 0]) > 1, 3, 1),
+        "sign rule": np.where(X[:, 0] * X[:, 1] > 0, 3, 1 / 3),
+    }
+
+
 def audit(world: World, policy: str, rows: int, seed: int) -> list[dict[str, object]]:
     """Return the outcome of the audit of one log with each fault."""
-    log = world.log(policy, np.random.default_rng(seed), rows)
-    modelled, results = cross_fit_propensities(log), []
-    for fault, propensity in wrong_propensities(log.propensity, log.Y).items():
-        tests, _ = audit_propensities(BanditLog(log.X, log.Y, propensity, log.cost, n_actions=ACTIONS), modelled)
+    rng = np.random.default_rng(seed)
+    log = world.log(policy, rng, rows)
+    faults = wrong_propensities(log.propensity, log.Y).items()
+    logs = [(fault, BanditLog(log.X, log.Y, propensity, log.cost, n_actions=ACTIONS)) for fault, propensity in faults]
+    results = []
+    for fault, audited in (*logs, *draw_differently(world, policy, rows, rng)):
+        if fault == "none" or fault not in dict(logs):  # the models do not depend on propensities
+            modelled = cross_fit_propensities(audited)
+            boosted = boost_model(audited, modelled)
+        tests, _ = audit_propensities(audited, modelled, boosted=boosted)
         levels = {test.name: test.level for test in tests}
         fails = "fail" in levels.values()
         is_untested = not fails and "propensity audit" in levels

@@ -47,11 +47,7 @@ CLICKS, MORE = 0.2, 0.3
 DRIFT = 0.15
 COPIES = 4
 POPULATION = 200_000
-AUDIT = (
-    "propensity audit, arithmetic mean",
-    "propensity audit, harmonic mean",
-    "propensity audit, likelihood ratio",
-)
+AUDIT = "propensity audit, mean ratio", "propensity audit, likelihood ratio"
 FAULTS = {  # the diagnostics that name each planted fault
     "soft": (),
     "sharp": (),

@@ -7,10 +7,11 @@ import pytest
 from click_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels
 
 from drcrm import BanditLog
-from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.log_checks import check_cost_drift, check_exploration, check_gain_drift
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.log_checks import check_action_drift, check_cost_drift, check_exploration, check_gain_drift
 
-IS_LAST = np.arange(3000) >= 1500
+ORDER = np.arange(3000)
+IS_LAST = ORDER >= 1500
 
 
 @pytest.mark.parametrize(("certain", "level"), [(0.0, "good"), (0.4, "good"), (0.6, "caution"), (1.0, "fail")])
@@ -39,6 +40,7 @@ def test_drift_is_a_caution_and_changes_no_verdict():
     assert levels(diagnosis) == {"drift of costs": "caution"}
     assert (verdict.verdict, verdict.changes) == ("better", [])
     assert verdict.cautions[0].startswith("The mean cost is -0.")
+    assert "in the last half of the rows" in verdict.cautions[0]
     order = np.argsort(LOG.Y + 3 * np.random.default_rng(0).random(3000), kind="stable")
     assert "drift of actions" in levels(diagnose(change_log(LOG, order)))
 
@@ -48,18 +50,50 @@ def test_drift_is_a_caution_if_its_interval_excludes_zero():
     weight = np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity
     for shift in np.linspace(0, 0.8, 21):
         log = change_log(LOG, cost=LOG.cost - shift * IS_LAST * is_best)
-        for check in (check_cost_drift(log, IS_LAST), check_gain_drift(log, weight, IS_LAST)):
+        for check in (check_cost_drift(log, ORDER), check_gain_drift(log, weight, ORDER)):
             assert (check.level == "good") == (check.low <= 0 <= check.high)
             is_good.add((check.name, check.level == "good"))
     assert len(is_good) == 4
-    assert check_cost_drift(LOG, IS_LAST, np.zeros(3000, int)).level == "good"  # a single unit has no interval
+    assert check_cost_drift(LOG, ORDER, np.zeros(3000, int)).level == "good"  # a single unit has no interval
 
 
 def test_copies_of_a_unit_do_not_narrow_the_interval_of_drift():
     twice, ids = np.repeat(np.arange(3000), 2), np.arange(3000)
-    expected = check_cost_drift(LOG, IS_LAST, ids)
-    grouped = check_cost_drift(change_log(LOG, twice), IS_LAST[twice], ids[twice])
+    expected = check_cost_drift(LOG, ORDER, ids)
+    grouped = check_cost_drift(change_log(LOG, twice), np.arange(6000), ids[twice])
     assert (grouped.low, grouped.high) == pytest.approx((expected.low, expected.high), rel=1e-3)
+
+
+@pytest.mark.parametrize(("share", "part"), [(0.5, "half"), (0.2, "fifth"), (0.1, "tenth"), (0.05, "twentieth")])
+def test_outcomes_that_have_not_arrived_are_named(share, part):
+    for seed in range(5):
+        log = draw_log(2000, seed=seed)
+        time = np.random.default_rng(seed).permutation(2000)
+        arrived = log.with_cost(np.where(time < 2000 * (1 - share), log.cost, 0.0))
+        check = find_check(diagnose(arrived, details=LogDetails(time=time)), "drift of costs")
+        assert check.level == "caution"
+        assert f"the mean cost is 0 in the last {part} of the rows" in check.sentence
+        assert "outcomes may not have arrived yet" in check.sentence
+        assert check_cost_drift(log, time).level == "good"
+
+
+def test_drift_of_rare_outcomes_is_hardly_ever_reported_by_chance():
+    """With 2 or 10 outcomes expected in the last twentieth, and with one large outcome, none of 400 logs has drift."""
+    rng = np.random.default_rng(0)
+    for share, size in ((0.01, 1.0), (0.05, 1.0), (0.05, 50.0)):
+        for _ in range(400):
+            cost = -(rng.random(4000) < share) * np.where(rng.random(4000) < 0.01, size, 1.0)
+            log = BanditLog(np.ones((4000, 1)), np.zeros(4000, int), np.ones(4000), cost, n_actions=1)
+            assert check_cost_drift(log, np.arange(4000)).level == "good"
+
+
+def test_actions_that_vanish_at_the_end_drift():
+    log = draw_log(2000)
+    kept = (log.Y != 1) | (np.arange(2000) < 1800)
+    check = check_action_drift(change_log(log, kept), np.arange(kept.sum()), ["a", "b", "c", "d"])
+    assert check.level == "caution"
+    assert "action b was logged in 0.0 % of the last tenth" in check.sentence
+    assert check_action_drift(log, np.arange(2000)).level == "good"
 
 
 def test_a_gain_that_becomes_a_loss_fails():
@@ -78,6 +112,6 @@ def test_gain_drift_is_the_difference_of_the_mean_gains():
     weight = np.exp(BEST.log_prob(log.X, log.Y)) / log.propensity
     ratio = weight @ log.cost / weight.sum()
     gain = ratio + weight * (log.cost - ratio) / weight.mean() - log.cost
-    check = check_gain_drift(log, weight, np.arange(500) >= 250)
+    check = check_gain_drift(log, weight, np.arange(500))
     assert check.value == pytest.approx(gain[250:].mean() - gain[:250].mean())
     assert check.level == "good"

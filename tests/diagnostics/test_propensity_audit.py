@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click_logs import BEST, LOG, THETA, K, change_log, draw_contexts, draw_log, find_check, judge, levels
+from click_logs import BEST, LOG, THETA, K, change_log, draw_actions, draw_contexts, draw_log, find_check, judge, levels
+from scipy import sparse
 
-from drcrm import BanditLog, SoftmaxPolicy
+from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
+from drcrm.diagnostics.boosted_propensities import boost_propensities
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.propensity_audit import (
     BETS,
@@ -34,10 +36,9 @@ def test_propensities_wrong_by_a_factor(factor, direction):
 def test_the_action_with_wrong_propensities_is_named():
     wrong = change_log(LOG, propensity=np.where(LOG.Y == 2, LOG.propensity / 2, LOG.propensity))
     diagnosis = diagnose(wrong, details=LogDetails(action_names=["a", "b", "<c>", "d"]))
-    for mean in ("arithmetic", "harmonic"):
-        check = find_check(diagnosis, f"propensity audit, {mean} mean")
-        assert check.level == "fail"
-        assert "for action <c>, " in check.sentence
+    check = find_check(diagnosis, "propensity audit, mean ratio")
+    assert check.level == "fail"
+    assert "for action <c>, " in check.sentence
 
 
 def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
@@ -73,7 +74,7 @@ def test_correct_propensities_hardly_ever_fail():
 def test_evidence_against_correct_propensities_is_bounded():
     """By Ville's inequality it exceeds log 10 with probability at most 1/10: in 12 of 30 logs with probability 10⁻⁵."""
     logs = [draw_log(100, 0.7, seed) for seed in range(30)]
-    evidence = [log_evidence(log, cross_fit_propensities(log, folds=2), log.log_propensity, None) for log in logs]
+    evidence = [log_evidence(log, [cross_fit_propensities(log, folds=2)], log.log_propensity, None) for log in logs]
     assert np.sum(np.array(evidence) > np.log(10)) < 12
 
 
@@ -86,9 +87,9 @@ def test_evidence_is_a_product_of_bets():
     pairs = np.arange(60) // 2
     for units, unit_ratios in ((None, ratios), (pairs, [np.bincount(pairs, ratio) / 2 for ratio in ratios])):
         capital = [np.prod(1 - bet + bet * ratio) for ratio in unit_ratios for bet in BETS]
-        evidence = log_evidence(log, modelled, log.log_propensity, units)
+        evidence = log_evidence(log, [modelled, sharper], log.log_propensity, units)
         assert evidence == pytest.approx(np.log(np.mean(capital)))
-    assert log_evidence(log, modelled, np.full(60, -1e6), None) == np.inf
+    assert log_evidence(log, [modelled], np.full(60, -1e6), None) == np.inf
 
 
 def test_small_logs_are_reported_as_untested():
@@ -128,19 +129,6 @@ def test_cross_fitting_keeps_groups_in_one_fold():
     np.testing.assert_allclose(grouped.sum(axis=1), 1)
 
 
-def test_the_harmonic_mean_counts_only_rows_where_the_action_is_eligible():
-    rng = np.random.default_rng(0)
-    eligible = np.ones((2000, 3), dtype=bool)
-    eligible[::2, 0] = False
-    p = eligible / eligible.sum(axis=1, keepdims=True)
-    Y = (p.cumsum(axis=1) > rng.random(2000)[:, None]).argmax(axis=1)
-    log = BanditLog(
-        draw_contexts(rng, 2000), Y, p[np.arange(2000), Y], rng.random(2000), n_actions=3, eligible=eligible
-    )
-    check = find_check(diagnose(log), "propensity audit, harmonic mean")
-    assert (check.level, check.value) == ("good", pytest.approx(1, abs=0.1))
-
-
 @pytest.mark.parametrize(("p", "n_actions", "categories"), [(0.25, 4, 60), (0.33, 3, 4), (0.1, 10, 5)])
 def test_uniform_propensities_are_tested_against_shares(p, n_actions, categories):
     """Many categories and rounded propensities raise no doubt; an action that is drawn twice as often as others does.
@@ -156,5 +144,74 @@ def test_uniform_propensities_are_tested_against_shares(p, n_actions, categories
         log = BanditLog(X, Y, np.full(600, p), np.zeros(600), n_actions=n_actions)
         tests, _ = audit_propensities(log, cross_fit_propensities(log))
         tested = {test.name: test.level for test in tests if test.value is not None}
-        assert set(tested) == {"propensity audit, harmonic mean", LIKELIHOOD}
+        assert set(tested) == {"propensity audit, mean ratio", LIKELIHOOD}
         assert set(tested.values()) == {"good"} if weight == 1 else "fail" in tested.values()
+
+
+def draw_with_rule(kind: str, rule, n: int, seed: int) -> BanditLog:
+    """Return a log whose propensities ignore a rule: it multiplies the odds of the first action or label."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    coef = 0.5 * rng.normal(size=(3, 4))
+    tilt = np.log(rule(X))
+    if kind == "labels":
+        logging = ExponentialPolicy(coef[:, :2])
+        scores = X @ coef[:, :2] + np.column_stack([tilt, np.zeros(n)])
+        Y = (rng.random((n, 2)) < 1 / (1 + np.exp(-scores))).astype(int)
+        return BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), np.zeros(n))
+    scores = X @ coef
+    mean, drawn = (np.exp(values) for values in (scores, scores + tilt[:, None] * (np.arange(4) == 0)))
+    mean, drawn = (values / values.sum(axis=1, keepdims=True) for values in (mean, drawn))
+    Y = draw_actions(drawn, rng)
+    p = mean[np.arange(n), Y]
+    if kind == "lists":  # each candidate has the context's features, at the place of its number
+        features = (np.eye(4)[None, :, :, None] * X[:, None, None, :]).reshape(4 * n, 12)
+        lists = ActionLists(features, 4 * np.arange(n + 1))
+        return BanditLog(lists, Y, p, np.zeros(n))
+    return BanditLog(X, Y, p, np.zeros(n), n_actions=4)
+
+
+@pytest.mark.parametrize("kind", ["single", "labels", "lists"])
+def test_trees_find_rules_that_no_linear_model_sees(kind):
+    """Where x_0 x_1 > 0 the first action is drawn more often than its propensity says, elsewhere more rarely."""
+    rules = (lambda X: np.where(X[:, 0] * X[:, 1] > 0, 3, 1 / 3)), (lambda X: np.ones(len(X)))
+    for seed in range(3):
+        wrong, right = (draw_with_rule(kind, rule, 3000, seed) for rule in rules)
+        for log, level in ((wrong, "fail"), (right, "good")):
+            tests, _ = audit_propensities(log, cross_fit_propensities(log))
+            assert {test.name: test.level for test in tests}[LIKELIHOOD] == level
+            linear = cross_fit_propensities(log)
+            assert log_evidence(log, [linear], log.log_propensity, None) < np.log(1e4)
+
+
+def test_boosted_propensities_are_close_to_the_drawn_ones():
+    """Corrected probabilities sum to 1, halve the error of the softmax, and use neither other rows nor the own fold."""
+    log = draw_with_rule("single", lambda X: np.where(X[:, 0] * X[:, 1] > 0, 3, 1 / 3), 6000, 0)
+    linear, fold = cross_fit_propensities(log), np.arange(6000) % 5
+    boosted = boost_propensities(log, linear, fold)
+    np.testing.assert_allclose(boosted.sum(axis=1), 1)
+    logged = np.arange(6000), log.Y
+    assert np.log(boosted[logged]).mean() > np.log(linear[logged]).mean() + 0.02
+    sparse_log = BanditLog(sparse.csr_array(log.X), log.Y, log.propensity, log.cost, n_actions=4)
+    np.testing.assert_allclose(boost_propensities(sparse_log, linear, fold), boosted)
+    changed = log.replace(Y=np.where(fold == 0, (log.Y + 1) % 4, log.Y))
+    inside = fold == 0
+    np.testing.assert_array_equal(boost_propensities(changed, linear, fold)[inside], boosted[inside])
+
+
+@pytest.mark.parametrize("kind", ["new", "gone", "for a while"])
+def test_actions_that_are_not_always_available_accuse_no_right_log(kind):
+    place = np.arange(2000)
+    is_absent = {"new": place < 1000, "gone": place >= 1200, "for a while": abs(place - 1000) > 300}[kind]
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = draw_contexts(rng, 2000)
+        mean = SoftmaxPolicy(0.4 * THETA).marginals(X)
+        mean[is_absent, 3] = 0
+        mean /= mean.sum(axis=1, keepdims=True)
+        Y = draw_actions(mean, rng)
+        log, time = BanditLog(X, Y, mean[place, Y], np.zeros(2000), n_actions=4), rng.permutation(2000)
+        shuffled = change_log(log, np.argsort(time)), LogDetails(time=np.argsort(time))
+        for diagnosis in (diagnose(log), diagnose(shuffled[0], details=shuffled[1])):
+            assert find_check(diagnosis, "propensity audit, mean ratio").level == "good"
+            assert find_check(diagnosis, LIKELIHOOD).level == "good"

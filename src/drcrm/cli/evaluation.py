@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.diagnostics.verdict import (
     Comparison,
@@ -120,10 +120,21 @@ def evaluate(
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
-    """Check a log, and optionally a policy on it."""
+    """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
+    details = _details(opened)
+    if opened.whole is not None:
+        whole, rows = opened.whole
+        checks = check_log(whole.log, _details(whole)).restrict_to(rows, whole.log)
+        details = replace(details, log_checks=checks)
+    if policy is None:
+        return diagnose(opened.log, details=details)
+    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model)
+
+
+def _details(opened: OpenedLog) -> LogDetails:
     records = opened.records
     encoding: Any = opened.log.encoding
-    details = LogDetails(
+    return LogDetails(
         groups=opened.units,
         slices=records.row_slices,
         row_numbers=records.rows,
@@ -133,9 +144,6 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Di
         imitated=opened.log.imitated_propensities,
         row_checks=opened.checks.diagnostics,
     )
-    if policy is None:
-        return diagnose(opened.log, details=details)
-    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model)
 
 
 def estimate_logging(opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> dict:

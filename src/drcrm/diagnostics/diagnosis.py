@@ -62,6 +62,9 @@ class LogDetails:
         Whether the propensities were estimated.
     row_checks : tuple of Diagnostic, optional
         Results of :func:`check_rows` on the whole log, if this log is only a part. By default this log is checked.
+    log_checks : LogChecks, optional
+        Results of :func:`check_log` on the whole log, restricted to the rows of this log. By default this log is
+        checked.
     """
 
     groups: Any = None
@@ -72,6 +75,7 @@ class LogDetails:
     columns: Mapping[str, slice] | None = None
     imitated: bool = False
     row_checks: tuple[Diagnostic, ...] | None = None
+    log_checks: LogChecks | None = None
 
     def restrict_to_counted(self, log: BanditLog) -> LogDetails:
         """Return the details of the rows whose count is positive; raise InputError if an array has another length."""
@@ -85,6 +89,38 @@ class LogDetails:
                 raise InputError(f"{name} has shape {values.shape}, expected {expected}")
         counted = {name: values[log.count > 0] for name, values in arrays.items()}
         return replace(self, groups=check_groups(self.groups, log), **counted)
+
+    def order(self, log: BanditLog) -> np.ndarray:
+        """Return the place of each row in the order of time, (n,)."""
+        return np.arange(len(log.Y)) if self.time is None else ranks(self.time)
+
+
+@dataclass(frozen=True)
+class LogChecks:
+    """Checks of a log that need no policy.
+
+    Attributes
+    ----------
+    diagnostics : tuple of Diagnostic
+    units : array (n,) or None
+        Ids of independent units of rows; see :class:`Diagnosis`.
+    modelled : array in the shape of scores
+        Estimated probabilities of all actions under the logging policy, from models fitted to other rows.
+    calibration : list of dict
+        Means of logged and of estimated propensities in each tenth of the rows.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    units: np.ndarray | None
+    modelled: np.ndarray
+    calibration: list[dict]
+
+    def restrict_to(self, rows: np.ndarray, log: BanditLog) -> LogChecks:
+        """Return the checks of the whole ``log`` for an evaluation on selected rows, a mask (n,)."""
+        rows = rows[log.count > 0]
+        log = log.recount(log.count)
+        modelled = _restrict_to_counted(self.modelled, log.replace(count=log.count * rows))
+        return replace(self, units=None if self.units is None else self.units[rows], modelled=modelled)
 
 
 @dataclass(frozen=True)
@@ -159,37 +195,46 @@ def diagnose(
     """
     log = as_log(log)
     policy = None if policy is None else policy_for_log(policy, log)
+    checked = (details or LogDetails()).log_checks or check_log(log, details, modelled)
+    details, log = (details or LogDetails()).restrict_to_counted(log), log.recount(log.count)
+    of_policy: list[Diagnostic | None] = []
+    of_log = [*checked.diagnostics, check_cost_model(log, cost_model)]
+    tables: dict[str, Any] = {}
+    if policy is not None:
+        with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
+            weights = _weigh_policy(log, policy, cost_model, logging_policy, checked.modelled)
+            slices = _estimate_slices(weights, details, checked.units)
+            of_policy = [*check_weights(weights, checked.units), _check_slices(slices)]
+            of_log.append(check_gain_drift(log, weights.weight, details.order(log), checked.units))
+        tables = weight_tables(weights, details.action_names, details.row_numbers) | {"slices": slices[:MAX_SLICES]}
+    checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
+    known = tuple(check for check in checks if check)
+    return Diagnosis(known, checked.units, log.size, calibration=checked.calibration, **tables)
+
+
+def check_log(log: BanditLog, details: LogDetails | None = None, modelled: np.ndarray | None = None) -> LogChecks:
+    """Check the propensities and the rows of a log: audit, copies and dependent rows, drift, and leakage.
+
+    :func:`diagnose` describes the parameters.
+    """
     details = (details or LogDetails()).restrict_to_counted(log)
     modelled = None if modelled is None else _restrict_to_counted(as_float_array(modelled, "modelled"), log)
     log = log.recount(log.count).replace(imitated_propensities=details.imitated)
-    units, row_checks = details.groups, details.row_checks
+    units, row_checks, order = details.groups, details.row_checks, details.order(log)
     if row_checks is None:
         row_checks, units = check_rows(log, units, details.imitated)
     if modelled is None:
         modelled = cross_fit_propensities(log, units)  # copies of a row are in the same fold
-    order = np.arange(len(log.Y)) if details.time is None else ranks(details.time)
-    is_last = order >= len(order) // 2
-    audit, calibration = audit_propensities(log, modelled, units, details.imitated, details.action_names)
-    of_log = [
+    audit, calibration = audit_propensities(log, modelled, units, details.imitated, details.action_names, order)
+    diagnostics = [
         *audit,
         *row_checks,
-        check_cost_drift(log, is_last, units),
-        check_action_drift(log, is_last, details.action_names),
+        check_cost_drift(log, order, units),
+        check_action_drift(log, order, details.action_names),
         check_action_names(details.action_names),
-        check_cost_model(log, cost_model),
         check_leakage(log, details.columns, units),
     ]
-    of_policy: list[Diagnostic | None] = []
-    tables: dict[str, Any] = {}
-    if policy is not None:
-        with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-            weights = _weigh_policy(log, policy, cost_model, logging_policy, modelled)
-            slices = _estimate_slices(weights, details, units)
-            of_policy = [*check_weights(weights, units), _check_slices(slices)]
-            of_log.append(check_gain_drift(log, weights.weight, is_last, units))
-        tables = weight_tables(weights, details.action_names, details.row_numbers) | {"slices": slices[:MAX_SLICES]}
-    checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
-    return Diagnosis(tuple(check for check in checks if check), units, log.size, calibration=calibration, **tables)
+    return LogChecks(tuple(check for check in diagnostics if check), units, modelled, calibration)
 
 
 def check_rows(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
@@ -28,8 +28,18 @@ ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94
 ROUNDING = 1e-9  # relative to the largest cost
 MIN_ROWS = 40
 MIN_R2 = -0.02
-MIN_EXPECTED = 5  # an action is tested if at least this many of its rows are expected in each half of the log
-NO_DRIFT = f"0 in its {percent(1 - DRIFT_LEVEL, 2)} interval"
+MIN_EXPECTED = 5  # an action is tested if at least this many of its rows are expected in each part of the log
+LAST_PARTS = {"half": 1 / 2, "fifth": 1 / 5, "tenth": 1 / 10, "twentieth": 1 / 20}  # shares of the rows
+NO_DRIFT = f"0 in its interval, at {percent(1 - DRIFT_LEVEL, 2)} for all parts together"
+
+
+class Parts(NamedTuple):
+    """Means of two parts of a log, the interval of their difference, and the difference in half widths of it."""
+
+    first: float
+    last: float
+    ends: tuple[float, float]
+    distance: float
 
 
 def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
@@ -53,44 +63,60 @@ def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
     return Diagnostic("exploration", share, threshold, level, sentence, "this project")
 
 
-def check_cost_drift(log: BanditLog, is_last: np.ndarray, units: np.ndarray | None = None) -> Diagnostic | None:
-    """Check whether the mean cost differs between two parts of a log.
+def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None = None) -> Diagnostic | None:
+    """Check whether the mean cost changes towards the end of a log.
+
+    The last half, fifth, tenth and twentieth of the rows are compared with all rows before them. Outcomes that have
+    not arrived yet are often logged as 0.
 
     Parameters
     ----------
     log : BanditLog
-    is_last : bool array (n,)
-        True for rows of the last part.
+    order : int array (n,)
+        Place of each row in the order of time.
     units : array (n,), optional
         Ids of independent units of rows.
 
     Returns
     -------
     Diagnostic or None
-        None if the log has fewer than 40 rows.
+        The part whose mean cost differs most, in standard errors; None if the log has fewer than 40 rows.
     """
     if not _has_enough_rows(log):
         return None
-    first, last, ends, is_shifted = _compare_parts(log.cost, log, is_last, units)
-    sentence = f"the mean cost is {first:.4g} in the first half of the rows and {last:.4g} in the last half"
-    sentence += ". Costs drift, so the estimate describes the logged rows and not future ones" if is_shifted else ""
+    parts = {name: _compare_parts(log.cost, log, is_last, units) for name, is_last in _last_parts(order)}
+    name = max(parts, key=lambda name: parts[name].distance)
+    first, last, ends, distance = parts[name]
+    is_shifted = distance > 1
+    sentence = f"the mean cost is {last:.4g} in the last {name} of the rows and {first:.4g} in the rows before"
+    if is_shifted and not log.cost[dict(_last_parts(order))[name]].any():
+        sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
+    elif is_shifted:
+        sentence += ". Costs drift, so the estimate describes the logged rows and not future ones"
     level = worst_level(False, is_shifted)
     return Diagnostic("drift of costs", float(last - first), NO_DRIFT, level, sentence, "Welch 1947", *ends)
 
 
+def _last_parts(order: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name and the mask of each last part of the rows that the drift checks compare with the rest."""
+    for name, share in LAST_PARTS.items():
+        yield name, order >= len(order) - int(share * len(order))
+
+
 def check_gain_drift(
-    log: BanditLog, weight: np.ndarray, is_last: np.ndarray, units: np.ndarray | None = None
+    log: BanditLog, weight: np.ndarray, order: np.ndarray, units: np.ndarray | None = None
 ) -> Diagnostic | None:
-    """Check whether a policy's gain over the logging policy differs between two parts of a log.
+    """Check whether a policy's gain over the logging policy differs between the first and the last half of a log.
 
     The gain is the self-normalised estimate of the cost difference. The check fails if the gain changes significantly
-    and the policy gains nothing in the last part. :func:`check_cost_drift` describes the parameters.
+    and the policy gains nothing in the last half. :func:`check_cost_drift` describes the parameters.
     """
     total = log.count @ weight
     if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
-    first, last, ends, is_shifted = _compare_parts(terms, log, is_last, units)
+    first, last, ends, distance = _compare_parts(terms, log, order >= len(order) // 2, units)
+    is_shifted = distance > 1
     sentence = (
         f"the policy's cost per row minus the logging policy's is {first:+.4g} in the first half of the rows and "
         f"{last:+.4g} in the last half"
@@ -105,24 +131,52 @@ def _has_enough_rows(log: BanditLog) -> bool:
     return min(log.size, len(log.Y)) >= MIN_ROWS
 
 
-def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None) -> tuple:
-    """Return the means of both parts, the interval of their difference, and whether it excludes 0."""
+def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None) -> Parts:
+    """Compare the means of two parts.
+
+    The standard error is the larger of two: one from the variance in each part, and one from the variance of all rows.
+    The first is too small if a part has none of the rare outcomes, the second if a part has many of them.
+    """
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
-    interval = compute_interval(float(last - first), terms, log, units, 1 - DRIFT_LEVEL)
-    low, high = interval["low"], interval["high"]
-    return first, last, (low, high), low > 0 or high < 0
+    intervals = (compute_interval(0.0, z, log, units, 1 - DRIFT_LEVEL / len(LAST_PARTS)) for z in (terms, values))
+    width, pooled = (interval["high"] for interval in intervals)
+    width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first
+    distance = abs(change) / width if width > 0 else np.inf if change else 0.0
+    return Parts(first, last, (change - width, change + width), distance)
 
 
-def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | None = None) -> Diagnostic | None:
-    """Check whether the shares of actions or labels differ between two parts of a log.
+def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None = None) -> Diagnostic | None:
+    """Check whether the shares of actions or labels change towards the end of a log.
 
-    The test for single actions is Pearson's χ² test. Labels have two-sided z-tests with a Bonferroni correction. The
-    sentence names the action with the largest |z|. Return None for lists of actions, and for fewer than 40 rows.
+    The parts of :func:`check_cost_drift` are compared by Pearson's χ² test of single actions. Labels have two-sided
+    z-tests. p-values have a Bonferroni correction. The sentence names the action with the largest |z|. Return None for
+    lists of actions, and for fewer than 40 rows.
     """
     if not _has_enough_rows(log) or not log.actions.shape:
         return None
+    tests = [(*shift, name) for name, is_last in _last_parts(order) if (shift := _shift_of_actions(log, is_last))]
+    if not tests:
+        return None
+    p_value, action, first, last, name = min(tests)
+    p_value = min(p_value * len(tests), 1.0)
+    sentence = (
+        f"{'label' if log.Y.ndim == 2 else 'action'} {action if names is None else names[action]} was logged in "
+        f"{percent(last, 1)} of the last {name} of the rows and in {percent(first, 1)} of the rows before "
+        f"(p = {p_value:.2g})"
+    )
+    sentence += ". The logged actions drift" if p_value < DRIFT_LEVEL else ""
+    threshold = f"p at least {DRIFT_LEVEL:g} if the logging policy does not drift"
+    level = worst_level(False, p_value < DRIFT_LEVEL)
+    return Diagnostic("drift of actions", last - first, threshold, level, sentence, "Pearson 1900")
+
+
+def _shift_of_actions(log: BanditLog, is_last: np.ndarray) -> tuple[float, int, float, float] | None:
+    """Return the p-value, and the action or label with the largest |z| with its shares in both parts.
+
+    Return None if no action is expected often enough in both parts.
+    """
     has_labels = log.Y.ndim == 2
     is_chosen = log.Y if has_labels else log.Y[:, None] == np.arange(*log.actions.shape)
     rows = np.array([(log.count * part) @ is_chosen for part in (~is_last, is_last)])
@@ -140,15 +194,7 @@ def check_action_drift(log: BanditLog, is_last: np.ndarray, names: Sequence | No
         freedom = max(len(tested) - (len(tested) == rows.shape[1]), 1)
         p_value = float(chdtrc(freedom, (z**2 * (1 - share)).sum()))
     worst = int(np.argmax(np.abs(z)))
-    action = tested[worst] if names is None else names[tested[worst]]
-    sentence = (
-        f"{'label' if has_labels else 'action'} {action} was logged in {percent(first[worst], 1)} of the first half of "
-        f"the rows and in {percent(last[worst], 1)} of the last half (p = {p_value:.2g})"
-    )
-    sentence += ". The logged actions drift" if p_value < DRIFT_LEVEL else ""
-    threshold = f"p at least {DRIFT_LEVEL:g} if the logging policy does not drift"
-    change, level = float(last[worst] - first[worst]), worst_level(False, p_value < DRIFT_LEVEL)
-    return Diagnostic("drift of actions", change, threshold, level, sentence, "Pearson 1900")
+    return p_value, int(tested[worst]), float(first[worst]), float(last[worst])
 
 
 def check_action_names(names: Sequence | None) -> Diagnostic | None:

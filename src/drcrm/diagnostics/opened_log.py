@@ -27,6 +27,7 @@ from drcrm.logs.split import held_out
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
+MAX_CHECKED = 100_000  # the checks that need no policy use all rows of logs up to this size, else the held-out rows
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
 # A function that returns the rows that a policy was trained on. Its arguments are the checks of all rows, the file's
@@ -52,6 +53,9 @@ class OpenedLog:
         Number of rows with a value that the encoding does not know, by reason, for example a new category.
     recognised : RecognisedRows, optional
         Rows of the file that a policy was trained on.
+    whole : (OpenedLog, bool array), optional
+        The log with all rows, and the mask of the rows of this log. None if this log has all rows, or is so large that
+        checks do not need more.
     """
 
     path: Source
@@ -61,6 +65,7 @@ class OpenedLog:
     checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
     recognised: RecognisedRows | None = None
+    whole: tuple[OpenedLog, np.ndarray] | None = None
 
     @property
     def units(self) -> np.ndarray | None:
@@ -160,12 +165,17 @@ def split_log(
         If the file is invalid. The message is one line that begins with its path.
     """
     records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
+    known_digest = digest(path)
     with prefix_errors(name_of(path)):
         is_heldout = held_out(records, seed)
         encoding = records.fit(~is_heldout)
         train = encode(records, encoding, ~is_heldout, scratch_path(records.cost))
         log = encode(records, encoding, is_heldout)
-    heldout = OpenedLog(path, digest(path), records.without_features(is_heldout), log, checks)
+        whole = None
+        if records.size <= MAX_CHECKED:
+            opened = OpenedLog(path, known_digest, records.without_features(), encode(records, encoding), checks)
+            whole = opened, is_heldout
+    heldout = OpenedLog(path, known_digest, records.without_features(is_heldout), log, checks, whole=whole)
     return SplitLog(records.size, len(records.data), train, heldout, is_heldout)
 
 

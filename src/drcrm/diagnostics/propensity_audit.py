@@ -1,26 +1,25 @@
 """The propensity audit: can the logged propensities be the probabilities that the actions were drawn with?
 
-Let p = π0(a|x) be the propensity of the logged action a in context x. For every function f of context and action,
+Let p = π0(a|x) be the propensity of the logged action a in context x. For every function f ≥ 0 of context and action,
 
     E [f(x, a)/p] = E Σ_b f(x, b) 1(π0(b|x) > 0).
 
-The audit tests this identity. Let q(b|x) be a model of the logged actions that was fitted to other rows.
+The audit tests this identity. Let q(b|x) be a model of the logged actions that was fitted to other rows: a softmax, or
+the softmax corrected by boosted trees.
 
 likelihood ratio  f = q, or q sharpened. Then E f/p ≤ 1 in every row. For every bet β in [0, 1], the product
                   Π (1 − β + β f/p) over rows exceeds 1/α with probability at most α. It grows if q predicts the
-                  actions better than p does, for example if p = 1/K, if p belongs to other rows, or if p is too small.
-arithmetic mean   f = q: E q(a|x)/p = 1, over all rows and for each action
-harmonic mean     f = 1(a = b): E 1(a = b)/p = 1 for each action b
-calibration       means of p and of q in each tenth of the rows, sorted by q
+                  actions better than p does, for example if p = 1/K, if p belongs to other rows, if p is too small,
+                  or if the draw followed a rule that p ignores.
+mean ratio        f = q: E q(a|x)/p = 1, over all rows and for each action
 
-The arithmetic mean and calibration ask whether q follows the logging policy. If p is uniform, up to rounding, q has
-nothing to learn, and with many features it differs much from p by chance. Then only the shares of the actions (the
-harmonic mean) and the likelihood ratio are tested, whose errors do not depend on the quality of q. A mean below 1 fails
-as well, because a uniform policy takes every action. Other constant p have no calibration.
+The mean ratio asks whether q follows the logging policy. If p is uniform, up to rounding, q has nothing to learn, and
+with many features it differs much from p by chance. Then f is the uniform policy, so the mean of an action is its share
+of the rows, divided by p.
 
 A mean above 1 shows that propensities are too small. A mean below 1 has two possible reasons: propensities are too
-large, or the logging policy never takes actions that f counts. So a mean below 1 fails only if q explains p, that is,
-if p has no information that q lacks.
+large, or the logging policy never takes actions that f counts. So f counts an action only in those tenths of the log in
+which it occurs, and a mean below 1 fails only if q explains p, that is, if p has no information that q lacks.
 
 The level α is exact for the rows of one fold, and holds over all folds in large samples. In these, twice the log ratio
 is about χ²_d − 2d for a model with d coefficients.
@@ -40,20 +39,20 @@ from scipy.special import ndtri
 from drcrm.certificates.independent_units import check_groups, compute_interval, group_means
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
+from drcrm.diagnostics.boosted_propensities import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
-MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to
 LEVEL = 1e-4  # significance level of the tests
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
 NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 ROUNDED = 0.05  # relative error of propensities of two digits, such as 0.33 for 1/3
 MIN_ACTION_ROWS = 20  # rows of an action that is tested separately
-MIN_TENTH_ROWS = 100  # with fewer rows, the model itself can be wrong by MAX_FACTOR
 MIN_ROWS = 50  # logs with fewer rows are not tested
+PARTS = 10  # parts of the log in which an action may be absent
 CLOSE, EXPLAINED = 0.25, 0.8  # largest residual deviation, or least explained variance, of log p if q explains p
 CERTAIN = 0.9
 MIN_EXPLAINED_ROWS = 50
@@ -63,7 +62,6 @@ REGRET = 0.625  # log likelihood that each coefficient costs: 1/2, over the shar
 GROSS = 0.2  # log likelihood ratio per row that the audit should detect; p = 1/K of 5 actions has about this ratio
 PREFERENCE = 1.25  # the mean over all actions is reported unless |log mean| of an action exceeds its own by this factor
 ALL = "all actions"
-MAX_FACTOR = 2  # largest ratio between the means of p and q in a tenth of the rows, in either direction
 SOURCE = "Li, Chen, Kleban & Gupta 2015"
 
 
@@ -81,12 +79,9 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
     The model of :mod:`drcrm.optimization.behaviour_cloning` is a softmax, or a logistic regression for each label. All
     rows of a context, and of a group in ``groups`` (n,), are in one fold. Return an array in the shape of scores.
     """
-    unit = np.arange(log.n_contexts)
-    if groups is not None:
-        unit[log.context[::-1]] = check_groups(groups, log.replace(count=np.ones_like(log.count)))[::-1]
-    rng = np.random.default_rng(0)
-    fold = draw_folds(unit, folds, rng)
-    has_intercept, order = log.actions.has_intercept and not has_constant(log.X), rng.permutation(log.n_contexts)
+    fold = _draw_context_folds(log, groups, folds)
+    order = np.random.default_rng(1).permutation(log.n_contexts)
+    has_intercept = log.actions.has_intercept and not has_constant(log.X)
     probability: Any = None
     for number in range(fold.max() + 1):
         outside = order[fold[order] != number] if fold.max() else order
@@ -102,12 +97,27 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
     return probability
 
 
+def _draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -> np.ndarray:
+    """Return a fold for each context, (m,); all contexts of a group are in one fold."""
+    unit = np.arange(log.n_contexts)
+    if groups is not None:
+        unit[log.context[::-1]] = check_groups(groups, log.replace(count=np.ones_like(log.count)))[::-1]
+    return draw_folds(unit, folds)
+
+
+def boost_model(log: BanditLog, modelled: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds."""
+    return boost_propensities(log, modelled, _draw_context_folds(log, groups, FOLDS))
+
+
 def audit_propensities(
     log: BanditLog,
     modelled: np.ndarray,
     units: np.ndarray | None = None,
     imitated: bool = False,
     names: Sequence | None = None,
+    order: np.ndarray | None = None,
+    boosted: np.ndarray | None = None,
 ) -> tuple[list[Diagnostic], list[dict[str, float]]]:
     """Test a log's propensities.
 
@@ -123,6 +133,10 @@ def audit_propensities(
         Whether the propensities are estimated from the log itself. Such propensities cannot be tested.
     names : list, optional
         Names of the actions.
+    order : int array (n,), optional
+        Place of each row in the order of time; by default rows are in order.
+    boosted : array in the shape of scores, optional
+        The result of :func:`boost_model`, which does not depend on the propensities; computed by default.
 
     Returns
     -------
@@ -130,9 +144,7 @@ def audit_propensities(
     tenths : list of dict
         Means of p and q in each tenth of the rows.
     """
-    model = np.exp(log.actions.log_prob(modelled, log.Y, log.context))
-    model = np.maximum(model, np.finfo(float).tiny)
-    tenths = _calibration(log, model)
+    tenths = _calibration(log, _model_of_rows(log, modelled))
     if imitated:
         return [_untested("they are estimated from the log itself")], tenths
     needed = required_rows(log)
@@ -140,20 +152,24 @@ def audit_propensities(
     too_few = _untested(f"about {needed} {kind} are needed, got {n}")
     if log.size < MIN_ROWS:
         return [too_few], tenths
+    boosted = boost_model(log, modelled, units) if boosted is None else boosted
+    models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
+    part = (np.arange(len(log.Y)) if order is None else order) * PARTS // len(log.Y)
     uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
     uniform_log_prob = log.actions.log_prob(uniform, log.Y, log.context)
     is_uniform = np.abs(log.propensity / np.exp(uniform_log_prob) - 1).max() <= ROUNDED
     tests = [
-        _check_harmonic_mean(log, uniform, units, names, is_uniform),
-        _check_likelihood_ratio(log, modelled, uniform_log_prob if is_uniform else log.log_propensity, units),
+        _check_means(log, uniform if is_uniform else modelled, units, names, part),
+        _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity, units),
     ]
-    if not is_uniform:
-        tests.insert(0, _check_arithmetic_mean(log, modelled, model, units, names))
-    if not is_uniform and np.ptp(log.propensity) > 0:
-        tests.append(_check_calibration(tenths))
-    lacks_power = n < needed and log_evidence(log, modelled, uniform_log_prob, units) <= -np.log(LEVEL)
+    lacks_power = n < needed and log_evidence(log, models, uniform_log_prob, units) <= -np.log(LEVEL)
     is_accused = any(test.level == "fail" for test in tests)
     return [too_few, *tests] if lacks_power and not is_accused else tests, tenths
+
+
+def _model_of_rows(log: BanditLog, modelled: np.ndarray) -> np.ndarray:
+    """Return the model's probability of each logged action, (n,), at least the smallest positive float."""
+    return np.maximum(np.exp(log.actions.log_prob(modelled, log.Y, log.context)), np.finfo(float).tiny)
 
 
 def _untested(reason: str) -> Diagnostic:
@@ -168,45 +184,10 @@ def required_rows(log: BanditLog) -> int:
     return max(MIN_ROWS, int(np.ceil(needed / GROSS)))
 
 
-def _check_arithmetic_mean(
-    log: BanditLog, modelled: np.ndarray, model: np.ndarray, units: np.ndarray | None, names: Sequence | None
-) -> Diagnostic:
-    ratio = model / log.propensity
-    tested = {_estimate_mean(ratio, log, units, ALL): np.ones(len(model), dtype=bool)}
-    for action, is_action in _frequent_actions(log):
-        expected = modelled[log.context, action]
-        share = log.count @ expected / log.size
-        if share > 0:
-            terms = 1 + (is_action * ratio - expected) / share
-            tested[_estimate_mean(terms, log, units, _name(action, names))] = is_action
-    is_explained = [_explains(log, model, rows) for rows in tested.values()]
-    means = [*tested]
-    what = "the mean ratio of a fitted model's propensities to the logged ones is"
-    return _check_means("propensity audit, arithmetic mean", means, is_explained, means[:1], what)
-
-
-def _check_harmonic_mean(
-    log: BanditLog, uniform: np.ndarray, units: np.ndarray | None, names: Sequence | None, fails_below: bool = False
-) -> Diagnostic:
-    """Check E 1(a = b)/p = 1 for each action b. For labels and lists, check E u(a|x)/p = 1 of the uniform policy u.
-
-    ``fails_below`` states whether means that are too small fail: all actions are known to be available.
-    """
-    means = []
-    for action, is_action in _frequent_actions(log):
-        eligible_share = log.count @ (uniform[log.context, action] > 0) / log.size
-        means.append(_estimate_mean(is_action / log.propensity / eligible_share, log, units, _name(action, names)))
-    if not means:
-        ratio = np.exp(log.actions.log_prob(uniform, log.Y, log.context)) / log.propensity
-        means = [_estimate_mean(ratio, log, units, ALL)]
-    below, what = [fails_below] * len(means), "the sum of inverse propensities divided by the number of rows is"
-    return _check_means("propensity audit, harmonic mean", means, below, means, what)
-
-
 def _check_likelihood_ratio(
-    log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units: np.ndarray | None
+    log: BanditLog, models: list[np.ndarray], log_propensity: np.ndarray, units: np.ndarray | None
 ) -> Diagnostic:
-    value = log_evidence(log, modelled, log_propensity, units) / np.log(10)
+    value = log_evidence(log, models, log_propensity, units) / np.log(10)
     fails = bool(value > -np.log10(LEVEL))
     sentence = "a model fitted to other rows does not predict the logged actions better than the propensities do"
     if fails:
@@ -224,28 +205,22 @@ def _check_likelihood_ratio(
     )
 
 
-def log_evidence(log: BanditLog, modelled: np.ndarray, log_propensity: np.ndarray, units: np.ndarray | None) -> float:
+def log_evidence(
+    log: BanditLog, models: Sequence[np.ndarray], log_propensity: np.ndarray, units: np.ndarray | None
+) -> float:
     """Return the log of the capital, 1 at the start, after bets on f/p > 1 in every unit of rows.
 
-    The capital is the mean over the values of BETS, and over f = q and f = q sharpened. A unit bets once, on its mean
-    ratio f/p. By Ville's inequality, the capital exceeds 1/α with probability at most α if the propensities are right.
+    The capital is the mean over the values of BETS and over the models f, arrays in the shape of scores. A unit bets
+    once, on its mean ratio f/p. By Ville's inequality, the capital exceeds 1/α with probability at most α if the
+    propensities are right.
     """
     groups, gains = np.arange(len(log.Y)) if units is None else units, []
-    for power in POWERS:
-        log_prob = log.actions.log_prob(_sharpen(log, modelled, power), log.Y, log.context)
+    for model in models:
+        log_prob = log.actions.log_prob(model, log.Y, log.context)
         with np.errstate(over="ignore"):
             ratio, _ = group_means(groups, log.count.astype(float), np.exp(log_prob - log_propensity))
             gains += [np.log1p(bet * (ratio - 1)).sum() for bet in BETS]
     return float(np.logaddexp.reduce(gains) - np.log(len(gains)))
-
-
-def _sharpen(log: BanditLog, modelled: np.ndarray, power: float) -> np.ndarray:
-    """Return probabilities proportional to q^power, in the shape of scores."""
-    tiny = np.finfo(float).tiny
-    scores = np.log(np.maximum(modelled, tiny))
-    if log.Y.ndim == 2:
-        scores -= np.log(np.maximum(1 - modelled, tiny))
-    return log.actions.log_partition(power * scores)[1]
 
 
 def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
@@ -261,59 +236,76 @@ def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     return tenths
 
 
-def _check_calibration(tenths: list[dict[str, float]]) -> Diagnostic:
-    worst = max(tenths, key=lambda tenth: abs(np.log(tenth["propensity"] / tenth["model"])))
-    ratio = worst["propensity"] / worst["model"]
-    sentence = (
-        f"in tenth {worst['decile']} of the rows the mean propensity is {worst['propensity']:.3g}, and a fitted model "
-        f"estimates {worst['model']:.3g}"
-    )
-    is_off = worst["rows"] >= MIN_TENTH_ROWS and not 1 / MAX_FACTOR <= ratio <= MAX_FACTOR
-    sentence += ". The propensities are wrong, or the model cannot follow the logging policy" if is_off else ""
-    level, threshold = worst_level(False, is_off), f"within a factor of {MAX_FACTOR}"
-    return Diagnostic("calibration", ratio, threshold, level, sentence, "calibration by decile")
-
-
-def _frequent_actions(log: BanditLog) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each single action with enough rows, and the mask of these rows. Yield nothing for labels and lists."""
-    if log.Y.ndim == 1 and log.actions.shape:
-        rows = np.bincount(log.Y, log.count, *log.actions.shape)
-        for action in np.flatnonzero(rows >= MIN_ACTION_ROWS):
-            yield int(action), action == log.Y
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _estimate_mean(z: np.ndarray, log: BanditLog, units: np.ndarray | None, actions: str) -> TestedMean:
-    mean = float(log.count @ z / log.size)
-    error = compute_interval(mean, z, log, units, 0.95)["standard_error"]
-    return TestedMean(mean, error if np.isfinite(error) else np.inf, actions)
-
-
 def _check_means(
-    name: str, means: list[TestedMean], fails_below: list[bool], usual: list[TestedMean], what: str
+    log: BanditLog,
+    modelled: np.ndarray,
+    units: np.ndarray | None,
+    names: Sequence | None,
+    part: np.ndarray,
 ) -> Diagnostic:
-    """Check means with expectation 1, and report the worst of them.
+    """Check E q/p = 1 for all actions and for each one, and report the worst mean.
 
-    A mean that is too large fails. A mean that is too small fails only if its entry in ``fails_below`` is true. If all
-    means are good, the worst of ``usual`` is reported.
+    A mean that is too large fails. A mean that is too small fails only if q explains p.
     """
+    model = _model_of_rows(log, modelled)
+    ratio, means, fails_below = model / log.propensity, [], []
+    for action, is_action, expected, occurring in _tested_actions(log, modelled, part):
+        name = ALL if action is None else f"action {action if names is None else names[action]}"
+        tested = _estimate_mean(is_action * ratio, expected, log, units, name)
+        if tested.mean < 1:
+            tested = _estimate_mean(is_action * ratio, occurring, log, units, name)
+            tested = tested._replace(mean=min(tested.mean, 1.0))
+        means.append(tested)
+        fails_below.append(_explains(log, model, is_action))
     quantile = ndtri(1 - LEVEL / (2 * len(means)))
 
     def is_outside(tested: TestedMean, limits: tuple[float, float], counts_below: bool) -> bool:
         width = quantile * tested.error
-        return bool(tested.mean - width > limits[1] or (tested.mean + width < min(limits[0], 1) and counts_below))
+        return bool(tested.mean - width > limits[1] or (tested.mean + width < limits[0] and counts_below))
 
     failed = [tested for tested, below in zip(means, fails_below, strict=True) if is_outside(tested, MATERIAL, below)]
     notable = [tested for tested in means if is_outside(tested, NOTABLE, True)]
-    mean, error, actions = max(failed or notable or usual, key=_distance)
+    mean, error, actions = max(failed or notable or means[:1], key=_distance)
     level = worst_level(bool(failed), bool(notable))
-    sentence = f"for {actions}, {what} {mean:.3g}; correct propensities give 1"
+    sentence = (
+        f"for {actions}, the mean ratio of modelled to logged propensities is {mean:.3g}; correct propensities give 1"
+    )
     if level != "good":
         direction = "too small" if mean > 1 else "too large"
         sentence += f". They are {direction} by a factor of about {max(mean, 1 / max(mean, 1e-300)):.2g}"
         sentence += ", or actions are unavailable for reasons that no feature shows" if mean < 1 else ""
     threshold = f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
-    return Diagnostic(name, mean, threshold, level, sentence, SOURCE, mean - 1.96 * error, mean + 1.96 * error)
+    ends = mean - 1.96 * error, mean + 1.96 * error
+    return Diagnostic("propensity audit, mean ratio", mean, threshold, level, sentence, SOURCE, *ends)
+
+
+def _tested_actions(log: BanditLog, modelled: np.ndarray, part: np.ndarray) -> Iterator[tuple]:
+    """Yield None for all actions, then each single action with enough rows. For labels and lists, yield only None.
+
+    Also yield the mask of its rows, q of the action in each row, and q or 0 if it is absent from this part of the log.
+    """
+    everywhere = np.ones(len(log.Y))
+    if log.Y.ndim == 2 or not log.actions.shape:
+        yield None, everywhere > 0, everywhere, everywhere
+        return
+    occurs = np.zeros((PARTS, *log.actions.shape))
+    occurs[part, log.Y] = 1
+    yield None, everywhere > 0, everywhere, (modelled[log.context] * occurs[part]).sum(axis=1)
+    for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):
+        expected = modelled[log.context, action]
+        if expected.any():
+            yield int(action), action == log.Y, expected, expected * occurs[part, action]
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _estimate_mean(
+    ratio: np.ndarray, expected: np.ndarray, log: BanditLog, units: np.ndarray | None, actions: str
+) -> TestedMean:
+    """Return the sum of ratios, divided by the sum of their expected values."""
+    terms = 1 + (ratio - expected) * log.size / (log.count @ expected)
+    mean = float(log.count @ terms / log.size)
+    error = compute_interval(mean, terms, log, units, 0.95)["standard_error"]
+    return TestedMean(mean, error if np.isfinite(error) else np.inf, actions)
 
 
 def _distance(tested: TestedMean) -> float:
@@ -335,7 +327,3 @@ def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:
 
 def _deviation(values: np.ndarray, log: BanditLog) -> float:
     return float(np.sqrt(log.count @ (values - log.count @ values / log.size) ** 2 / log.size))
-
-
-def _name(action: int, names: Sequence | None) -> str:
-    return f"action {action if names is None else names[action]}"

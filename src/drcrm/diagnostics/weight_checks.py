@@ -35,8 +35,8 @@ MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
 MANY_EFFECTIVE_ROWS = 400
 MIN_TAIL, MAX_TAIL = 5, 10_000  # numbers of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
-MIN_MEAN, MAX_MEAN = 0.9, 1.1
-STANDARD_ERRORS = 4  # a mean weight fails if it is beyond one of these limits by at least this many standard errors
+MIN_MEAN = 0.9  # a mean weight significantly below this fails even if unsupported actions explain it
+STANDARD_ERRORS = 3  # a mean weight fails if it differs from its expectation by more standard errors
 MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
 LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # share of one row in a sum: caution, fail
 MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
@@ -85,7 +85,7 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
     }
     checks = (
         _check_support(weights),
-        _check_mean(log, weight, units),
+        _check_mean(weights, units),
         _check_effective_size(log, weight),
         _report_tail(weight, log.count),
         _check_largest("largest share of one row", {"the total weight": weight}, log.count),
@@ -173,7 +173,9 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnos
     return Diagnostic("skewness of the estimate", skewness, threshold, level, sentence, "Hall 1992")
 
 
-def _check_mean(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic:
+def _check_mean(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic:
+    """Check E w = 1. A mean below 1 fails unless the policy's unsupported actions explain it, at most to MIN_MEAN."""
+    log, weight = weights.log, weights.weight
     mean = float(log.count @ weight / log.size)
     interval = compute_interval(mean, weight, log, units, 0.95)
     error, n = interval["standard_error"], interval["n"]
@@ -181,8 +183,8 @@ def _check_mean(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) ->
     # If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
     # log lacks all of them by chance is at most (1 − p)^(n (1 − mean)).
     is_missing = n * (1 - mean) * -np.log1p(-min(log.propensity.min(), 1 - ROUNDING)) > -np.log(MISSED)
-    is_low = is_missing and mean + STANDARD_ERRORS * error < MIN_MEAN
-    fails = bool(is_low or mean - STANDARD_ERRORS * error > MAX_MEAN)
+    least = max(1 - _unsupported_share(weights), MIN_MEAN)
+    fails = bool((is_missing and mean + STANDARD_ERRORS * error < least) or mean - STANDARD_ERRORS * error > 1)
     is_off = not mean - width <= 1 <= mean + width
     sentence = f"the mean importance weight is {mean:.3g} ± {error:.2g}; its expectation is 1"
     if fails or is_off:
@@ -192,12 +194,19 @@ def _check_mean(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) ->
     return Diagnostic("mean weight", mean, threshold, level, sentence, "E π/p = 1", interval["low"], interval["high"])
 
 
+def _unsupported_share(weights: PolicyWeights) -> float:
+    """Return the probability that the policy takes an unsupported action; 0 if it is unknown."""
+    if weights.mean is None:
+        return 0.0
+    log = weights.log
+    mass, _ = log.actions.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
+    return float(log.count @ mass[log.context] / log.size)
+
+
 def _check_support(weights: PolicyWeights) -> Diagnostic | None:
     if weights.mean is None:
         return None
-    log = weights.log
-    mass, _ = log.actions.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
-    share = float(log.count @ mass[log.context] / log.size)
+    share = _unsupported_share(weights)
     return Diagnostic(
         "mass without support",
         share,

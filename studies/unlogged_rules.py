@@ -1,0 +1,82 @@
+"""How often does `learn` say *better* if a rule that was not logged changes the draw of the actions?
+
+A log has four normal features and one of four actions. Its propensities are those of a softmax with random
+coefficients. In a part of the contexts a rule multiplies the probability of the first action. Rewards depend on the
+context only, so every policy earns the same, and *better* is a false claim:
+
+tail rule   where |x_0| > 1, the first action has 3 times its probability, relative to the others; the reward is |x_0|
+sign rule   the same where x_0 x_1 > 0, and a third elsewhere; the reward is 1 where x_0 x_1 > 0, else 0
+no rule     the reward is |x_0|; the propensities are right
+
+Rewards have normal noise with standard deviation 0.5. `learn` uses ``algorithm: kl_dro_dr``.
+
+The table has a row per kind and number of rows: the number of logs, the share of each verdict, and the share of logs
+``named``, in which the propensity audit or the mean weight fails.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+from audit_power import rules
+from null_verdicts import run
+from synthetic import draw_actions
+
+from drcrm.diagnostics.verdict import VERDICTS
+from drcrm.policies.exponential import SoftmaxPolicy
+
+SIZES = 1500, 6000
+KINDS = "tail rule", "sign rule", "no rule"
+FEATURES, ACTIONS, NOISE = 4, 4, 0.5
+NAMES = [f"x{number}" for number in range(FEATURES)]
+MAPPING = {
+    "action": "action",
+    "propensity": "p",
+    "reward": "reward",
+    "features": {"numeric": NAMES},
+    "algorithm": "kl_dro_dr",
+}
+
+
+def draw_log(kind: str, rows: int, seed: int) -> pd.DataFrame:
+    """Return a log whose rewards do not depend on the actions."""
+    rng = np.random.default_rng([KINDS.index(kind), rows, seed])
+    X = rng.normal(size=(rows, FEATURES))
+    logged = SoftmaxPolicy(0.5 * rng.normal(size=(FEATURES, ACTIONS))).marginals(X)
+    drawn = logged.copy()
+    drawn[:, 0] *= rules(X).get(kind, 1)
+    action = draw_actions(drawn / drawn.sum(axis=1, keepdims=True), rng)
+    reward = (X[:, 0] * X[:, 1] > 0 if kind == "sign rule" else abs(X[:, 0])) + NOISE * rng.normal(size=rows)
+    columns = {"action": action, "p": logged[np.arange(rows), action], "reward": reward}
+    return pd.DataFrame(X, columns=NAMES).assign(**columns)
+
+
+def judge(kind: str, rows: int, seed: int) -> tuple[str, bool]:
+    """Return the verdict on one log, and whether a check names the fault."""
+    with TemporaryDirectory() as name:
+        log, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
+        draw_log(kind, rows, seed).to_csv(log, index=False)
+        run(["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), "--json", str(answer)])
+        values = json.loads(answer.read_text())
+    failed = [check["name"] for check in values["diagnostics"] if check["level"] == "fail"]
+    return values["verdict"]["verdict"], any(name.startswith(("propensity audit", "mean weight")) for name in failed)
+
+
+def table(repetitions: int) -> pd.DataFrame:
+    """Return a row per kind of log and number of rows."""
+    results = []
+    for kind, rows in product(KINDS, SIZES):
+        verdicts, named = zip(*(judge(kind, rows, seed) for seed in range(repetitions)), strict=True)
+        shares = pd.Series(verdicts).value_counts(normalize=True).reindex(list(VERDICTS), fill_value=0.0)
+        results.append({"log": kind, "rows": rows, "logs": repetitions, **shares, "named": np.mean(named)})
+    return pd.DataFrame(results)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the whole table."""
+    return rows.to_string(index=False, float_format="%.3f")
