@@ -18,8 +18,8 @@ with many features it differs much from p by chance. Then f is the uniform polic
 of the rows, divided by p.
 
 A mean above 1 shows that propensities are too small. A mean below 1 has two possible reasons: propensities are too
-large, or the logging policy never takes actions that f counts. So f counts an action only in those tenths of the log in
-which it occurs, and a mean below 1 fails only if q explains p, that is, if p has no information that q lacks.
+large, or the logging policy never takes actions that f counts. So f does not count an action in long gaps between its
+rows, and a mean below 1 fails only if q explains p, that is, if p has no information that q lacks.
 
 The level α is exact for the rows of one fold, and holds over all folds in large samples. In these, twice the log ratio
 is about χ²_d − 2d for a model with d coefficients.
@@ -30,7 +30,7 @@ Balakrishnan 2020 for likelihood ratios with models of other rows. Waudby-Smith 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 ROUNDED = 0.05  # relative error of propensities of two digits, such as 0.33 for 1/3
 MIN_ACTION_ROWS = 20  # rows of an action that is tested separately
 MIN_ROWS = 50  # logs with fewer rows are not tested
-PARTS = 10  # parts of the log in which an action may be absent
+LONG_GAP = 10  # an action is absent between two of its rows if q expects this many; by chance with probability e⁻¹⁰
 CLOSE, EXPLAINED = 0.25, 0.8  # largest residual deviation, or least explained variance, of log p if q explains p
 CERTAIN = 0.9
 MIN_EXPLAINED_ROWS = 50
@@ -154,12 +154,12 @@ def audit_propensities(
         return [too_few], tenths
     boosted = boost_model(log, modelled, units) if boosted is None else boosted
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
-    part = (np.arange(len(log.Y)) if order is None else order) * PARTS // len(log.Y)
+    order = np.arange(len(log.Y)) if order is None else order
     uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
     uniform_log_prob = log.actions.log_prob(uniform, log.Y, log.context)
     is_uniform = np.abs(log.propensity / np.exp(uniform_log_prob) - 1).max() <= ROUNDED
     tests = [
-        _check_means(log, uniform if is_uniform else modelled, units, names, part),
+        _check_means(log, uniform if is_uniform else modelled, units, names, order),
         _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity, units),
     ]
     lacks_power = n < needed and log_evidence(log, models, uniform_log_prob, units) <= -np.log(LEVEL)
@@ -241,7 +241,7 @@ def _check_means(
     modelled: np.ndarray,
     units: np.ndarray | None,
     names: Sequence | None,
-    part: np.ndarray,
+    order: np.ndarray,
 ) -> Diagnostic:
     """Check E q/p = 1 for all actions and for each one, and report the worst mean.
 
@@ -249,7 +249,7 @@ def _check_means(
     """
     model = _model_of_rows(log, modelled)
     ratio, means, fails_below = model / log.propensity, [], []
-    for action, is_action, expected, occurring in _tested_actions(log, modelled, part):
+    for action, is_action, expected, occurring in _tested_actions(log, modelled, order):
         name = ALL if action is None else f"action {action if names is None else names[action]}"
         tested = _estimate_mean(is_action * ratio, expected, log, units, name)
         if tested.mean < 1:
@@ -279,22 +279,29 @@ def _check_means(
     return Diagnostic("propensity audit, mean ratio", mean, threshold, level, sentence, SOURCE, *ends)
 
 
-def _tested_actions(log: BanditLog, modelled: np.ndarray, part: np.ndarray) -> Iterator[tuple]:
-    """Yield None for all actions, then each single action with enough rows. For labels and lists, yield only None.
+def _tested_actions(log: BanditLog, modelled: np.ndarray, order: np.ndarray) -> list[tuple]:
+    """Return None for all actions, and each single action with enough rows. For labels and lists, return only None.
 
-    Also yield the mask of its rows, q of the action in each row, and q or 0 if it is absent from this part of the log.
+    Also return the mask of its rows, q of the action in each row, and the same without rows in which it is absent.
     """
     everywhere = np.ones(len(log.Y))
-    if log.Y.ndim == 2 or not log.actions.shape:
-        yield None, everywhere > 0, everywhere, everywhere
-        return
-    occurs = np.zeros((PARTS, *log.actions.shape))
-    occurs[part, log.Y] = 1
-    yield None, everywhere > 0, everywhere, (modelled[log.context] * occurs[part]).sum(axis=1)
-    for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):
-        expected = modelled[log.context, action]
-        if expected.any():
-            yield int(action), action == log.Y, expected, expected * occurs[part, action]
+    actions, absent_share = [], np.zeros(len(log.Y))
+    if log.Y.ndim == 1 and log.actions.shape:
+        for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):
+            is_action, expected = action == log.Y, modelled[log.context, action]
+            absent = expected * _is_absent(is_action, log.count * expected, order)
+            absent_share += absent
+            actions += [(int(action), is_action, expected, expected - absent)] if expected.any() else []
+    return [(None, everywhere > 0, everywhere, everywhere - absent_share), *actions]
+
+
+def _is_absent(is_action: np.ndarray, expected: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return the rows, (n,), of long gaps without the action, in which its expected number is large."""
+    place, is_absent = np.argsort(order), np.empty(len(order), dtype=bool)
+    gap = np.cumsum(is_action[place])
+    is_long = np.bincount(gap, (expected * ~is_action)[place]) > LONG_GAP
+    is_absent[place] = is_long[gap]
+    return is_absent & ~is_action
 
 
 @np.errstate(over="ignore", invalid="ignore")
