@@ -142,8 +142,8 @@ def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, unit
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
     intervals = (compute_interval(0.0, z, log, units, 1 - DRIFT_LEVEL / len(LAST_PARTS)) for z in (terms, values))
     width, pooled = (interval["high"] for interval in intervals)
-    width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first
-    distance = abs(change) / width if width > 0 else np.inf if change else 0.0
+    width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first  # NaN for a single unit
+    distance = abs(change) / width if width > 0 else np.inf if change and not width else 0.0
     return Parts(first, last, (change - width, change + width), distance)
 
 
