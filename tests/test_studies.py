@@ -142,6 +142,15 @@ def test_null_logs_have_their_faults(study):
     assert null.verdict("leaked", 0) == "the log cannot say"
 
 
+def test_rules_that_were_not_logged_change_the_draw(study):
+    """In half of the contexts of a sign rule, the first action is drawn more often than logged, elsewhere less."""
+    log = study("unlogged_rules").draw_log("sign rule", 20_000, 0)
+    ratio = (log["action"] == 0) / log["p"]
+    is_more = log["x0"] * log["x1"] > 0
+    assert ratio[is_more].mean() > 1.3 > 0.7 > ratio[~is_more].mean()
+    assert np.corrcoef(log["reward"], is_more)[0, 1] > 0.5
+
+
 def test_published_null_logs_are_not_called_better_too_often(study):
     """No share is significantly above 5 %, by a one-sided binomial test at 1 %."""
     rows = published("null_verdicts")

@@ -363,6 +363,13 @@ def null_verdicts() -> str:
     return format_table(("kind", *rows.columns), cells)
 
 
+def unlogged_rules() -> str:
+    rows = study("unlogged_rules").set_index(["log", "rows"])
+    rows = rows[["better", "not shown", "the log cannot say", "the log is wrong"]]
+    cells = ((log, size, *map(share, row)) for (log, size), row in zip(rows.index, rows.to_numpy(), strict=True))
+    return format_table(("log", "rows", *rows.columns), cells)
+
+
 def audit_power() -> str:
     rows = study("audit_power").pivot_table("fails", ["policy", "fault"], "rows", sort=False)
     faults = {
@@ -374,6 +381,9 @@ def audit_power() -> str:
         "doubled": "2 p",
         "halved": "p/2",
         "some doubled": "2 p for two actions",
+        "new action": "p; an action is new in the last half",
+        "tail rule": "p without the tail rule",
+        "sign rule": "p without the sign rule",
     }
     cells = (
         (policy, faults[fault], *map(share, row))
@@ -493,7 +503,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
-        *(fixed_policy_verdicts, null_verdicts, audit_power, policy_coverage, heavy_tails, certified, vowpal_wabbit),
-        *(estimate_coverage, estimate_errors),
+        *(fixed_policy_verdicts, null_verdicts, unlogged_rules, audit_power, policy_coverage, heavy_tails, certified),
+        *(vowpal_wabbit, estimate_coverage, estimate_errors),
     )
 }

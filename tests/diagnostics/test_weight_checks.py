@@ -95,6 +95,18 @@ def test_a_low_mean_weight_fails_only_if_chance_does_not_explain_it():
         assert (check.value < 0.85, check.level) == (True, level)
 
 
+@pytest.mark.parametrize(("probability", "level"), [(0.55, "good"), (0.6, "fail"), (0.4, "fail")])
+def test_a_mean_weight_that_differs_by_three_standard_errors_fails(probability, level):
+    """A policy that always takes the first of two actions, which is logged as p = 0.5 and drawn more or less often."""
+    n, is_first = 400, np.arange(400) < 400 * probability
+    log = BanditLog(np.ones((n, 1)), np.where(is_first, 0, 1), np.full(n, 0.5), -(np.arange(n) % 3), n_actions=2)
+    policy = np.column_stack([np.ones(n), np.zeros(n)])
+    check = find_check(diagnose(log, policy, modelled=np.full((n, 2), 0.5)), "mean weight")
+    distance = abs(2 * probability - 1) / (2 * np.sqrt(probability * (1 - probability) / n))
+    assert (check.value, check.level) == (pytest.approx(2 * probability), level)
+    assert (distance > 3) == (level == "fail")
+
+
 def tail_checks(cost: np.ndarray):
     """Return the checks of the tails for costs of actions that a fair coin chose."""
     n, rng = len(cost), np.random.default_rng(0)
