@@ -98,7 +98,7 @@ def test_a_low_mean_weight_fails_only_if_chance_does_not_explain_it():
 @pytest.mark.parametrize(("probability", "level"), [(0.55, "good"), (0.6, "fail"), (0.4, "fail")])
 def test_a_mean_weight_that_differs_by_three_standard_errors_fails(probability, level):
     """A policy that always takes the first of two actions, which is logged as p = 0.5 and drawn more or less often."""
-    n, is_first = 400, np.arange(400) < 400 * probability
+    n, is_first = 400, np.arange(400) < round(400 * probability)
     log = BanditLog(np.ones((n, 1)), np.where(is_first, 0, 1), np.full(n, 0.5), -(np.arange(n) % 3), n_actions=2)
     policy = np.column_stack([np.ones(n), np.zeros(n)])
     check = find_check(diagnose(log, policy, modelled=np.full((n, 2), 0.5)), "mean weight")
