@@ -503,20 +503,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
-<<<<<<< HEAD
         *(fixed_policy_verdicts, null_verdicts, unlogged_rules, audit_power, policy_coverage, heavy_tails, certified),
         *(vowpal_wabbit, estimate_coverage, estimate_errors),
-=======
-        *(
-            fixed_policy_verdicts,
-            null_verdicts,
-            unlogged_rules,
-            audit_power,
-            policy_coverage,
-            heavy_tails,
-            certified,
-            vowpal_wabbit,
-        ),
->>>>>>> 30810264 (Round the share of rows in a test)
     )
 }
