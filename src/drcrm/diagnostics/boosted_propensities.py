@@ -26,7 +26,7 @@ MAX_ROWS = 40_000  # logged rows, times labels, that the trees of a fold are fit
 MAX_SCORES = 2**21  # probabilities that are corrected; those of further contexts stay unchanged
 MAX_FEATURES = 50  # if there are more, the trees see those that are most often not 0
 MAX_CODES = 255  # largest number of categories of the trees; more actions are ordered by their numbers
-MIN_CONTEXTS = 200  # on smaller logs, trees find nothing
+MIN_CONTEXTS = 400  # on smaller logs, trees find nothing
 TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 8, "min_samples_leaf": 40, "early_stopping": False}
 
 
