@@ -363,13 +363,6 @@ def null_verdicts() -> str:
     return format_table(("kind", *rows.columns), cells)
 
 
-def unlogged_rules() -> str:
-    rows = study("unlogged_rules").set_index(["log", "rows"])
-    rows = rows[["better", "not shown", "the log cannot say", "the log is wrong"]]
-    cells = ((log, size, *map(share, row)) for (log, size), row in zip(rows.index, rows.to_numpy(), strict=True))
-    return format_table(("log", "rows", *rows.columns), cells)
-
-
 def audit_power() -> str:
     rows = study("audit_power").pivot_table("fails", ["policy", "fault"], "rows", sort=False)
     faults = {
@@ -503,7 +496,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
-        *(fixed_policy_verdicts, null_verdicts, unlogged_rules, audit_power, policy_coverage, heavy_tails, certified),
+        *(fixed_policy_verdicts, null_verdicts, audit_power, policy_coverage, heavy_tails, certified),
         *(vowpal_wabbit, estimate_coverage, estimate_errors),
     )
 }
