@@ -39,7 +39,7 @@ def test_unprintable_characters_are_escaped(error):
     assert escape_unprintable("ε\n\x1b[0m\udcff") == r"ε\n\x1b[0m\udcff"
     with pytest.raises(InputError, match=r"^a\\nb: c$"), prefix_errors("a\nb"):
         raise InputError("c")
-    assert error("diagnose", "a", "a\nb").endswith(r"arguments: a\nb")
+    assert error("export", "a", "--output", "b", "a\nb").endswith(r"arguments: a\nb")
     assert r"a\n\udcff" in error("certify", "a\n\udcff", "log.csv")
 
 

@@ -32,11 +32,11 @@ def test_a_fault_is_named(risk, message):
     [
         ("EntropicRisk", None),
         ("UnitCosts", None),
-        ("WrongShape", "own_risks:WrongShape: .* 23 input values to the 24 output values"),
+        ("WrongShape", "own_risks:WrongShape fails .* 23 input values to the 24 output values"),
         ("WrongAtHighTemperature", "the gradient must be the derivative of the value"),
         (
             "WrongGradient",
-            "estimator own_risks:WrongGradient: the gradient must be the derivative of the value; the",
+            "estimator own_risks:WrongGradient fails drcrm.risks.check_risk: the gradient must be the derivative",
         ),
     ],
 )

@@ -109,6 +109,11 @@ class LogProbabilities(TransformerMixin, BaseEstimator):
     def __init__(self, classifier: Any, n_actions: int):
         self.classifier, self.n_actions = classifier, n_actions
 
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the classifier was fitted to."""
+        return self.classifier.n_features_in_
+
     def fit(self, X: Features, y: Any = None) -> LogProbabilities:
         return self
 
