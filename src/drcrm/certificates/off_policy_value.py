@@ -117,7 +117,7 @@ def off_policy_value(
     - "sndr": mean of m(x), plus Σ w (c − ĉ)/Σ w.
     - "switch_dr": "dr" with weight 0 in rows with w > M.
     - "dm": mean of m(x). Its interval does not include the error of the cost model. So it can miss the true cost in
-      nearly every log, with a cross-fitted model too.
+      nearly every log, even with a cross-fitted model.
     """
     inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     if not isinstance(risk, Risk | None):

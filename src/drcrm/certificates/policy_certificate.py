@@ -64,9 +64,9 @@ def policy_certificate(
         Held-out rows: neither the policy nor the cost model may have been fitted to them.
     estimate : "auto", "ips", "clipped_ips", "snips" or "dr"
         Inverse propensity scoring, the same with clipped weights, self-normalised, or doubly robust. "auto" is "dr" if
-        the policy's probabilities of all actions are known, otherwise "snips". If the method is no divergence, "auto"
-        is "ips". "snips" needs a divergence as method. "dm" has no certificate, because no bound covers the error of
-        the model.
+        the policy's probabilities of all actions are known, otherwise "snips". If the method is not a divergence,
+        "auto" is "ips". "snips" needs a divergence as method. "dm" has no certificate, because no bound covers the
+        error of the model.
     confidence : float in (½, 1)
         Probability with which the bound holds.
     method : str or Divergence
@@ -77,9 +77,9 @@ def policy_certificate(
     choices : int
         Number K of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1 or "auto", optional
-        Upper limit of the weights of "clipped_ips". It needs costs of at most 0, when clipping makes the bound only
-        larger. By default ("auto") it is computed from the logged propensities. A method that holds for every n needs a
-        number.
+        Upper limit of the weights of "clipped_ips". It needs costs of at most 0, because clipping then only raises
+        the bound. By default ("auto") it is computed from the logged propensities. A method that holds for every n
+        needs a number.
     cost_model : CostModel, object, array or function
         For "dr": a cost model fitted to other rows, as for :func:`drcrm.off_policy_value`. By default, a model is
         cross-fitted on this log, which needs an asymptotic method. The ``cost_model_`` of a fit with a
