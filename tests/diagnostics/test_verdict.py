@@ -27,6 +27,7 @@ from click_logs import (
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 from drcrm.diagnostics.verdict import (
     RANDOMISE,
     ComparisonSettings,
@@ -142,3 +143,15 @@ def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     assert values["dr"] is None is values["dm"]
     assert complete["snips"] == pytest.approx(values["snips"])
     assert None not in complete.values()
+
+
+def test_dependent_rows_accuse_no_right_propensities():
+    """Users have ten rows with the same features and action, so rows predict each other's actions."""
+    log = change_log(draw_log(100, scale=1.5), np.random.default_rng(0).permutation(np.repeat(np.arange(100), 10)))
+    log = log.with_cost(np.random.default_rng(1).normal(size=1000))
+    verdict, diagnosis, _ = judge(BEST, log)
+    assert "independence of rows" in diagnosis.failed
+    assert LIKELIHOOD_RATIO in diagnosis.failed
+    assert verdict.verdict == "the log cannot say"
+    halved = judge(BEST, change_log(log, propensity=log.propensity / 2))[0]
+    assert halved.verdict == "the log is wrong"

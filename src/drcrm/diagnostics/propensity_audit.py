@@ -62,6 +62,7 @@ REGRET = 0.625  # log likelihood that each coefficient costs: 1/2, over the shar
 GROSS = 0.2  # log likelihood ratio per row that the audit should detect; p = 1/K of 5 actions has about this ratio
 PREFERENCE = 1.25  # the mean over all actions is reported unless |log mean| of an action exceeds its own by this factor
 ALL = "all actions"
+LIKELIHOOD_RATIO = "propensity audit, likelihood ratio"
 SOURCE = "Li, Chen, Kleban & Gupta 2015"
 
 
@@ -196,7 +197,7 @@ def _check_likelihood_ratio(
             "propensities do. The propensities are wrong or belong to other rows, or a feature depends on the action"
         )
     return Diagnostic(
-        "propensity audit, likelihood ratio",
+        LIKELIHOOD_RATIO,
         float(value),
         f"at most {-np.log10(LEVEL):g} (logarithm to base 10)",
         worst_level(fails, False),

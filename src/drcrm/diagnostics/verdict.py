@@ -19,6 +19,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, to_json, with_confidence
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
+from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
+from drcrm.diagnostics.repeated_rows.dependence import NAME as INDEPENDENCE
 from drcrm.diagnostics.repeated_rows.row_checks import IDENTIFY, LEARNED
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
@@ -243,7 +245,8 @@ def reach_verdict(
 
     If ``reward`` is true, sentences describe rewards, which are negated costs.
     """
-    failed = [check for check in diagnosis.diagnostics if check.level == "fail"]
+    unfounded = LIKELIHOOD_RATIO if INDEPENDENCE in diagnosis.failed else ""  # dependent rows predict each other
+    failed = [check for check in diagnosis.diagnostics if check.level == "fail" and check.name != unfounded]
     failed.sort(key=lambda check: check.name != LEARNED)
     cautions = [f"{capitalize(check.sentence)}." for check in diagnosis.diagnostics if check.level == "caution"]
     for check in failed:
