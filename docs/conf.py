@@ -43,8 +43,8 @@ autosummary_generate = ["reference/api.md"]  # docs/build.py writes it after Sph
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
-EXAMPLES = "first_policy", "reading_a_verdict", "certificate", "serving", "dsjson", "action_lists", "feature_map"
-EXAMPLES += "grid_search", "own_risk", "figure_1"
+EXAMPLES = "first_policy", "reading_a_verdict", "certificate", "serving", "dsjson", "action_lists"
+EXAMPLES += "listed_table", "feature_map", "grid_search", "own_risk", "figure_1"
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
