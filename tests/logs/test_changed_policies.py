@@ -202,7 +202,9 @@ def packed(arrays: dict[str, Any], name: str, members: dict[str, bytes]) -> byte
     return npz(arrays | {name: np.frombuffer(stream.getvalue(), dtype=np.uint8)})
 
 
-@pytest.mark.parametrize("kind", [*POLICIES])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind in ("single", "trees") else pytest.mark.slow) for kind in POLICIES]
+)
 def test_changed_files_are_refused_or_serve(kind, tmp_path):
     make, contexts = POLICIES[kind]
     write_policy(tmp_path / "p.npz", make())
