@@ -9,8 +9,8 @@ explored       `predict --explore ε` by a policy that was learned from an ε-gr
 uniform        one of all K actions
 
 A reward is 1 with probability 0.16 for the best action, otherwise 0.09. With the effect *harm*, the rule chooses the
-best action, and with *gain* another one. With *null*, the probability is 0.12 for all actions. *Better* is false if the
-learned policy's expected reward, over all contexts, is not above the logging policy's.
+best action, and with *gain* another one. With *no effect*, the probability is 0.12 for all actions. *Better* is false
+if the learned policy's expected reward, over all contexts, is not above the logging policy's.
 
 The table has a row per cell: the kind, ε, the number of actions and of rows, the effect, the number of logs, the share
 of each verdict, and the share of ``false`` claims of *better*. ``sampled`` is the share of logs with an effective
@@ -37,7 +37,7 @@ from drcrm.__main__ import main
 from drcrm.diagnostics.verdict import VERDICTS
 from drcrm.logs.policy_file import read_policy
 
-EPSILONS, ACTIONS, SIZES, EFFECTS = (0.05, 0.1, 0.2), (2, 5, 10), (1000, 8000), ("null", "harm", "gain")
+EPSILONS, ACTIONS, SIZES, EFFECTS = (0.05, 0.1, 0.2), (2, 5, 10), (1000, 8000), ("no effect", "harm", "gain")
 DEVICES, SEGMENTS, RATE, BEST, OTHER = ("desktop", "mobile"), ("x", "y", "z"), 0.12, 0.16, 0.09
 COUNTS = np.arange(13)  # Poisson counts; larger ones are drawn again
 ENOUGH, ROUNDING = 100, 1e-9
@@ -68,7 +68,7 @@ def cells() -> list[Cell]:
         Cell("ε-greedy", EPSILONS[e], ACTIONS[k], SIZES[(e + k + f) % 2], EFFECTS[f]) for e, k, f in product(*axes)
     ]
     others = [Cell(*kind, 1000, effect) for kind in (("step", 0.2, 2), ("explored", 0.2, 5)) for effect in EFFECTS[::2]]
-    others += [Cell("uniform", 1.0, actions, 1000, "null") for actions in (2, 10)]
+    others += [Cell("uniform", 1.0, actions, 1000, "no effect") for actions in (2, 10)]
     return greedy + others
 
 
@@ -98,7 +98,7 @@ def logging_probabilities(cell: Cell, contexts: pd.DataFrame) -> np.ndarray:
 
 def reward_rates(cell: Cell, contexts: pd.DataFrame) -> np.ndarray:
     """Return the expected rewards of all actions."""
-    if cell.effect == "null":
+    if cell.effect == "no effect":
         return np.full((len(contexts), cell.actions), RATE)
     best = (rule(contexts, cell.actions) + (cell.effect == "gain")) % cell.actions
     return np.where(best[:, None] == np.arange(cell.actions), BEST, OTHER)

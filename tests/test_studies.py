@@ -151,6 +151,19 @@ def test_rules_that_were_not_logged_change_the_draw(study):
     assert np.corrcoef(log["reward"], is_more)[0, 1] > 0.5
 
 
+def test_published_exploring_logs_get_an_answer(study):
+    """*Better* is seldom false, an answer is the rule where rows suffice, and uniform logs have no rare actions."""
+    rows, cells = published("epsilon_greedy"), study("epsilon_greedy").cells()
+    assert [tuple(row) for row in rows[list(cells[0]._fields)].to_numpy()] == [tuple(cell) for cell in cells]
+    assert rows["false"].max() <= 0.1
+    assert rows["false"].mean() <= 0.05
+    assert (rows["cannot"] * rows["sampled"]).sum() <= 0.1 * rows["sampled"].sum()
+    assert not rows.loc[rows["kind"] == "uniform", "rare"].any()
+    [explored, *_] = (cell for cell in cells if cell.kind == "explored")
+    result = study("epsilon_greedy").judge(explored, 0)
+    assert (result["verdict"], result["false"], result["rare"]) == ("not shown", False, False)
+
+
 def test_published_null_logs_are_not_called_better_too_often(study):
     """No share is significantly above 5 %, by a one-sided binomial test at 1 %."""
     rows = published("null_verdicts")

@@ -363,6 +363,24 @@ def null_verdicts() -> str:
     return format_table(("kind", *rows.columns), cells)
 
 
+def epsilon_greedy() -> str:
+    """Return shares over all cells with the same kind of policy and ε, before and after Pareto k̂ lost its levels."""
+    names = "epsilon_greedy_before", "epsilon_greedy"
+    before, now = (study(name).groupby(["kind", "epsilon"], sort=False) for name in names)
+
+    def cells(rows: pd.DataFrame) -> tuple[str, str]:
+        sampled = (rows["cannot"].fillna(0) * rows["sampled"]).sum() / rows["sampled"].sum()
+        return share(rows["the log cannot say"].mean()), share(sampled)
+
+    lines = []
+    for key, rows in now:
+        kind = key[0] if key[0] == "uniform" else f"{key[0]}, ε = {100 * key[1]:g} %"
+        shares = rows["better"].mean(), rows["false"].mean(), rows["false"].max()
+        lines.append((kind, *cells(before.get_group(key)), *cells(rows), *map(share, shares)))
+    said = ("cannot say, before", "if sampled", "cannot say, now", "if sampled")
+    return format_table(("logging policy", *said, "better", "falsely better", "in the worst cell"), lines)
+
+
 def audit_power() -> str:
     rows = study("audit_power").pivot_table("fails", ["policy", "fault"], "rows", sort=False)
     faults = {
@@ -496,7 +514,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
-        *(fixed_policy_verdicts, null_verdicts, audit_power, policy_coverage, heavy_tails, certified),
-        *(vowpal_wabbit, estimate_coverage, estimate_errors),
+        *(fixed_policy_verdicts, null_verdicts, epsilon_greedy, audit_power, policy_coverage, heavy_tails),
+        *(certified, vowpal_wabbit, estimate_coverage, estimate_errors),
     )
 }
