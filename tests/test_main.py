@@ -152,6 +152,7 @@ class TestCheck:
 
     def test_unknown_experiments_are_refused(self, tmp_path, monkeypatch, error):
         monkeypatch.chdir(tmp_path)
+        assert "name the folder of drcrm's clone by --project" in error("check", "--project", str(tmp_path))
         assert "did you mean 'demo'?" in error("check", "dmeo", "--project", str(ROOT))
         (tmp_path / "results/mine").mkdir(parents=True)
         (tmp_path / "results/mine/metrics.csv").write_text("")

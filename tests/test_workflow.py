@@ -228,7 +228,7 @@ def test_results_do_not_depend_on_cores_and_location(finished, config, tmp_path)
     known, unknown = (json.loads(files.pop("results/tiny/provenance.json")) for files in (original, copy))
     assert copy == original
     assert {"results/tiny/metrics.csv", "results/tiny/runs/toy/seed0/replay2/my_robust.npz"} <= set(copy)
-    assert {**known, "commit": None, "clean": None} == unknown
+    assert {**known, "commit": None, **dict.fromkeys(("clean", "changed", "untracked"))} == unknown
 
 
 OUTER = f"""

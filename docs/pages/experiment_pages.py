@@ -131,8 +131,10 @@ def _format_commit(record: Mapping) -> str:
     """Return the commit, and whether the working tree was clean."""
     if not record.get("commit"):
         return ""
-    state = {True: ", clean", False: ", with changes", None: ""}
-    return f"`{record['commit'][:7]}`{state[record.get('clean')]}"
+    state = {True: ", clean", False: ", with changes", None: ""}[record.get("clean")]
+    if record.get("untracked") and not record.get("changed"):
+        state = ", with untracked files"
+    return f"`{record['commit'][:7]}`{state}"
 
 
 def format_picture(picture: Picture, names: Names) -> str:

@@ -2,11 +2,18 @@
 
 import argparse
 
-from drcrm.experiments.config import check_target, project_config
+from drcrm.errors import InputError
+from drcrm.experiments.config import SCHEMA, check_target, project_config
 
 
 def run(options: argparse.Namespace) -> None:
     """Check the configuration. The message of the InputError has a line for each fault."""
-    config = project_config(options.project, options.configfile)
+    project = options.project
+    if not (project / SCHEMA).exists():
+        raise InputError(
+            f"{project.resolve()} has no {SCHEMA}: name the folder of drcrm's clone by --project, and your own "
+            "configuration by --configfile"
+        )
+    config = project_config(project, options.configfile)
     if options.experiment:
         check_target(options.experiment, config)

@@ -46,9 +46,11 @@ def test_has_the_commit_and_whether_anything_changed_since(repository):
     [head] = (repository / ".git/refs/heads").glob("*")
     written = record(repository)
     assert (written["commit"], written["clean"]) == (head.read_text().strip(), True)
-    for name, text in {"code.py": "1", "more.py": ""}.items():
-        (repository / name).write_text(text)
-        assert record(repository) == {**written, "clean": False}
+    (repository / "more.py").write_text("")
+    untracked = {**written, "clean": False, "untracked": ["more.py"]}
+    assert record(repository) == untracked
+    (repository / "code.py").write_text("1")
+    assert record(repository) == {**untracked, "changed": ["code.py"]}
 
 
 def test_has_no_commit_without_git_or_a_repository_of_the_project(repository, monkeypatch):

@@ -16,6 +16,9 @@ ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
     [
         ("replay_count", 8, "replay count 8, the paper's text: 4", ALGORITHMS),
         ("logging_c", 10, "π0 with C = 10, the paper's text: 0.1", ALGORITHMS[:-1]),
+        ("logging_fraction", 0.5, "π0 trained on 0.5 of the contexts, the paper's text: 0.05", ALGORITHMS[:-1]),
+        ("heldout_fraction", 0.5, "held out 0.5, the paper's text: 0.25", ALGORITHMS[:-1]),
+        ("logging_sharpness", 4, "π0's coefficients times 4, the paper's text: 1", ALGORITHMS[:-1]),
         ("split_unit", "row", "held out by row, the paper's text: by context", ALGORITHMS[:-1]),
         ("absent_label_score", "half", "labels absent from π0's contexts: half, the paper's text: logged", ["logging"]),
         ("variance_penalty_scale", "calibrated", "scale of λ: calibrated, the paper's text: unit", ["poem"]),
@@ -30,11 +33,14 @@ def test_a_difference_is_listed_for_the_algorithms_it_concerns(option, value, se
 def test_a_cell_lists_differences_in_data_once_and_in_protocol():
     row = {"dataset": "mine", "selection": "snips", "mean": 1.5, "standard_error": 0.1, "n_seeds": 20}
     table = pd.DataFrame([{**row, "algorithm": name} for name in ("cips", "poem")])
-    protocol = {key: PAPER[key] for key in PROTOCOL}
+    protocol = {"stopping": "scaled", **{key: PAPER[key] for key in PROTOCOL if key in PAPER}}
     plan = Plan(["mine"], ["snips"], 20, [4], protocol=protocol, papers={"mine": ("yeast", "half of it")})
     of_cips, of_poem = paper_comparison({"expected_loss": table}, plan)["differs"]
-    assert of_cips == "half of it; held out by context, the public code: by row"
+    assert (
+        of_cips
+        == "half of it; held out by context, the public code: by row; stopping: scaled, the public code: public_code"
+    )
     assert of_poem == (
         "half of it; chosen by SNIPS, the paper's text: IPS; held out by context, the public code: by row; "
-        "scale of λ: unit, the public code: calibrated"
+        "scale of λ: unit, the public code: calibrated; stopping: scaled, the public code: public_code"
     )

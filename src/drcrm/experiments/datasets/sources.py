@@ -52,9 +52,8 @@ class Source:
                     return path, place if is_url(place) else os.path.abspath(place)
                 except (OSError, ValueError) as error:
                     failures.append(f"{place}: {' '.join(str(error).split())}")
-        raise InputError(
-            f"{name}: could not be fetched: " + ("; ".join(failures) or "no mirror and no url is configured")
-        )
+        answers = "; ".join(failures) or "no mirror and no url is configured"
+        raise InputError(f"{name}: could not be fetched: {answers}. If you have the file, set mirror to its folder")
 
     def mirror_digest(self, name: str) -> str | None:
         """Return the digest of a file in a local mirror; None if the mirror is not local or lacks the file."""

@@ -29,14 +29,18 @@ def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters
 
     ``inputs`` has the ``project``, the folder of the code. ``parameters`` is the configuration of the experiment, its
     data sets and its algorithms. The commit comes from the git repository in the folder, or from a file that
-    ``git archive`` writes. The digest of the source files identifies the code if the folder has neither.
+    ``git archive`` writes. ``changed`` has the tracked files that differ from the commit. The digest of the source
+    files identifies the code if the folder has neither.
     """
     project = Path(inputs["project"])
-    changes = _git(project, "status", "--porcelain")
+    status = _git(project, "status", "--porcelain")
+    lines = None if status is None else status.splitlines()
     canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
     record = {
         "commit": _git(project, "rev-parse", "HEAD") or _archived(project / ARCHIVE),
-        "clean": None if changes is None else not changes,
+        "clean": None if lines is None else not lines,
+        "changed": None if lines is None else [line[3:] for line in lines if line[:2] != "??"],
+        "untracked": None if lines is None else [line[3:] for line in lines if line[:2] == "??"],
         "source": _source(project / "src"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "config": hashlib.sha256(canonical.encode()).hexdigest(),
@@ -51,7 +55,7 @@ def _git(project: Path, *command: str) -> str | None:
     """Return the output of git for the repository in this folder, not in a parent; None without git or a commit."""
     place = ["git", "--no-optional-locks", f"--git-dir={project / '.git'}", f"--work-tree={project}"]
     with suppress(OSError, subprocess.CalledProcessError):
-        return subprocess.run([*place, *command], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run([*place, *command], capture_output=True, text=True, check=True).stdout.rstrip()
     return None
 
 

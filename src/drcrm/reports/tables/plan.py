@@ -13,7 +13,10 @@ from drcrm.reports.figures.style import Names
 from drcrm.reports.roles import ROLES
 from drcrm.selection.score_names import SCORES
 
-PROTOCOL = ("split_unit", "logging_c", "absent_label_score", "variance_penalty_scale")
+PROTOCOL = (
+    *("split_unit", "logging_fraction", "logging_c", "logging_sharpness", "heldout_fraction"),
+    *("absent_label_score", "variance_penalty_scale", "stopping"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Plan:
     translations : mapping from a data set to (unit, offset)
         An expected logged cost is unit · loss − offset.
     protocol : mapping from the options in ``PROTOCOL`` to values
-        Options in which the paper's text and the public code differ.
+        Options in which an experiment can differ from the paper's text or the public code.
     grids : mapping from an algorithm to the values of its grid
     papers : mapping from a data set to (data set of the paper, differences in words)
     log : str

@@ -18,7 +18,10 @@ COMPARISON += ["code_difference_in_errors", "differs"]
 
 PAPER = {  # protocol of the paper
     "replay_count": 4,
+    "logging_fraction": 0.05,
     "logging_c": 0.1,
+    "logging_sharpness": 1,
+    "heldout_fraction": 0.25,
     "split_unit": "context",
     "absent_label_score": "logged",
     "variance_penalty_scale": "unit",
@@ -29,6 +32,7 @@ CODE = {  # protocol of the public code
     "split_unit": "row",
     "absent_label_score": "half",
     "variance_penalty_scale": "calibrated",
+    "stopping": "public_code",  # the paper's text does not mention it
     "selection": "SNIPS",
 }
 
@@ -37,16 +41,20 @@ def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> 
     """Return the differences between two protocols that concern an algorithm, in words."""
     words = {  # option → sentence, and whether it concerns the algorithm
         "replay_count": ("replay count {}, {}: {}", True),
+        "logging_fraction": ("π0 trained on {:.3g} of the contexts, {}: {:.3g}", algorithm != SKYLINE),
         "logging_c": ("π0 with C = {:g}, {}: {:g}", algorithm != SKYLINE),
+        "logging_sharpness": ("π0's coefficients times {:g}, {}: {:g}", algorithm != SKYLINE),
+        "heldout_fraction": ("held out {:.3g}, {}: {:.3g}", algorithm != SKYLINE),
         "split_unit": ("held out by {}, {}: by {}", algorithm != SKYLINE),
         "selection": ("chosen by {}, {}: {}", algorithm not in WITHOUT_HYPERPARAMETER),
         "absent_label_score": ("labels absent from π0's contexts: {}, {}: {}", algorithm == LOGGING),
         "variance_penalty_scale": ("scale of λ: {}, {}: {}", algorithm == REFERENCE),
+        "stopping": ("stopping: {}, {}: {}", algorithm not in (LOGGING, SKYLINE)),
     }
     return [
         sentence.format(ours[key], source, theirs[key])
         for key, (sentence, concerns) in words.items()
-        if concerns and ours[key] != theirs[key]
+        if concerns and key in theirs and ours[key] != theirs[key]
     ]
 
 
