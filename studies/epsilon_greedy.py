@@ -3,10 +3,10 @@
 A log has a count, a device and a segment of each visitor, and one of K actions. A rule chooses an action by device and
 segment. There are four kinds of logging policies:
 
-ε-greedy       the rule's action, but with probability ε one of all K actions
-step           ε-greedy with ε/2 for small counts and 3ε/2 for large ones
-explored       `predict --explore ε` by a policy that was learned from an ε-greedy log
-uniform        one of all K actions
+ε-greedy       takes the rule's action with probability 1 − ε, otherwise a uniformly random action
+step           ε-greedy, with ε/2 for small counts and 3ε/2 for large counts
+explored       a policy learned from an ε-greedy log, applied by `predict --explore ε`
+uniform        takes a uniformly random action
 
 A reward is 1 with probability 0.16 for the best action, otherwise 0.09. With the effect *harm*, the rule chooses the
 best action, and with *gain* another one. With *no effect*, the probability is 0.12 for all actions. *Better* is false
@@ -21,8 +21,6 @@ balanced half of all combinations. Log number s of each cell has seed s.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from itertools import product
 from pathlib import Path
@@ -31,9 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from synthetic import draw_actions
+from synthetic import draw_actions, run_command
 
-from drcrm.__main__ import main
 from drcrm.diagnostics.verdict import VERDICTS
 from drcrm.logs.policy_file import read_policy
 
@@ -153,16 +150,7 @@ def judge(cell: Cell, seed: int) -> dict[str, object]:
 
 def learn(log: Path, policy: Path, *options: str) -> None:
     """Learn a policy from a log."""
-    run(["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), *options])
-
-
-def run(arguments: list[str]) -> None:
-    """Run a command without its output; raise RuntimeError if it fails."""
-    errors = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
-        status = main(arguments)
-    if status:
-        raise RuntimeError(errors.getvalue())
+    run_command(["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), *options])
 
 
 def measure(cell: Cell, logs: int) -> dict[str, object]:

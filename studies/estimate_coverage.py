@@ -5,7 +5,7 @@ right class and 0 for others, Hamming losses minus the number of labels, or nega
 default: it is cross-fitted on the log itself.
 
     digits, satimage   one of K classes; the population is one half of the data set
-    scene              six labels; the same
+    scene              six labels; the population is one half of the data set
     shop               one of four sections in new visits, as ``drcrm example`` draws them
 
 For data sets, π0 is 0.6 times a logistic regression on 200 contexts of the other half, plus 0.4 times the uniform

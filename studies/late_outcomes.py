@@ -9,16 +9,14 @@ appended         5 % late clicks, and 1 000 new rows, which have all their click
 second outcome   another reward, a sale after half of the clicks
 shuffled         5 % late clicks, and the rows are in another order
 
-The table has a row for each kind of context and each change: the number of logs; the share of ``certified`` logs, in
-the others the log cannot say; the share of certificates that hold for the policy's expected reward after the change,
-and that of certificates that hold for its difference from the logging policy; and ``learned``, the largest number of
-rows learned from among the rows of a certificate. Log number s of each kind has seed s.
+The table has a row for each kind of context and each change. ``certified`` is the share of logs with a certificate. In
+the others, the log cannot say. ``holds`` is the share of certificates that hold for the policy's expected reward after
+the change. ``difference_holds`` is the same for the difference from the logging policy. ``learned`` is the largest
+number of training rows that a certificate used. Log number s of each kind has seed s.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from argparse import Namespace
 from itertools import product
@@ -27,8 +25,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from synthetic import run_command
 
-from drcrm.__main__ import main
 from drcrm.cli.evaluate_policy import open_policy_on_log
 from drcrm.logs.policy_file import read_policy
 
@@ -98,7 +96,7 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
     with TemporaryDirectory() as name:
         path, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
         log.to_csv(path, index=False)
-        run(["learn", str(path), "--output", str(policy), "--config", json.dumps(mapping)])
+        run_command(["learn", str(path), "--output", str(policy), "--config", json.dumps(mapping)])
         stored = read_policy(policy, with_rows=True)
         learned = stored.policy.marginals(stored.encoding.contexts(pd.DataFrame({"x": x})))
         trained = set(log["id"][~stored.rows.heldout])
@@ -107,7 +105,7 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
             later = change_log(change, log, new, rng)
             later.to_csv(path, index=False)
             config = mapping | ({"reward": "sale"} if change == "second outcome" else {})
-            run(["certify", str(policy), str(path), "--config", json.dumps(config), "--json", str(answer)])
+            run_command(["certify", str(policy), str(path), "--config", json.dumps(config), "--json", str(answer)])
             options = Namespace(policy=str(policy), log=path, config=config)
             with open_policy_on_log(options, lambda text: None) as case:
                 used = later["id"].to_numpy()[case.opened.records.rows]
@@ -127,15 +125,6 @@ def read_answer(path: Path, truth: float, gain: float) -> dict[str, object]:
     [candidate] = answer["candidates"]
     holds = -candidate["certificate"]["bound"] <= truth, -candidate["difference"]["bound"] <= gain
     return {"certified": True, "holds": float(holds[0]), "difference_holds": float(holds[1])}
-
-
-def run(arguments: list[str]) -> None:
-    """Run a command without its output; raise RuntimeError if it fails."""
-    errors = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
-        status = main(arguments)
-    if status:
-        raise RuntimeError(errors.getvalue())
 
 
 def table(repetitions: int) -> pd.DataFrame:

@@ -22,8 +22,6 @@ test that more than 5 % of the verdicts are *better*. Log number s of each kind 
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,9 +29,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 from scipy.stats import binom
-from synthetic import draw_actions
+from synthetic import draw_actions, run_command
 
-from drcrm.__main__ import main
 from drcrm.diagnostics.verdict import VERDICTS
 
 ROWS, APPENDED, COPIES, USERS = 1000, 100, 5, 100
@@ -133,21 +130,12 @@ def verdict(kind: str, seed: int) -> str:
         frame = draw_log(kind, rng)
         frame.to_csv(log, index=False)
         config = ["--config", json.dumps(mapping(kind)), "--json", str(answer)]
-        run(["learn", str(log), "--output", str(policy), *config])
+        run_command(["learn", str(log), "--output", str(policy), *config])
         if kind == "learned from":
             log = folder / "later.csv"
             pd.concat([frame, draw_log("none", rng, APPENDED)]).to_csv(log, index=False)
-            run(["evaluate_policy", str(policy), str(log), *config])
+            run_command(["evaluate_policy", str(policy), str(log), *config])
         return json.loads(answer.read_text())["verdict"]["verdict"]
-
-
-def run(arguments: list[str]) -> None:
-    """Run a command without its output; raise RuntimeError if it fails."""
-    errors = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
-        status = main(arguments)
-    if status:
-        raise RuntimeError(errors.getvalue())
 
 
 def table(repetitions: int, kinds: tuple[str, ...] = KINDS) -> pd.DataFrame:

@@ -1,8 +1,13 @@
-"""Random contexts, coefficients and actions that several studies draw."""
+"""What several studies share: random contexts, coefficients and actions, and a command of drcrm."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import numpy as np
+
+from drcrm.__main__ import main
 
 
 def normal_contexts(rng: np.random.Generator, n: int, features: int) -> np.ndarray:
@@ -11,10 +16,19 @@ def normal_contexts(rng: np.random.Generator, n: int, features: int) -> np.ndarr
 
 
 def normal_coefficients(rng: np.random.Generator, features: int, actions: int, scale: float = 1) -> np.ndarray:
-    """Return normal coefficients whose last row, that of the constant, is 0, (features + 1, actions)."""
+    """Return normal coefficients whose last row, for the constant, is 0, (features + 1, actions)."""
     return np.vstack([scale * rng.normal(size=(features, actions)), np.zeros(actions)])
 
 
 def draw_actions(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw one of K actions for each row of probabilities, (n, K) → (n,)."""
     return (probabilities.cumsum(axis=1) > rng.random(len(probabilities))[:, None]).argmax(axis=1)
+
+
+def run_command(arguments: list[str]) -> None:
+    """Run a command without its output; raise RuntimeError if it fails."""
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+        status = main(arguments)
+    if status:
+        raise RuntimeError(errors.getvalue())

@@ -24,8 +24,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 from audit_power import rules
-from null_verdicts import run
-from synthetic import draw_actions
+from synthetic import draw_actions, run_command
 
 from drcrm.diagnostics.verdict import VERDICTS
 from drcrm.policies.exponential import SoftmaxPolicy
@@ -61,7 +60,9 @@ def judge(kind: str, rows: int, seed: int) -> tuple[str, bool]:
     with TemporaryDirectory() as name:
         log, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
         draw_log(kind, rows, seed).to_csv(log, index=False)
-        run(["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), "--json", str(answer)])
+        run_command(
+            ["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), "--json", str(answer)]
+        )
         values = json.loads(answer.read_text())
     failed = [check["name"] for check in values["diagnostics"] if check["level"] == "fail"]
     return values["verdict"]["verdict"], any(name.startswith(("propensity audit", "mean weight")) for name in failed)

@@ -51,7 +51,7 @@ def learn(name: str, log: pd.DataFrame) -> dict:
 # 16 candidates, which makes the bound lower. The columns of the table are:
 #
 # - *certified ≥*: a lower confidence bound on the reward, also adjusted for the candidates;
-# - *eff. sample size*: how many rows with equal importance weights are worth as much as the held-out rows;
+# - *eff. sample size*: the number of equally weighted rows with the same precision as the held-out rows;
 # - *by*: the estimate, DR (doubly robust) or IPS (importance-weighted).
 answers = {"explores": learn("explores", visits(6000, 1, 0))}
 

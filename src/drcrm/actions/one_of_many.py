@@ -52,8 +52,8 @@ class OneOfMany(Actions):
     def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return A(u) and μ_a = e^{u_a − A(u)}.
 
-        If e^u could over- or underflow, the largest score of each context is subtracted from ``scores`` in place, and
-        A(u) is that of the new scores: u − A(u) would lose the digits that distinguish actions if u is large.
+        If e^u could overflow or underflow, this subtracts the largest score of each context from ``scores`` in place,
+        and returns A of the shifted scores. For large u, u − A(u) would lose the digits that distinguish actions.
         """
         mean, spare = (np.empty_like(scores), np.empty_like(scores)) if buffers is None else buffers
         total: Any = np.zeros(1)
