@@ -78,6 +78,16 @@ def narrowed() -> object:
     return fitted
 
 
+def test_a_changed_number_of_trees_is_refused():
+    import skops.io
+
+    model = HistGradientBoostingRegressor(max_iter=2).fit(X, Y)
+    model.n_trees_per_iteration_ = 2**30
+    content = np.frombuffer(skops.io.dumps(model), dtype=np.uint8)
+    with pytest.raises(InputError, match="another number of trees"):
+        from_bytes(content, type(model), "the model")
+
+
 @pytest.mark.parametrize(
     "make",
     [

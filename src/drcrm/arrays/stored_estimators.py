@@ -98,6 +98,10 @@ def _trees_of(value: Any, width: float, visited: set[int]) -> Iterator[tuple[Any
     elif hasattr(value, "get_params"):
         number = getattr(value, "n_features_in_", None)
         width = min(width, float(number) if isinstance(number, int | np.integer) else 0)
+    if hasattr(value, "_predictors"):
+        sizes = {value._baseline_prediction.size, *map(len, value._predictors)}
+        if sizes != {value.n_trees_per_iteration_}:
+            raise InputError("a boosted model has another number of trees for each iteration than it states")
     for part in _parts_of(value):
         yield from _trees_of(part, width, visited)
 
