@@ -357,10 +357,20 @@ def fixed_policy_verdicts() -> str:
     )
 
 
+def format_verdicts(name: str, *keys: str) -> str:
+    """Return the share of each verdict on a study's logs."""
+    verdicts = ["better", "not shown", "the log cannot say", "the log is wrong"]
+    rows = study(name)[[*keys, *verdicts]]
+    cells = ((*map(str, row[: len(keys)]), *map(share, row[len(keys) :])) for row in rows.itertuples(index=False))
+    return format_table((*keys, *verdicts), cells)
+
+
 def null_verdicts() -> str:
-    rows = study("null_verdicts").set_index("log")[["better", "not shown", "the log cannot say", "the log is wrong"]]
-    cells = ((log, *map(share, row)) for log, row in zip(rows.index, rows.to_numpy(), strict=True))
-    return format_table(("kind", *rows.columns), cells)
+    return format_verdicts("null_verdicts", "log")
+
+
+def unlogged_rules() -> str:
+    return format_verdicts("unlogged_rules", "log", "rows")
 
 
 def epsilon_greedy() -> str:
@@ -514,7 +524,15 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
         *(near_deterministic, support_methods, single_actions, other_tools),
-        *(fixed_policy_verdicts, null_verdicts, epsilon_greedy, audit_power, policy_coverage, heavy_tails),
+        *(
+            fixed_policy_verdicts,
+            null_verdicts,
+            unlogged_rules,
+            epsilon_greedy,
+            audit_power,
+            policy_coverage,
+            heavy_tails,
+        ),
         *(certified, vowpal_wabbit, estimate_coverage, estimate_errors),
     )
 }
