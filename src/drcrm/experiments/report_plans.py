@@ -20,6 +20,7 @@ from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.selection.score_names import SCORES
 
 LOOKS = ("label", "colour", "marker", "group")
+SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
 
 
 def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
@@ -67,9 +68,21 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
 def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
     """Return the colours, markers and printed names of an experiment's algorithms and data sets."""
     algorithms = {key: config["algorithms"][key] for key in all_algorithms(config, name)}
-    drawn = {key: {part: entry[part] for part in LOOKS} for key, entry in algorithms.items()}
+    drawn = {
+        key: {**{part: entry[part] for part in LOOKS}, "parameter": quantity(entry, config["experiments"][name])}
+        for key, entry in algorithms.items()
+    }
     kinds = {dataset: SINGLE if is_single(config, dataset) else LABELS for dataset in datasets}
     return Names(drawn, {dataset: config["datasets"][dataset]["label"] for dataset in datasets}, actions=kinds)
+
+
+def quantity(entry: Mapping, experiment: Mapping) -> str:
+    """Return the name and the symbol of the quantity of an algorithm's grid."""
+    parameter = str(entry.get("parameter", ""))
+    name, symbol = parameter.rpartition(".")[2].replace("_", " "), SYMBOLS.get(parameter, "")
+    if parameter == "variance_penalty" and experiment["variance_penalty_scale"] == "calibrated":
+        symbol += "/λ0"
+    return f"{name} {symbol}".strip()
 
 
 def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:

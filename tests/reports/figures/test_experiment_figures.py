@@ -9,9 +9,10 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
+from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.text import Text
 
+from drcrm.reports.figures.drawing import LINES
 from drcrm.reports.figures.experiment_figures import (
     FIGURES,
     ablation,
@@ -42,7 +43,7 @@ def make_results(names: Names, missing: tuple[str, int] | None = None, seeds: in
     """Return losses that identify algorithm and seed: 1, 2, … plus a tenth for each seed."""
     rows, grids = [], []
     for place, name in enumerate(ALGORITHMS):
-        for seed in range(3):
+        for seed in range(max(seeds, 3)):
             for count in (1, 4):
                 if (name, seed) == missing:
                     continue
@@ -147,9 +148,30 @@ def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis(results
 
 
 def test_no_axis_of_losses_ends_far_below_0(results):
-    """The interval of two different seeds is 12.7 standard errors wide on each side."""
-    wide = with_losses(results(seeds=2), {0: 0.2, 1: 1.8}, algorithm="cips")
+    """The interval of five seeds, of which one differs, reaches below 0."""
+    wide = with_losses(results(seeds=5), {0: 9.0, 1: 0.2, 2: 0.2, 3: 0.2, 4: 0.2}, algorithm="cips")
     assert -0.6 < replay_count(wide).axes[0].get_ylim()[0] < 0
+
+
+@pytest.mark.parametrize(("seeds", "is_single"), [(4, True), (5, False)])
+def test_few_seeds_are_drawn_one_by_one(results, seeds, is_single):
+    losses = {seed: 1.5 + seed for seed in range(seeds)}
+    axes = replay_count(with_losses(results(seeds=seeds), losses, algorithm="cips")).axes[0]
+    strokes = [line for line in axes.get_lines() if line.get_marker() == "_"]
+    has_bars = {bar.get_label(): bool(bar[2]) for bar in axes.containers}
+    assert has_bars["CIPS"] != is_single
+    drawn = {round(value, 6) for line in strokes for value in line.get_ydata()}
+    assert drawn >= set(losses.values()) if is_single else not strokes
+
+
+def test_replay_counts_and_lines_are_told_apart(results):
+    """Markers stay within a third of the distance of two counts; each reference line has its own line style."""
+    figure = replay_count(results())
+    for bar in figure.axes[0].containers:
+        shifts = np.log2(bar[0].get_xdata()) - np.log2(results().counts)
+        assert abs(shifts).max() < np.diff(np.log2(results().counts)).min() / 3
+    styles = [str(look.line) for look in LINES.values()]
+    assert len(set(styles)) == len(styles)
 
 
 def test_levels_are_the_same_losses_in_every_figure(results):
@@ -183,7 +205,7 @@ def test_the_overview_marks_means_and_intervals_beyond_the_axis(results):
         assert figure.axes[0].get_xlim()[1] == 160
     wide = with_losses(results(seeds=2), {0: 0.1, 1: 4.1}, "greedy_loss", algorithm="poem")
     arrows = [line.get_marker() for line in overview([wide]).axes[0].get_lines()]
-    assert {CARETLEFTBASE, CARETRIGHTBASE} <= set(arrows)
+    assert {CARETLEFT, CARETRIGHT} <= set(arrows)
 
 
 def test_the_ablation_shows_each_start_and_writes_losses_above_the_logging_policy(results):

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
+from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
 from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names
@@ -18,7 +18,7 @@ from drcrm.selection.score_names import SCORES
 LINES = {
     (LOGGING, LOSS): Look("π0", GREY, line=":"),
     (LOGGING, GREEDY): Look("π0, greedy", GREY, line="--"),
-    (SKYLINE, LOSS): Look("full supervision", "#000000", line=":"),
+    (SKYLINE, LOSS): Look("full supervision", "#000000", line=(0, (5, 1.5, 1, 1.5, 1, 1.5))),
     (SKYLINE, GREEDY): Look("full supervision, greedy", "#000000"),
     (BASELINE, LOSS): Look("CIPS", "#000000", line="-."),
 }
@@ -54,10 +54,7 @@ def handles_of(looks: Iterable[Look], has_line: bool = False) -> list[Line2D]:
 def level_handles(keys: Iterable[tuple[str, str]]) -> list[Line2D]:
     """Return legend entries for reference lines."""
     looks = [LINES[key] for key in keys]
-    return [
-        Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1, label=look.label)  # type: ignore[arg-type]
-        for look in looks
-    ]
+    return [Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1, label=look.label) for look in looks]
 
 
 def score_handles(results: DatasetResults) -> list[Line2D]:
@@ -90,11 +87,11 @@ def draw_mean(axes: Axes, row: Any, height: float, look: Look, ends: tuple[float
         marks: dict[str, Any] = {"color": look.colour, "markeredgewidth": 1.5 if look.marker in THIN else 1}
         axes.errorbar(row.mean, height, xerr=half, marker=look.marker, linestyle="", elinewidth=1, **marks)
         for end, arrow, is_cut in (
-            (ends[0], CARETLEFTBASE, row.mean - half < ends[0]),
-            (ends[1], CARETRIGHTBASE, row.mean + half > ends[1]),
+            (ends[0], CARETLEFT, row.mean - half < ends[0]),  # these markers are on the inner side of the axis
+            (ends[1], CARETRIGHT, row.mean + half > ends[1]),
         ):
             if is_cut:
-                axes.plot(end, height, color=look.colour, marker=arrow, clip_on=False)
+                axes.plot(end, height, color=look.colour, marker=arrow)
 
 
 def write_in_margin(axes: Axes, text: str, height: float) -> None:
@@ -103,21 +100,30 @@ def write_in_margin(axes: Axes, text: str, height: float) -> None:
     axes.text(1.03, height, text, **place)
 
 
-def draw_curves(axes: Axes, frame: pd.DataFrame, names: Names) -> None:
-    """Draw losses against the replay count, shifted so that intervals do not overlap."""
-    curves = list(frame.groupby("algorithm", sort=False))
+def draw_curves(axes: Axes, frame: pd.DataFrame, results: DatasetResults) -> None:
+    """Draw mean losses against the replay count, with their intervals or, if there are few seeds, each seed.
+
+    Curves are shifted so that they do not hide each other, by at most a sixth of the distance of two replay counts.
+    """
+    curves, distances = list(frame.groupby("algorithm", sort=False)), np.diff(np.log2(results.counts))
+    largest_shift = min(distances, default=1) / 6
     for place, (name, curve) in enumerate(curves):
-        look, octaves = names.look(str(name)), (place / max(len(curves) - 1, 1) - 0.5) / 2
+        look, shift = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * largest_shift
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
         count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
-        axes.errorbar(count * 2**octaves, mean, high - mean, **style)
+        count *= 2**shift
+        if results.has_few_seeds:
+            seeds = results.runs(str(name), results.plan.selections[0], LOSS)[results.counts].to_numpy(dtype=float)
+            axes.plot(count, seeds.T, "_", color=look.colour, alpha=0.7, markersize=6)
+        axes.errorbar(count, mean, None if results.has_few_seeds else high - mean, **style)
 
 
 def draw_level_curves(axes: Axes, frame: pd.DataFrame) -> None:
     """Draw the losses of ``LEVELS`` against the replay count."""
     for algorithm, loss in LEVELS:
         level, look = frame[(frame["algorithm"] == algorithm) & (frame["loss"] == loss)], LINES[algorithm, loss]
-        axes.plot(level["replay_count"], level["mean"], look.line, color=look.colour, label=look.label, linewidth=1)
+        style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "label": look.label, "linewidth": 1}
+        axes.plot(level["replay_count"], level["mean"], **style)
 
 
 def limit_to(axes: Axes, frame: pd.DataFrame, end: float) -> None:
@@ -147,6 +153,7 @@ def draw_grid_curve(axes: Axes, frame: pd.DataFrame, look: Look, end: float) -> 
     axes.set_xlim(frame["value"].min() / 2, frame["value"].max() * 2)
     largest = frame["mean"].max()
     axes.set_title(f"{look.label}, up to {largest:.3g} ↑" if largest > end else look.label)
+    axes.set_xlabel(look.parameter)
 
 
 def draw_choices(axes: Axes, chosen: pd.DataFrame, selections: Sequence[str]) -> None:

@@ -26,7 +26,8 @@ def replay_count(results: DatasetResults) -> Figure:
     """Draw expected loss against the replay count, the paper's Figure 1.
 
     Lines are the losses of π0 and of the skyline. A panel has at most seven curves. A curve has a gap if a seed is
-    missing. The axis ends at most 10 % above the means of π0 and CIPS. Larger means are written at its end.
+    missing. With fewer than five seeds, strokes are single seeds; otherwise bars are 95 % intervals of the mean. The
+    axis ends at most 10 % above the means of π0 and CIPS. Larger means are written at its end.
     """
     frame, names = figure_data.loss_by_count(results), results.plan.names
     n_panels = max(-(-len(results.learned) // MAX_CURVES), 1)
@@ -37,7 +38,7 @@ def replay_count(results: DatasetResults) -> Figure:
     end = end if np.isfinite(end) else np.inf
     for axes, algorithms in zip(panels, np.array_split(np.array(results.learned, dtype=object), n_panels), strict=True):
         curves = frame[frame["algorithm"].isin(algorithms)]
-        drawing.draw_curves(axes, curves, names)
+        drawing.draw_curves(axes, curves, results)
         drawing.draw_level_curves(axes, frame)
         drawing.write_beyond(axes, curves[curves["mean"] > end], names, "replay_count")
         axes.set_ylabel(results.loss_axis("↓"))
@@ -47,7 +48,8 @@ def replay_count(results: DatasetResults) -> Figure:
     panels[0].minorticks_off()
     panels[-1].set_xlabel("Replay count Δ (passes over the training contexts)")
     handles = {handle.get_label(): handle for axes in panels for handle in axes.get_legend_handles_labels()[0]}
-    return drawing.add_title(figure, results.title_with_selection, list(handles.values()))
+    marks = "strokes: single seeds" if results.has_few_seeds else "bars: 95 % intervals of the mean"
+    return drawing.add_title(figure, f"{results.title_with_selection}\n{marks}", list(handles.values()))
 
 
 def grid(results: DatasetResults) -> Figure:
@@ -61,7 +63,7 @@ def grid(results: DatasetResults) -> Figure:
     levels = {(name, LOSS): results.losses(name).mean() for name in (BASELINE, LOGGING) if name in results.algorithms}
     n_rows = max(-(-len(algorithms) // 2), 1)
     low, high = drawing.grid_limits(frame["mean"], list(levels.values()), len(results.plan.selections))
-    figure = Figure(figsize=(WIDTH, 1.2 + 1.6 * n_rows))
+    figure = Figure(figsize=(WIDTH, 1.2 + 1.85 * n_rows))
     panels = figure.subplots(n_rows, 2, sharey=True, squeeze=False).ravel()
     for axes, name in zip(panels, algorithms, strict=False):
         drawing.draw_grid_curve(axes, frame[frame["algorithm"] == name], results.plan.names.look(name), high)
@@ -70,8 +72,6 @@ def grid(results: DatasetResults) -> Figure:
     for axes in panels[len(algorithms) :]:
         axes.set_axis_off()
     panels[0].set_ylim(low, high)
-    for axes in panels[max(len(algorithms) - 2, 0) : len(algorithms)]:
-        axes.set_xlabel("Hyper-parameter")
     figure.supylabel(results.loss_axis("↓"))
     handles = [*drawing.score_handles(results), *drawing.level_handles(levels)]
     return drawing.add_title(figure, results.title, handles, "Area of a mark: share of the seeds that chose the value")

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.comparisons import interval
+from drcrm.reports.tables.comparisons import ENOUGH_SEEDS, interval
 from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
@@ -82,6 +82,11 @@ class DatasetResults:
         scored = set(self.metrics.loc[self.metrics["score"].notna(), "algorithm"])
         return [name for name in self.learned if name in scored]
 
+    @property
+    def has_few_seeds(self) -> bool:
+        """Whether a figure shows single seeds, because an interval of so few would say little."""
+        return self.seeds < ENOUGH_SEEDS
+
     def loss_name(self, metric: str = LOSS) -> str:
         """Return the name of a loss on this data set."""
         return self.plan.names.loss(metric, [self.dataset])
@@ -118,13 +123,19 @@ def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.Da
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:
-    """Return the expected loss of learned algorithms and the ``LEVELS``, for each replay count."""
-    samples = (
+    """Return the expected loss of learned algorithms and the ``LEVELS``, for each replay count.
+
+    With few seeds, ``low`` and ``high`` are the smallest and the largest loss of a seed.
+    """
+    samples = [
         ({"algorithm": name, "loss": loss, "replay_count": count}, losses)
         for name, loss in [*((name, LOSS) for name in results.learned), *LEVELS]
         for count, losses in results.runs(name, results.plan.selections[0], loss).items()
-    )
-    return summarize(samples, "algorithm", "loss", "replay_count")
+    ]
+    frame = summarize(samples, "algorithm", "loss", "replay_count")
+    if results.has_few_seeds:
+        frame["low"], frame["high"] = zip(*((losses.min(), losses.max()) for _, losses in samples), strict=True)
+    return frame
 
 
 def loss_along_grids(results: DatasetResults) -> pd.DataFrame:

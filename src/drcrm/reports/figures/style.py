@@ -12,13 +12,14 @@ from drcrm.selection.score_names import SCORES
 
 @dataclass(frozen=True)
 class Look:
-    """How a curve is drawn: label, colour-blind-safe colour, marker, line style, and the group it is listed in."""
+    """How a curve is drawn: label, colour-blind-safe colour, marker, line style, group, and its grid's quantity."""
 
     label: str
     colour: str
     marker: str = ""
-    line: str = "-"
+    line: Any = "-"
     group: str = ""
+    parameter: str = "hyper-parameter"
 
 
 GREY = "#666666"
@@ -141,7 +142,7 @@ class Names:
 
     Parameters
     ----------
-    algorithms : mapping from a name to label, colour, marker and group
+    algorithms : mapping from a name to label, colour, marker, group and the quantity of the grid
     datasets : mapping from a name to a label
     starts : mapping from an algorithm of an ablation to its names by start
     actions : mapping from a data set to a key of ``WORDS``

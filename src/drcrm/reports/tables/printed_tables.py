@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 
 from drcrm.reports.roles import LOGGING, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
+from drcrm.reports.tables.comparisons import ENOUGH_SEEDS
 from drcrm.reports.tables.markup import Markup
 from drcrm.selection.score_names import SCORES
-
-ENOUGH_SEEDS = 5  # with fewer, hardly any algorithm is significantly worse than the best
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -119,15 +118,18 @@ def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
 
 
 def format_hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
-    """Return the range of each grid, and how often each value was chosen on each data set, from low to high."""
+    """Return the range of each grid, and the values that were chosen on each data set with the number of seeds."""
     rows = []
     for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
         grid = sorted(set(group["value"]))
         counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
-        cells = [" ".join(str(count[value]) for value in grid) if len(count) else "" for count in counts]
+        cells = [
+            ", ".join(f"{to.power_of_ten(value)}: {count[value]}" for value in grid if count.get(value, 0))
+            for count in counts
+        ]
         ends = f"{to.power_of_ten(grid[0])} … {to.power_of_ten(grid[-1])}"
         rows.append([to.algorithm(str(algorithm)), ends, SCORES[str(selection)], *cells])
-    title = "How many seeds chose each value of a grid, from the lowest value to the highest."
+    title = "The chosen values of each grid, and how many seeds chose them."
     return to.titled(title, ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)], rows)
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from drcrm.reports.figures.figure_data import GREEDY, DatasetResults, closed_gap
 from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.comparisons import LEVEL, compare
-from drcrm.reports.tables.printed_tables import ENOUGH_SEEDS
+from drcrm.reports.tables.comparisons import ENOUGH_SEEDS, LEVEL, compare
 
 CAPTION = (
     "Share of the gap between CIPS (0 %) and full supervision (100 %) that each algorithm closes, in greedy loss. The "
