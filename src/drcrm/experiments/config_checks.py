@@ -80,6 +80,10 @@ def _check_files(key: str, dataset: Mapping) -> Iterator[str]:
     files = [*dataset.get("train", []), *dataset.get("test", [])]
     yield from _file_name_faults(key, files)
     yield from _unknown(f"{key}.sha256", dataset["sha256"], files, "file")
+    if derived := dataset.get("derived_labels"):
+        labels = dataset["labels"]
+        kept = [str(label) for label in (range(labels) if isinstance(labels, int) else labels)]
+        yield from _unknown(f"{key}.derived_labels", map(str, derived), kept, "label")
 
 
 def _file_name_faults(key: str, files: Iterable[str]) -> list[str]:

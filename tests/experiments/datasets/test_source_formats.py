@@ -11,9 +11,9 @@ import pytest
 from scipy import sparse
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.source_formats import EMBEDDED, DatasetSpec, load, read_libsvm
+from drcrm.experiments.datasets.source_formats import EMBEDDED, DatasetSpec, load, read_file
 
-PACK = {"svm": bytes, "bz2": bz2.compress, "gz": gzip.compress}
+PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
 FOUR = DatasetSpec(features=4, labels=[0, 1, 2])
 LINE = "0,2 1:0.5 3:2\n"
 TRUNCATED = "truncated: the compressed data end before their end mark"
@@ -33,7 +33,7 @@ class TestOneLabelARow:
     def test_classes_are_places_among_the_ids(self, tmp_path):
         """As whole numbers or floats; comments and empty lines are no rows."""
         path = write(tmp_path / "a.svm", "# a comment\n5 1:1\n3.0 2:0.5\n\n9 # nothing\n+5e0 1:2\n")
-        X, classes = read_libsvm(path, self.SPEC)
+        X, classes = read_file(path, self.SPEC)
         assert X.toarray().tolist() == [[1, 0], [0, 0.5], [0, 0], [2, 0]]
         assert classes.tolist() == [0, 1, 2, 0]
 
@@ -52,7 +52,7 @@ class TestOneLabelARow:
     def test_a_row_that_has_not_exactly_one_class(self, tmp_path, line, said):
         path = write(tmp_path / "a.svm", f"5 1:1\n{line}\n")
         with pytest.raises(InputError) as error:
-            read_libsvm(path, self.SPEC)
+            read_file(path, self.SPEC)
         assert str(error.value) == f"{path}: line 2: {said}"
 
     def test_a_class_that_no_training_file_has(self, tmp_path):
@@ -70,14 +70,14 @@ class TestReading:
     @pytest.mark.parametrize("name", ["a.svm", "a.bz2", "a.gz"])
     def test_plain_and_compressed(self, tmp_path, name):
         text = "# a comment\n0,2 1:0.5 3:-2e1 # another\n\n 2:1 4:0.25\n1\n"
-        X, labels = read_libsvm(write(tmp_path / name, text), FOUR)
+        X, labels = read_file(write(tmp_path / name, text), FOUR)
         np.testing.assert_array_equal(X.toarray(), [[0.5, 0, -20, 0], [0, 1, 0, 0.25], [0, 0, 0, 0]])
         np.testing.assert_array_equal(labels, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
 
     def test_labels_are_kept_by_id_in_the_given_order(self, tmp_path):
         path = write(tmp_path / "a.svm", "33,101 1:1\n59 1:1\n102,33,59 1:1\n7 1:1\n")
         kept = DatasetSpec(features=1, labels=[59, 33], drop_other_labels=True)
-        assert read_libsvm(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
+        assert read_file(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -110,14 +110,14 @@ class TestReading:
     def test_a_bad_line_is_named_with_what_was_expected(self, tmp_path, text, message):
         path = write(tmp_path / "a.bz2", LINE + text + LINE)
         with pytest.raises(InputError) as error:
-            read_libsvm(path, FOUR)
+            read_file(path, FOUR)
         assert str(error.value) == f"{path}: {message}"
 
     @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
     def test_no_rows(self, tmp_path, text):
         path = write(tmp_path / "a.svm", text)
         with pytest.raises(InputError, match=f"{path}: no rows"):
-            read_libsvm(path, FOUR)
+            read_file(path, FOUR)
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
@@ -155,7 +155,7 @@ class TestReading:
     def test_a_file_that_cannot_be_decompressed(self, tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError) as error:
-            read_libsvm(tmp_path / name, FOUR)
+            read_file(tmp_path / name, FOUR)
         assert str(error.value) == f"{tmp_path / name}: {message}"
 
     @pytest.mark.parametrize("pack", [bz2, gzip])
@@ -163,9 +163,57 @@ class TestReading:
         """The parts may end within a line."""
         path = tmp_path / f"a.{'bz2' if pack is bz2 else 'gz'}"
         path.write_bytes(b"".join(pack.compress(part) for part in (b"0 1:1\n1 2", b":5\n", b"2 3:1")))
-        X, labels = read_libsvm(path, FOUR)
+        X, labels = read_file(path, FOUR)
         assert X.toarray().tolist() == [[1, 0, 0, 0], [0, 5, 0, 0], [0, 0, 1, 0]]
         assert labels.tolist() == np.eye(3).tolist()
+
+
+HEADER = """% a comment
+@relation 'toy: -C 3'
+
+@attribute word1 numeric
+@ATTRIBUTE 'word 2' {0,1}
+@attribute word3 {0, 1}
+@attribute word4 real
+@attribute first {0,1}
+@attribute second {0,1}
+@attribute third {0,1}
+
+@data
+"""
+DENSE = "0.5,0,'1',0,1,0,1\n% another comment\n\n0, 1, 0, -2e3, 0, 0, 0\n"
+SPARSE = "{0 0.5,2 1,4 1,6 1}\n{1 1, 3 -2e3}\n"
+
+
+@pytest.mark.parametrize("rows", [DENSE, SPARSE])
+@pytest.mark.parametrize("suffix", [".arff", ".ARFF.gz"])
+def test_arff_files_have_the_same_content_as_libsvm_files(tmp_path, rows, suffix):
+    path = tmp_path / f"toy-train{suffix.lower()}"
+    content = (HEADER + rows).encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    X, labels = read_file(path, FOUR)
+    expected_X, expected = read_file(write(tmp_path / "toy.svm", "0,2 1:0.5 3:1\n 2:1 4:-2000\n"), FOUR)
+    np.testing.assert_array_equal(X.toarray(), expected_X.toarray())
+    assert labels.tolist() == expected.tolist() == [[1, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADER + "1,2,3\n", "line 13: malformed: '1,2,3', expected 7 numbers"),
+        (HEADER + "{7 1}\n", "line 13: malformed"),
+        (HEADER + "{0 x}\n", "line 13: malformed"),
+        (HEADER + "1,0,0,0,?,0,0\n", "line 13: malformed"),
+        (HEADER + "1,0,0,0,2,0,0\n", "a label is neither 0 nor 1"),
+        (HEADER + "nan,0,0,0,1,0,0\n", "line 13: malformed"),
+        (HEADER, "no rows"),
+        ("@attribute one numeric\n@data\n1\n", "1 attributes, expected 4 features and then the labels"),
+    ],
+)
+def test_arff_files_that_cannot_be_used(tmp_path, text, message):
+    with pytest.raises(InputError) as error:
+        read_file(write(tmp_path / "toy.arff", text), FOUR)
+    assert message in str(error.value)
 
 
 class TestLoading:
@@ -174,7 +222,7 @@ class TestLoading:
             [write(folder / f"{role}{number}.svm", text) for number, text in enumerate(texts)]
             for role, texts in (("train", train), ("test", test))
         ]
-        return load(DatasetSpec(features=4, labels=[0, 1, 2], **spec), *paths)
+        return load(DatasetSpec(**{"features": 4, "labels": [0, 1, 2], **spec}), *paths)
 
     def test_files_are_joined_in_order(self, tmp_path):
         (X, labels), (X_test, labels_test) = self.load(
@@ -203,8 +251,20 @@ class TestLoading:
     @pytest.mark.parametrize(
         ("train", "test", "spec", "message"),
         [
-            ([LINE, LINE], [LINE], {"rows": (3, 1)}, "train0.svm: the training part has 2 rows, expected 3"),
-            ([LINE], [LINE, LINE], {"rows": (1, 1)}, "test0.svm: the test part has 2 rows, expected 1"),
+            ([LINE, LINE], [LINE], {"rows": (3, 1)}, "train0.svm: rows of the training part: 2, expected 3"),
+            ([LINE], [LINE, LINE], {"rows": (1, 1)}, "test0.svm: rows of the test part: 2, expected 1"),
+            (
+                [LINE],
+                [LINE],
+                {"nonzeros": (2, 3)},
+                "test0.svm: features that are not 0 of the test part: 2, expected 3",
+            ),
+            (
+                [LINE],
+                [LINE],
+                {"positives": ([1, 0, 1], [1, 0, 0])},
+                "test0.svm: rows with each label of the test part: [1, 0, 1], expected [1, 0, 0]",
+            ),
             (["1:1\n"], [LINE], {}, "train0.svm: no positive label in the training part, expected at least one"),
             (
                 [LINE],
@@ -213,12 +273,20 @@ class TestLoading:
                 "test0.svm: every row of the test part repeats one of the training part",
             ),
         ],
-        ids=["rows train", "rows test", "no positive", "all repeats"],
+        ids=["rows train", "rows test", "features", "labels", "no positive", "all repeats"],
     )
     def test_parts_that_cannot_be_used(self, tmp_path, train, test, spec, message):
         with pytest.raises(InputError) as error:
             self.load(tmp_path, train, test, **spec)
         assert str(error.value) == f"{tmp_path}/{message}"
+
+    def test_a_label_is_derived_from_other_labels(self, tmp_path):
+        lines = "5 1:1\n1,6 1:1\n0 1:1\n7 1:1\n0,5,6 1:1\n"
+        spec = {"labels": [0, 9], "drop_other_labels": True, "derived_labels": {9: [5, 6]}}
+        (_, labels), _ = self.load(tmp_path, [lines], [lines], **spec)
+        assert labels.tolist() == [[0, 1], [0, 1], [1, 0], [0, 0], [1, 1]]
+        (_, kept), _ = self.load(tmp_path, [lines], [lines], **{**spec, "labels": [5, 9]})
+        assert kept.tolist() == [[1, 1], [0, 1], [0, 0], [0, 0], [1, 1]]
 
     def test_the_embedded_digits(self):
         from sklearn.datasets import load_digits

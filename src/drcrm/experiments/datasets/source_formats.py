@@ -1,10 +1,10 @@
-"""Load data sets: LibSVM text files, which a strict reader checks, and scikit-learn's digits."""
+"""Load data sets: LibSVM text files, which a strict reader checks, ARFF files, and scikit-learn's digits."""
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,8 +29,14 @@ class DatasetSpec:
         Label ids to keep, in the order of the label columns, or of the actions if ``single``.
     drop_other_labels : bool
         Whether other ids are dropped. Otherwise they are an error.
+    derived_labels : mapping from int to sequence of int
+        Ids by the id of a label that a row also has if it has one of them.
     rows : (int, int), optional
         Numbers of rows of the training and of the test files.
+    nonzeros : (int, int), optional
+        Numbers of features that are not 0 in the training and in the test files.
+    positives : (sequence of int, sequence of int), optional
+        Numbers of rows with each label in the training and in the test files.
     drop_repeats : bool
         Whether only the first of several rows with equal features is kept.
     single : bool
@@ -40,7 +46,10 @@ class DatasetSpec:
     features: int
     labels: Sequence[int]
     drop_other_labels: bool = False
+    derived_labels: Mapping[int, Sequence[int]] = field(default_factory=dict)
     rows: tuple[int, int] | None = None
+    nonzeros: tuple[int, int] | None = None
+    positives: tuple[Sequence[int], Sequence[int]] | None = None
     drop_repeats: bool = False
     single: bool = False
 
@@ -70,14 +79,20 @@ def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tupl
         have.
     """
     parts = []
-    for role, paths, rows in zip(("training", "test"), (train, test), spec.rows or (None, None), strict=True):
-        read = [read_libsvm(path, spec) for path in paths]
+    for number, (role, paths) in enumerate((("training", train), ("test", test))):
+        read = [read_file(path, spec) for path in paths]
         X = sparse.csr_array(sparse.vstack([X for X, _ in read], format="csr"))
         labels = np.concatenate([labels for _, labels in read])
         if spec.single and parts:
             _check_classes(spec, parts[0][1], train, [labels for _, labels in read], test)
-        if rows is not None and len(labels) != rows:
-            raise InputError(f"{paths[0]}: the {role} part has {len(labels)} rows, expected {rows}")
+        positives = np.bincount(labels) if spec.single else labels.sum(axis=0, dtype=int)
+        for name, value, expected in (
+            ("rows", len(labels), spec.rows),
+            ("features that are not 0", X.nnz, spec.nonzeros),
+            ("rows with each label", positives.tolist(), spec.positives),
+        ):
+            if expected and value != expected[number]:
+                raise InputError(f"{paths[0]}: {name} of the {role} part: {value}, expected {expected[number]}")
         parts.append((X, labels))
     (X, labels), (X_test, labels_test) = parts
     if not (spec.single or labels.any()):
@@ -117,8 +132,11 @@ def load_digits(single: bool = False) -> tuple[Contexts, Contexts]:
 EMBEDDED = {"digits": (load_digits, 10)}  # function that loads a data set, and its number of labels
 
 
-def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
-    """Read one file of lines ``label,label index:value …``, indices from 1, plain or compressed (bz2, gz).
+def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
+    """Read a file of MULAN's ARFF format if its name has ``.arff``, otherwise of LibSVM's; plain, bz2 or gz.
+
+    A line of LibSVM's format is ``label,label index:value …``, with indices from 1. An ARFF file has the features, then
+    the labels, as dense or sparse rows.
 
     Returns X, a CSR matrix (n, features), and the labels, an array (n, q) of 0 and 1. If ``single``, labels (n,) are
     indices into ``spec.labels``. An InputError names the file, the line, the invalid value and the expected one.
@@ -126,10 +144,15 @@ def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, 
     from sklearn.datasets import load_svmlight_file
 
     with prefix_errors(path), _readable(path):
-        try:
-            X, tuples = load_svmlight_file(_Lines(path), n_features=spec.features, multilabel=True, zero_based=False)
-        except (ValueError, OverflowError) as error:
-            raise InputError(_first_fault(path, spec) or str(error)) from None
+        if ".arff" in Path(path).suffixes:
+            X, tuples = _read_arff(path, spec)
+        else:
+            try:
+                X, tuples = load_svmlight_file(
+                    _Lines(path), n_features=spec.features, multilabel=True, zero_based=False
+                )
+            except (ValueError, OverflowError) as error:
+                raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
         flat = [label for labels in tuples for label in labels]
         one_each = not spec.single or all(len(labels) == 1 for labels in tuples)
@@ -144,8 +167,45 @@ def read_libsvm(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, 
             return X, np.array([column[label] for label in flat])
         labels = np.zeros((X.shape[0], len(column)), dtype=np.uint8)
         for row, present in enumerate(tuples):
-            labels[row, [column[label] for label in present if label in column]] = 1
+            derived = (label for label, ids in spec.derived_labels.items() if not set(ids).isdisjoint(present))
+            labels[row, [column[label] for label in (*present, *derived) if label in column]] = 1
         return X, labels
+
+
+def _read_arff(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, list[tuple[int, ...]]]:
+    """Return the features of an ARFF file, and the ids of the labels of each row: the columns after the features."""
+    n_columns, is_header, rows = 0, True, []
+    for number, line in enumerate(_lines(path), start=1):
+        text = line.decode(errors="replace").strip()
+        if is_header:
+            n_columns += text.lower().startswith("@attribute")
+            is_header = not text.lower().startswith("@data")
+        elif text and not text.startswith("%"):
+            try:
+                if text.startswith("{"):
+                    pairs = (pair.split() for pair in text.strip("{}").split(",") if pair.strip())
+                    rows.append({int(column): float(value.strip("'\"")) for column, value in pairs})
+                else:
+                    values = [float(value.strip(" '\"")) for value in text.split(",")]
+                    rows.append({column: value for column, value in enumerate(values) if value})
+                    if len(values) != n_columns:
+                        raise ValueError
+                if not all(0 <= column < n_columns and math.isfinite(value) for column, value in rows[-1].items()):
+                    raise ValueError
+            except ValueError:
+                form = f"{n_columns} numbers, or {{column value, …}} with columns from 0"
+                raise InputError(f"line {number}: malformed: {text[:60]!r}, expected {form}") from None
+    if n_columns <= spec.features:
+        raise InputError(f"{n_columns} attributes, expected {spec.features} features and then the labels")
+    starts = np.cumsum([0, *map(len, rows)])
+    columns, values = (np.array([entry for row in rows for entry in part(row)]) for part in (dict.keys, dict.values))
+    table = sparse.csr_array((values, columns.astype(int), starts), shape=(len(rows), n_columns))
+    table.sort_indices()
+    labels = table[:, spec.features :]
+    if not np.isin(labels.data, (0, 1)).all():
+        raise InputError("a label is neither 0 nor 1")
+    labels.eliminate_zeros()
+    return table[:, : spec.features], [tuple(map(int, ids)) for ids in np.split(labels.indices, labels.indptr[1:-1])]
 
 
 def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:

@@ -70,7 +70,8 @@ def _from_files(
         features=parameters["features"],
         labels=list(range(labels) if isinstance(labels, int) else labels),
         drop_other_labels=isinstance(labels, list) and not single,
-        rows=parameters.get("rows"),
+        derived_labels={int(label): ids for label, ids in parameters.get("derived_labels", {}).items()},
+        **{name: parameters.get(name) for name in ("rows", "nonzeros", "positives")},
         drop_repeats=parameters["drop_repeats"],
         single=single,
     )
