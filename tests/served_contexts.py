@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from drcrm.logs.encoding.tables import Table, TableEncoding
+from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
 
@@ -31,7 +31,7 @@ def training_encoding(kind: str = "single") -> TableEncoding:
             "day": [f"2024-06-{1 + row % 30:02d}" for row in range(n)],
         }
     )
-    return Table.of(frame, ["age", "price"], ["city", "id"], ["at", "day"]).fit(kind, NAMES[kind])
+    return table_features(frame, ["age", "price"], ["city", "id"], ["at", "day"]).fit(kind, NAMES[kind])
 
 
 def stored_policy(kind: str = "single", scale: float = 1.0) -> StoredPolicy:

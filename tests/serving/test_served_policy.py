@@ -21,7 +21,7 @@ from drcrm import ActionLists, ExponentialPolicy
 from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import ArrayEncoding
-from drcrm.logs.encoding.tables import Table, hash_categories
+from drcrm.logs.encoding.tables import hash_categories, table_features
 from drcrm.logs.policy_file import StoredPolicy, encoding_of
 from drcrm.logs.readers.log_files import context_batches
 from drcrm.policies.exponential import SoftmaxPolicy
@@ -170,7 +170,7 @@ def test_a_number_is_one_category_however_it_is_written(form, n):
     tiers = [forms[form] for forms in NUMBERS.values()]
     tiers += ["007", "+2.5", "7", "v1.10", *(f"x{row}" for row in range(n))]
     frame = pd.DataFrame({"tier": pd.Series(tiers, dtype=object)})
-    encoding = encoding_of(json.loads(json.dumps(Table.of(frame, [], ["tier"]).fit("single", [0, 1]).as_dict())))
+    encoding = encoding_of(json.loads(json.dumps(table_features(frame, [], ["tier"]).fit("single", [0, 1]).as_dict())))
     coef = np.random.default_rng(0).normal(size=(encoding.n_features, 2))
     served = ServedPolicy(StoredPolicy(SoftmaxPolicy(coef), encoding, None, {}))
     expected = served.policy.marginals(encoding.contexts(frame))[:, 0]
@@ -184,7 +184,7 @@ def test_a_number_is_one_category_however_it_is_written(form, n):
 
 
 def test_categories_of_older_files_are_found_as_they_were_written():
-    content = Table.of(pd.DataFrame({"tier": ["2.5"]}), [], ["tier"]).fit("single", [0, 1]).as_dict()
+    content = table_features(pd.DataFrame({"tier": ["2.5"]}), [], ["tier"]).fit("single", [0, 1]).as_dict()
     del content["has_number_texts"]
     written = ["2.50", "2.5", "1e-05"]
     encoding = encoding_of(content | {"known": {"tier": written}})

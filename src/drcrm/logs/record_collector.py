@@ -37,13 +37,15 @@ class RecordCollector:
         self._first: Any = None  # the first batch
         self._skipped: Counter[str] = Counter()
         self._missing: Counter[str] = Counter()
-        self._contexts = 0
+        self._size = 0  # number of rows of the features
 
     def append(self, batch: Records) -> None:
         self._first = batch if self._first is None else self._first
         arrays: dict[Any, Any] = {**batch.columns()}
-        arrays |= {("features", name): values for name, values in batch.data.arrays().items()}
-        coded: dict[Any, list] = {("features", name): values for name, values in batch.data.coded_values().items()}
+        arrays |= {("features", name): values for name, values in batch.data.arrays.items()}
+        coded: dict[Any, list] = {("features", name): values for name, values in batch.data.values.items()}
+        if batch.data.starts is not None:
+            arrays["sizes"] = np.diff(batch.data.starts)
         if batch.slices is not None:
             coded["slices"] = batch.slice_values
         if batch.kind == "single":
@@ -51,7 +53,7 @@ class RecordCollector:
         for key, values in coded.items():
             arrays[key] = self._renumbered(key, arrays[key], values)
         self._arrays.append(arrays)
-        self._contexts += len(batch.data)
+        self._size += batch.data.size
         self._skipped.update(batch.skipped)
         self._missing.update(batch.missing)
         if self._folder is not None and self._arrays.nbytes > self._most:
@@ -62,8 +64,9 @@ class RecordCollector:
         """Return the rows of all batches, as if they were one batch; InputError for too many actions."""
         rows: dict[Any, Any] = self._arrays.finish()
         first, names = self._first, self._first.names
-        features = {name: rows.pop(("features", name)) for name in first.data.arrays()}
-        values = {name: self._values(("features", name)) for name in first.data.coded_values()}
+        features = {name: rows.pop(("features", name)) for name in first.data.arrays}
+        values = {name: self._values(("features", name)) for name in first.data.values}
+        starts = np.append(0, np.cumsum(rows.pop("sizes"))) if "sizes" in rows else None
         marks, weights = rows.pop("group_marks", None), rows.pop("weights", None)
         if marks is not None:
             rows["groups"] = as_mapped(number_marks(marks), marks)
@@ -75,7 +78,7 @@ class RecordCollector:
             names, rows["action"] = _named_actions(first, self._values("action"), rows["action"])
         return replace(
             first,
-            data=first.data.rebuild(self._contexts, features, values),
+            data=replace(first.data, size=self._size, arrays=features, values=values, starts=starts, missing={}),
             names=names,
             slice_values=self._values("slices"),
             skipped=dict(self._skipped),

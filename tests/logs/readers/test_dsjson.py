@@ -125,8 +125,8 @@ def test_missing_values_are_left_out_and_counted(tmp_path, value):
     for event, name in ((events[1]["c"]["_multi"][0]["A"], "n"), (events[0]["c"]["User"], "age")):
         del event[name]
     expected = read_records(write_lines(tmp_path, *events))
-    assert expected.data.hashed.nnz < plain.data.hashed.nnz
-    assert abs(records.data.hashed - expected.data.hashed).sum() == 0
+    assert expected.data.matrix.nnz < plain.data.matrix.nnz
+    assert abs(records.data.matrix - expected.data.matrix).sum() == 0
     context = {"age": value, "city": "", "list": [value, 1]}
     assert [name for name, number in features(context) if number == number] == ["city=", "list[1]"]
 
@@ -145,7 +145,7 @@ def test_lines_of_vw_json_are_read_like_dsjson(tmp_path, label):
     records = read_records(path)
     for name in ("action", "cost", "propensity"):
         assert getattr(records, name) == getattr(expected, name)
-    assert abs(records.data.hashed - expected.data.hashed).sum() == 0
+    assert abs(records.data.matrix - expected.data.matrix).sum() == 0
     assert len(read_contexts(path, records.fit())[0]) == 1
 
 

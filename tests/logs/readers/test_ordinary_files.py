@@ -23,7 +23,7 @@ from text_logs import LOGS
 import drcrm
 from drcrm.__main__ import main
 from drcrm.errors import InputError
-from drcrm.logs.encoding.tables import Table
+from drcrm.logs.encoding.tables import table_features
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers.log_files import read_records
 
@@ -400,7 +400,7 @@ def test_escapes_of_spark_are_named(frame, mapping, tmp_path):
 
 def test_empty_lines_of_a_single_column_are_rows(tmp_path):
     frame = pd.DataFrame({"x": ["1", None, "2.5", None]})
-    encoding = Table.of(frame, ["x"], []).fit("single", ["a", "b"])
+    encoding = table_features(frame, ["x"], []).fit("single", ["a", "b"])
     (tmp_path / "contexts.csv").write_text("\nx\n1\n\n2.5\n\n")
     assert np.array_equal(read_contexts(tmp_path / "contexts.csv", encoding)[0], encoding.contexts(frame))
 

@@ -35,7 +35,7 @@ shared |user age:3
 
 def columns_of(records) -> dict:
     """Return the columns, features and lists of records, for a comparison by ==."""
-    arrays = {**records.columns(), "X": records.data.hashed.toarray(), "starts": records.data.starts}
+    arrays = {**records.columns(), "X": records.data.matrix.toarray(), "starts": records.data.starts}
     return {name: np.array(values).tolist() for name, values in arrays.items() if name != "rows"}
 
 

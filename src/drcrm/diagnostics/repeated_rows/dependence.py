@@ -15,11 +15,9 @@ import pandas as pd
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from drcrm.actions.action_lists import ActionLists
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.diagnostics.repeated_rows.record_hashes import hash_actions
-from drcrm.logs.encoding.arrays import Arrays
-from drcrm.logs.encoding.tables import Table
+from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.records import Records
 from drcrm.rows.agreement import measure_agreement, pair_equal_values
 
@@ -153,12 +151,11 @@ def rows_to_test(records: Records, features: np.ndarray) -> TestedRows:
     """Return the rows of a log to test; ``features`` are hashes of their features."""
     data: Any = records.data
     projected = np.empty((len(data), 0))
-    if isinstance(data, Table):
-        projected = _project(data.numbers.values(), data.codes.values())
-    elif isinstance(data, Arrays) and not isinstance(data.X, ActionLists):
-        rng = np.random.default_rng(0)
-        is_sparse = sparse.issparse(data.X)
-        projected = data.X @ rng.normal(size=(data.X.shape[1], DIMENSIONS)) if is_sparse else _project(data.X.T, ())
+    if data.starts is None and data.matrix is None:
+        projected = _project(data.numbers.values(), (data.arrays[name] for name in data.values))
+    elif data.starts is None and data.encoder == ArrayEncoding.fit:
+        X, rng = data.matrix, np.random.default_rng(0)
+        projected = X @ rng.normal(size=(X.shape[1], DIMENSIONS)) if sparse.issparse(X) else _project(X.T, ())
     projected = projected if records.context is None else projected[records.context]
     return TestedRows(features, hash_actions(records), records.propensity, projected)
 

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-from itertools import chain
-from typing import Any
-
 import numpy as np
 
-from drcrm.actions.action_lists import ActionLists
-from drcrm.logs.encoding.arrays import Arrays
-from drcrm.logs.encoding.hashed_features import HashedFeatures
-from drcrm.logs.encoding.listed_tables import ListedTable
+from drcrm.logs.encoding.base import ContextFeatures
 from drcrm.logs.records import Records
 from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
 
@@ -42,28 +35,15 @@ def hash_actions(records: Records) -> np.ndarray:
     return mix(hash_numbers(column) for column in np.atleast_2d(records.action.T))
 
 
-@singledispatch
-def _hash_features(table: Any) -> np.ndarray:
-    """Return the hash of each context's features, (m,). This version is for tables; other kinds of data follow."""
-    if not table.numbers and not table.codes:
-        return np.zeros(len(table), dtype=np.uint64)
-    numbers = (hash_numbers(values) for values in table.numbers.values())
-    return mix(chain(numbers, (hash_codes(codes, table.values[name]) for name, codes in table.codes.items())))
-
-
-@_hash_features.register
-def _(features: HashedFeatures) -> np.ndarray:
-    hashes = hash_matrix(features.hashed)
-    return hashes if features.starts is None else hash_lists(hashes, features.starts)
-
-
-@_hash_features.register
-def _(lists: ListedTable) -> np.ndarray:
-    return hash_lists(_hash_features(lists.table), lists.starts)
-
-
-@_hash_features.register
-def _(arrays: Arrays) -> np.ndarray:
-    if isinstance(arrays.X, ActionLists):
-        return hash_lists(hash_matrix(arrays.X.features), arrays.X.starts)
-    return hash_matrix(arrays.X)
+def _hash_features(data: ContextFeatures) -> np.ndarray:
+    """Return the hash of each context's features, (m,)."""
+    if data.matrix is not None:
+        hashes = hash_matrix(data.matrix)
+    elif data.arrays:
+        hashes = mix(
+            hash_codes(column, data.values[name]) if name in data.values else hash_numbers(column)
+            for name, column in data.arrays.items()
+        )
+    else:
+        hashes = np.zeros(data.size, dtype=np.uint64)
+    return hashes if data.starts is None else hash_lists(hashes, data.starts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,7 @@ from drcrm.diagnostics.repeated_rows.dependence import (
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
 from drcrm.errors import InputError
-from drcrm.logs.encoding.arrays import Arrays
-from drcrm.logs.encoding.tables import Table
+from drcrm.logs.encoding.arrays import array_features
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.log_files import TABLES, Source, first_frame
 from drcrm.logs.readers.table_files import Columns
@@ -64,7 +64,7 @@ def records_of_log(log: BanditLog, imitated: bool = False) -> Records:
         format="frame",
         mapping=mapping,
         kind="labels",  # or any other kind whose actions have no names
-        data=Arrays(log.actions.unbind(log.X)),
+        data=array_features(log.actions.unbind(log.X)),
         action=log.Y,
         cost=log.cost,
         rows=np.arange(len(log.Y)),
@@ -103,10 +103,11 @@ def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:
 def _identifier_columns(records: Records, path: Source | None) -> dict[str, np.ndarray]:
     """Return codes of the columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
-    if isinstance(records.data, Table):
-        columns = records.data.codes | {
+    data: Any = records.data
+    if data.starts is None and data.matrix is None:
+        columns = {name: data.arrays[name] for name in data.values} | {
             name: pd.factorize(values)[0]
-            for name, values in records.data.numbers.items()
+            for name, values in data.numbers.items()
             if (values[:FIRST_ROWS] % 1 == 0).all()
         }
     if path is None or records.format not in TABLES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,31 +10,14 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.base import MATRIX, ContextFeatures, Encoding
 
 
-@dataclass(frozen=True)
-class Arrays(ContextFeatures):
-    """Features of m contexts, an array or CSR (m, d), or their lists of actions."""
-
-    X: Features | ActionLists
-
-    def __len__(self) -> int:
-        return self.X.shape[0]
-
-    def take(self, rows: np.ndarray | slice) -> Arrays:
-        return Arrays(self.X[rows])
-
-    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> ArrayEncoding:
-        return ArrayEncoding(kind, names, self.X.shape[1])
-
-    def arrays(self) -> dict[str, Features]:
-        if isinstance(self.X, ActionLists):
-            return {"features": self.X.features, "starts": self.X.starts}
-        return {"X": self.X}
-
-    def rebuild(self, size: int, arrays: dict[str, Features], values: dict[str, list[str]]) -> Arrays:
-        return Arrays(arrays["X"] if "X" in arrays else ActionLists(**arrays))
+def array_features(X: Features | ActionLists) -> ContextFeatures:
+    """Return the features of m contexts, an array or CSR (m, d), or of their lists of actions."""
+    if isinstance(X, ActionLists):
+        return replace(array_features(X.features), starts=X.starts)
+    return ContextFeatures(ArrayEncoding.fit, X.shape[0], {MATRIX: X})
 
 
 @dataclass(frozen=True)
@@ -52,9 +35,16 @@ class ArrayEncoding(Encoding):
         if type(self.n_features) is not int or self.n_features < 1:
             raise ValueError(f"n_features is {self.n_features!r}, expected a positive integer")
 
-    def contexts(self, data: Arrays | Features | ActionLists) -> Features | ActionLists:
+    @classmethod
+    def fit(cls, features: ContextFeatures, kind: str, names: list, rows: np.ndarray | None = None) -> ArrayEncoding:
+        """Return the encoding; it needs only the number of features."""
+        return cls(kind, names, features.arrays[MATRIX].shape[1])
+
+    def contexts(self, data: ContextFeatures | Features | ActionLists) -> Features | ActionLists:
         """Return X; InputError unless it has the kind and the number of features of the training log."""
-        X = data.X if isinstance(data, Arrays) else data
+        X = data
+        if isinstance(data, ContextFeatures):
+            X = data.matrix if data.starts is None else ActionLists(data.matrix, data.starts)
         if isinstance(X, ActionLists) != (self.kind == "lists"):
             raise InputError(f"X is of type {type(X).__name__}, expected contexts like those of the training log")
         X = X if self.kind == "lists" else check_features(X)

@@ -1,55 +1,86 @@
-"""Interfaces of the features that a reader returns, and of the encodings that turn them into X."""
+"""Features that a reader returns, and the interface of the encodings that turn them into X."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from dataclasses import fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from drcrm.actions.action_lists import ActionLists
-from drcrm.arrays.mapped_arrays import Features, count_bytes
+from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.arrays.mapped_arrays import Features, count_bytes, slice_rows
+
+MATRIX = "\0X"  # name of an array with a column for each feature; no column of a table has it
 
 
-class ContextFeatures(ABC):
-    """Features of m contexts, not yet encoded.
+@dataclass(frozen=True)
+class ContextFeatures:
+    """Features of m contexts, not yet encoded. A reader returns them batch by batch.
 
-    A reader returns them batch by batch. To join batches, concatenate the ``arrays()`` of the same name, renumber the
-    coded ones, and pass the results to ``rebuild``.
+    Attributes
+    ----------
+    encoder : callable
+        ``encoder(features, kind, names, rows)`` returns the encoding fitted to selected rows of the arrays, a mask;
+        None selects all rows.
+    size : int
+        Number of rows of each array.
+    arrays : dict of array or CSR (size, …)
+        A row for each context; for lists of actions, a row for each candidate, list after list. Either the columns of
+        a table or a matrix, named ``MATRIX``.
+    values : dict of list of str
+        For each array of codes, the values whose places are the codes.
+    starts : integer array (m + 1,), optional
+        First row of each list, and the number of rows; None if there are no lists.
+    missing : mapping of int
+        Number of missing values by column. A selection does not have it.
     """
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    encoder: Callable[..., Encoding]
+    size: int
+    arrays: Mapping[str, Features]
+    values: Mapping[str, list[str]] = field(default_factory=dict)
+    starts: np.ndarray | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
 
-    @abstractmethod
-    def take(self, rows: np.ndarray | slice) -> ContextFeatures:
-        """Return the features of selected contexts; ``rows`` is a mask, row numbers or a slice."""
+    def __len__(self) -> int:
+        return self.size if self.starts is None else len(self.starts) - 1
 
-    @abstractmethod
-    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> Encoding:
-        """Return the encoding fitted to selected contexts, a mask or row numbers; by default to all."""
+    @property
+    def matrix(self) -> Features | None:
+        """The features as a matrix; None if they are columns of a table."""
+        return self.arrays.get(MATRIX)
 
-    @abstractmethod
-    def arrays(self) -> dict[str, Features]:
-        """Return all arrays by name."""
-
-    @abstractmethod
-    def rebuild(self, size: int, arrays: dict[str, Features], values: dict[str, list[str]]) -> ContextFeatures:
-        """Return the features of ``size`` contexts with these arrays, and these values of the coded arrays."""
-
-    def coded_values(self) -> dict[str, list[str]]:
-        """Return a list of values for each coded array, whose entries are places in this list."""
-        return {}
-
-    def missing(self) -> dict[str, int]:
-        """Return the number of missing values by column."""
-        return {}
+    @property
+    def numbers(self) -> dict[str, np.ndarray]:
+        """The arrays without codes: the numeric columns of a table."""
+        return {name: values for name, values in self.arrays.items() if name not in self.values}
 
     @property
     def nbytes(self) -> int:
-        return sum(map(count_bytes, self.arrays().values()))
+        return sum(map(count_bytes, self.arrays.values()))
+
+    def take(self, contexts: np.ndarray | slice) -> ContextFeatures:
+        """Return the features of selected contexts, which are a mask, row numbers or a slice with a start."""
+        rows, starts = contexts, self.starts
+        if starts is not None:
+            starts = starts_of_lists(starts, contexts)
+            if isinstance(contexts, slice):
+                rows = slice(self.starts[contexts.start], self.starts[contexts.start] + starts[-1])
+            else:
+                rows = candidates_of_lists(self.starts, contexts)
+        size = len(np.broadcast_to(True, self.size)[rows])
+        arrays = {
+            name: slice_rows(values, rows) if isinstance(rows, slice) else values[rows]
+            for name, values in self.arrays.items()
+        }
+        return replace(self, size=size, arrays=arrays, starts=starts, missing={})
+
+    def fit(self, kind: str, names: list, contexts: np.ndarray | None = None) -> Encoding:
+        """Return the encoding fitted to selected contexts, a mask (m,), by default to all."""
+        is_fitted = contexts if contexts is None or self.starts is None else np.repeat(contexts, np.diff(self.starts))
+        return self.encoder(self, kind, names, is_fitted)
 
 
 def require_distinct(name: str, values: Collection, *types: type) -> None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import slice_rows
 from drcrm.arrays.validation import append_constant
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures, Encoding, require_distinct
+from drcrm.logs.encoding.base import MATRIX, ContextFeatures, Encoding, require_distinct
 
 Pairs = list[tuple[str, float]]
 N_COLUMNS = 2**18
@@ -26,86 +26,42 @@ BLOCK_ROWS = 2**17  # rows whose entries are examined at once
 TIMES = " × "  # between the two names of a product
 
 
-@dataclass(frozen=True)
-class HashedFeatures(ContextFeatures):
-    """Hashed features of m contexts, or of the actions in their lists.
+def hash_contexts(contexts: Iterable[Pairs]) -> ContextFeatures:
+    """Return the hashed features of contexts, CSR (m, 2¹⁸)."""
+    matrix, names, missing = _indexed(contexts)
+    column, sign = hash_names(names, N_COLUMNS)
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    hashed = _sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0])
+    return ContextFeatures(HashedEncoding.fit, hashed.shape[0], {MATRIX: hashed}, missing=missing)
 
-    Attributes
-    ----------
-    hashed : CSR (m, 2¹⁸), or (N, 2¹⁸)
-        Features of each context. For lists: features of all N actions, list after list, namely an action's features
-        and their products with the context's features.
-    starts : integer array (m + 1,), optional
-        First row of each list; None if there are no lists.
-    missing_values : dict of int
-        Number of missing values by name.
+
+def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> ContextFeatures:
+    """Return the hashed features of the N actions in the lists of contexts, CSR (N, 2¹⁸).
+
+    They are an action's features and their products with the context's features. Each entry of an action is multiplied
+    by each entry of its context. ``pair`` numbers their pairs of names.
     """
-
-    hashed: sparse.csr_array
-    starts: np.ndarray | None = None
-    missing_values: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of_contexts(cls, contexts: Iterable[Pairs]) -> HashedFeatures:
-        matrix, names, missing = _indexed(contexts)
-        column, sign = hash_names(names, N_COLUMNS)
-        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        hashed = _sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0])
-        return cls(hashed, None, missing)
-
-    @classmethod
-    def of_lists(cls, contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> HashedFeatures:
-        """Return lists from the features of contexts and of the actions in their lists.
-
-        Each entry of an action is multiplied by each entry of its context. ``pair`` numbers their pairs of names.
-        """
-        starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
-        shared, shared_names, missing = _indexed(contexts)
-        action, action_names, missing_of_actions = _indexed(pairs for actions in lists for pairs in actions)
-        row = np.repeat(np.arange(action.shape[0]), np.diff(action.indptr))
-        first, second = pair_entries(action, shared, np.repeat(np.arange(len(lists)), np.diff(starts)))
-        width = shared.shape[1]
-        codes = action.indices[first].astype(np.int64) * width + shared.indices[second]
-        pairs, pair = np.unique(codes, return_inverse=True)
-        products = [f"{action_names[code // width]}{TIMES}{shared_names[code % width]}" for code in pairs]
-        column, sign = hash_names(products, N_COLUMNS)
-        action_column, action_sign = hash_names(action_names, N_COLUMNS)
-        with np.errstate(over="ignore"):
-            values = sign[pair] * action.data[first] * shared.data[second]
-        hashed = _sum_entries(
-            np.concatenate([row, row[first]]),
-            np.concatenate([action_column[action.indices], column[pair]]),
-            np.concatenate([action_sign[action.indices] * action.data, values]),
-            action.shape[0],
-        )
-        return cls(hashed, starts, missing + missing_of_actions)
-
-    def __len__(self) -> int:
-        return self.hashed.shape[0] if self.starts is None else len(self.starts) - 1
-
-    def take(self, rows: np.ndarray | slice) -> HashedFeatures:
-        if self.starts is None:
-            return HashedFeatures(slice_rows(self.hashed, rows) if isinstance(rows, slice) else self.hashed[rows])
-        starts = starts_of_lists(self.starts, rows)
-        if isinstance(rows, slice):
-            first = self.starts[rows.start]
-            return HashedFeatures(slice_rows(self.hashed, slice(first, first + starts[-1])), starts)
-        return HashedFeatures(self.hashed[candidates_of_lists(self.starts, rows)], starts)
-
-    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> HashedEncoding:
-        if rows is not None and self.starts is not None:
-            rows = np.repeat(rows, np.diff(self.starts))
-        return HashedEncoding(kind, names, columns_in_use(self.hashed, rows))
-
-    def missing(self) -> dict[str, int]:
-        return dict(self.missing_values)
-
-    def arrays(self) -> dict[str, np.ndarray | sparse.csr_array]:
-        return {"hashed": self.hashed} | ({} if self.starts is None else {"sizes": np.diff(self.starts)})
-
-    def rebuild(self, size: int, arrays: dict[str, Any], values: dict[str, list[str]]) -> HashedFeatures:
-        starts = np.append(0, np.cumsum(arrays["sizes"])) if "sizes" in arrays else None
-        return HashedFeatures(arrays["hashed"], starts)
+    starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
+    shared, shared_names, missing = _indexed(contexts)
+    action, action_names, missing_of_actions = _indexed(pairs for actions in lists for pairs in actions)
+    row = np.repeat(np.arange(action.shape[0]), np.diff(action.indptr))
+    first, second = pair_entries(action, shared, np.repeat(np.arange(len(lists)), np.diff(starts)))
+    width = shared.shape[1]
+    codes = action.indices[first].astype(np.int64) * width + shared.indices[second]
+    pairs, pair = np.unique(codes, return_inverse=True)
+    products = [f"{action_names[code // width]}{TIMES}{shared_names[code % width]}" for code in pairs]
+    column, sign = hash_names(products, N_COLUMNS)
+    action_column, action_sign = hash_names(action_names, N_COLUMNS)
+    with np.errstate(over="ignore"):
+        values = sign[pair] * action.data[first] * shared.data[second]
+    hashed = _sum_entries(
+        np.concatenate([row, row[first]]),
+        np.concatenate([action_column[action.indices], column[pair]]),
+        np.concatenate([action_sign[action.indices] * action.data, values]),
+        action.shape[0],
+    )
+    missing += missing_of_actions
+    return ContextFeatures(HashedEncoding.fit, hashed.shape[0], {MATRIX: hashed}, starts=starts, missing=missing)
 
 
 @dataclass(frozen=True)
@@ -141,15 +97,20 @@ class HashedEncoding(Encoding):
     def n_features(self) -> int:  # type: ignore[override]
         return len(self.kept) + (self.kind == "single")
 
-    def contexts(self, data: HashedFeatures) -> sparse.csr_array | ActionLists:
+    @classmethod
+    def fit(cls, features: ContextFeatures, kind: str, names: list, rows: np.ndarray | None = None) -> HashedEncoding:
+        """Return the encoding by the columns that occur in selected rows."""
+        return cls(kind, names, columns_in_use(features.matrix, rows))
+
+    def contexts(self, data: ContextFeatures) -> sparse.csr_array | ActionLists:
         """Return X, CSR (m, d), or the lists of actions."""
-        is_lists = isinstance(data, HashedFeatures) and data.starts is not None
+        is_lists = data.starts is not None
         if is_lists != (self.kind == "lists"):
             kinds = ("contexts", "lists of actions")[:: -1 if is_lists else 1]
             raise InputError("the file has {}, expected {} like the training log".format(*kinds))
         if is_lists and not self.kept:
             raise InputError("no action has features, expected features that distinguish the actions of a list")
-        hashed = data.hashed
+        hashed: Any = data.matrix
         column = self._place[hashed.indices]
         is_kept = column >= 0
         ends = np.append(hashed.indptr[:1], np.cumsum(is_kept, dtype=hashed.indptr.dtype))[hashed.indptr]
@@ -157,9 +118,9 @@ class HashedEncoding(Encoding):
         X = sparse.csr_array((hashed.data[is_kept], column[is_kept], ends), shape)
         return ActionLists(X, data.starts) if is_lists else sparse.csr_array(append_constant(X))
 
-    def unseen(self, data: HashedFeatures) -> dict[str, int]:
+    def unseen(self, data: ContextFeatures) -> dict[str, int]:
         """Return the number of contexts, or of listed actions, with features that did not occur in training."""
-        hashed = data.hashed
+        hashed: Any = data.matrix
         is_new = self._place[hashed.indices] < 0
         rows = np.unique(np.repeat(np.arange(hashed.shape[0]), np.diff(hashed.indptr))[is_new])
         return {"new features": len(rows)} if len(rows) else {}

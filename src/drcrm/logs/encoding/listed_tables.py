@@ -6,23 +6,21 @@ products with the features of the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
-from drcrm.arrays.mapped_arrays import Features
+from drcrm.actions.action_lists import ActionLists
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
 from drcrm.logs.encoding.hashed_features import pair_entries
 from drcrm.logs.encoding.identifiers import id_marks
-from drcrm.logs.encoding.tables import MISSING_INDICATOR, SPARSE, Table, TableEncoding, select_columns
+from drcrm.logs.encoding.tables import MISSING_INDICATOR, SPARSE, TableEncoding, select_columns
 
-SIZES = "\0sizes"  # name of an array; no column has it
 MAX_PRODUCTS = 2**22
 
 
@@ -68,64 +66,21 @@ class ListIds:
             )
 
 
-@dataclass(frozen=True)
-class ListedTable(ContextFeatures):
-    """Features of the candidates of m lists.
+def listed_features(table: ContextFeatures, starts: np.ndarray, list_id: str) -> ContextFeatures:
+    """Return the features of m lists from those of their candidates, list after list.
 
-    Attributes
+    Parameters
     ----------
-    table : Table
-        A row for each of the N candidates, list after list.
+    table : ContextFeatures
+        Columns of a table, with a row for each of the N candidates.
     starts : integer array (m + 1,)
         First row of each list, and N.
     list_id : str
         Column of the lists' ids.
     """
-
-    table: Table
-    starts: np.ndarray
-    list_id: str
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def take(self, rows: np.ndarray | slice) -> ListedTable:
-        lists = np.arange(len(self))[rows]
-        candidates: Any = slice(self.starts[lists[0]], self.starts[lists[-1] + 1]) if isinstance(rows, slice) else None
-        if candidates is None:
-            candidates = candidates_of_lists(self.starts, lists)
-        return ListedTable(self.table.take(candidates), starts_of_lists(self.starts, lists), self.list_id)
-
-    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> ListedTableEncoding:
-        sizes = np.diff(self.starts)
-        selected = np.ones(len(self.table), dtype=bool) if rows is None else np.repeat(rows, sizes)
-        table = self.table.fit(kind, names, None if rows is None else selected)
-        is_pair = selected[1:].copy()  # whether a row and the row before it are of one selected list
-        is_pair[self.starts[1:-1] - 1] = False
-        columns = {name: values for name, values in self.table.arrays().items() if name in table.columns}
-        shared = [name for name, values in columns.items() if not _differs(values, is_pair)]
-        encoding = ListedTableEncoding(kind, names, table, tuple(shared), self.list_id)
-        if len(shared) == len(columns):
-            raise InputError("no feature differs among the candidates of a list, expected at least one that does")
-        if encoding.n_features > MAX_PRODUCTS:
-            raise InputError(
-                f"the features of candidates and contexts have {encoding.n_features} products, expected at most "
-                f"{MAX_PRODUCTS}; remove categorical columns with many values from features"
-            )
-        return encoding
-
-    def missing(self) -> dict[str, int]:
-        return self.table.missing()
-
-    def arrays(self) -> dict[str, Features]:
-        return self.table.arrays() | {SIZES: np.diff(self.starts)}
-
-    def coded_values(self) -> dict[str, list[str]]:
-        return self.table.coded_values()
-
-    def rebuild(self, size: int, arrays: dict[str, Features], values: dict[str, list[str]]) -> ListedTable:
-        starts = np.append(0, np.cumsum(arrays[SIZES]))
-        return ListedTable(self.table.rebuild(int(starts[-1]), arrays, values), starts, self.list_id)
+    return replace(
+        table, encoder=partial(ListedTableEncoding.fit, list_id=list_id, encoder=table.encoder), starts=starts
+    )
 
 
 def _differs(values: np.ndarray, is_pair: np.ndarray) -> bool:
@@ -165,6 +120,33 @@ class ListedTableEncoding(Encoding):
             object.__setattr__(self, "table", TableEncoding(**table))
         object.__setattr__(self, "shared", tuple(self.shared))
 
+    @classmethod
+    def fit(
+        cls,
+        features: ContextFeatures,
+        kind: str,
+        names: list,
+        rows: np.ndarray | None = None,
+        *,
+        list_id: str,
+        encoder: Callable[..., TableEncoding],
+    ) -> ListedTableEncoding:
+        """Return the encoding fitted to selected candidates; ``encoder`` fits the encoding of a table."""
+        table = encoder(features, kind, names, rows)
+        is_pair = np.ones(features.size - 1, dtype=bool) if rows is None else rows[1:].copy()
+        is_pair[features.starts[1:-1] - 1] = False  # a row and the row before it are of two lists
+        columns = {name: values for name, values in features.arrays.items() if name in table.columns}
+        shared = [name for name, values in columns.items() if not _differs(values, is_pair)]
+        encoding = cls(kind, names, table, tuple(shared), list_id)
+        if len(shared) == len(columns):
+            raise InputError("no feature differs among the candidates of a list, expected at least one that does")
+        if encoding.n_features > MAX_PRODUCTS:
+            raise InputError(
+                f"the features of candidates and contexts have {encoding.n_features} products, expected at most "
+                f"{MAX_PRODUCTS}; remove categorical columns with many values from features"
+            )
+        return encoding
+
     @property
     def n_features(self) -> int:  # type: ignore[override]
         own, shared = self._columns()
@@ -182,33 +164,33 @@ class ListedTableEncoding(Encoding):
 
     def table_of(
         self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: ListIds | None = None
-    ) -> ListedTable:
+    ) -> ContextFeatures:
         """Return the features of a frame; ``rows`` are the row numbers in messages, ``lists`` the lists before."""
         rows = np.arange(len(frame)) if rows is None else rows
         column = select_columns(frame, [self.list_id])[self.list_id]
         starts = (lists or ListIds(self.list_id)).starts_of(column, rows)
-        return ListedTable(self.table.table_of(frame, rows), starts, self.list_id)
+        return listed_features(self.table.table_of(frame, rows), starts, self.list_id)
 
     def as_dict(self) -> dict:
         return super().as_dict() | {"table": self.table.as_dict()}
 
-    def contexts(self, data: ListedTable | pd.DataFrame) -> ActionLists:
+    def contexts(self, data: ContextFeatures | pd.DataFrame) -> ActionLists:
         """Return the lists of actions. Their features are sparse if few of them differ from 0."""
-        data = data if isinstance(data, ListedTable) else self.table_of(data)
-        encoded = sparse.csr_array(self.table.contexts(data.table))
+        data = data if isinstance(data, ContextFeatures) else self.table_of(data)
+        encoded = sparse.csr_array(self.table.contexts(data))
         own, shared = (encoded[:, columns] for columns in self._columns())
-        first, second = pair_entries(own, shared, np.arange(len(data.table)))
+        first, second = pair_entries(own, shared, np.arange(data.size))
         columns = own.indices[first] * shared.shape[1] + shared.indices[second]
         ends = np.append(0, np.cumsum(np.diff(own.indptr) * np.diff(shared.indptr)))
         products = own.data[first] * shared.data[second]
-        X = sparse.csr_array((products, columns, ends), (len(data.table), self.n_features))
+        X = sparse.csr_array((products, columns, ends), (data.size, self.n_features))
         n_shared = len(self.shared)
         n_nonzero = (len(self.table.scales) + len(self.table.known) - n_shared) * (n_shared + 1)
         return ActionLists(X if n_nonzero < SPARSE * self.n_features else X.toarray(), data.starts)
 
-    def unseen(self, data: ListedTable) -> dict[str, int]:
+    def unseen(self, data: ContextFeatures) -> dict[str, int]:
         """Return the number of candidates with an unknown value, by reason."""
-        return self.table.unseen(data.table)
+        return self.table.unseen(data)
 
     def _columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns of an encoded table with features of candidates, and those of contexts and a constant."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -26,115 +27,38 @@ MISSING_INDICATOR = "missing "  # before the name of a feature
 SPARSE = 0.1  # X is sparse if a smaller share of its entries differs from 0
 
 
-@dataclass(frozen=True)
-class Table(ContextFeatures):
-    """Feature columns of n rows.
+def table_features(
+    frame: pd.DataFrame,
+    numeric: Iterable[str],
+    categorical: Iterable[str],
+    times: Iterable[str] = (),
+    rows: np.ndarray | None = None,
+    booleans: Iterable[str] = (),
+) -> ContextFeatures:
+    """Return the features of a frame; InputError names the column, and the row, of an invalid value.
 
-    Attributes
-    ----------
-    numbers : dict of array (n,)
-        NaN if missing.
-    codes : dict of integer array (n,)
-        For each categorical column, the places in its ``values``.
-    values : dict of list of str
-    size : int
-        n.
-    times : tuple of str
-        Columns of dates and times; ``codes`` and ``values`` have their hour and weekday.
-    booleans : tuple of str
-        Pairs of texts that are read as 1 and 0, such as yes/no.
+    A missing number is NaN. The hours and weekdays of ``times`` become categories. The pairs of texts ``booleans``,
+    such as yes/no, are read as 1 and 0. ``rows`` (n,) are the row numbers in messages, by default from 0.
     """
-
-    numbers: dict[str, np.ndarray]
-    codes: dict[str, np.ndarray]
-    values: dict[str, list[str]]
-    size: int
-    times: tuple[str, ...] = ()
-    booleans: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        frame: pd.DataFrame,
-        numeric: Iterable[str],
-        categorical: Iterable[str],
-        times: Iterable[str] = (),
-        rows: np.ndarray | None = None,
-        booleans: Iterable[str] = (),
-    ) -> Table:
-        """Return the features of a frame; InputError names the column, and the row, of an invalid value.
-
-        ``rows`` (n,) are the row numbers in messages, by default from 0.
-        """
-        rows = np.arange(len(frame)) if rows is None else rows
-        frame = select_columns(frame, dict.fromkeys([*numeric, *categorical, *times]))
-        coded = {name: categories(frame[name], name) for name in categorical}
-        for name in times:
-            parts = calendar(frame[name], name, rows)
-            if taken := parts.keys() & {*coded, *numeric}:
-                raise InputError(f"{min(taken)!r} is a column and a feature made from {name!r}; rename the column")
-            coded |= parts
-        words = boolean_numbers(booleans)
-        return cls(
-            {name: numbers(frame[name], name, rows, optional=True, booleans=words) for name in numeric},
-            {name: codes for name, (codes, _) in coded.items()},
-            {name: values for name, (_, values) in coded.items()},
-            len(frame),
-            tuple(times),
-            tuple(booleans),
-        )
-
-    def __len__(self) -> int:
-        return self.size
-
-    def take(self, rows: np.ndarray | slice) -> Table:
-        return replace(
-            self,
-            numbers={name: values[rows] for name, values in self.numbers.items()},
-            codes={name: codes[rows] for name, codes in self.codes.items()},
-            size=len(np.broadcast_to(True, self.size)[rows]),
-        )
-
-    def fit(self, kind: str, names: list, rows: np.ndarray | None = None) -> TableEncoding:
-        """Return the encoding fitted to selected rows; only one of their columns at a time is copied."""
-        selected = slice(None) if rows is None else rows
-        scales, indicators = {}, []
-        for name, column in self.numbers.items():
-            values = column[selected]
-            missing = np.isnan(values)
-            if missing.any():
-                indicators.append(name)
-                values = values[~missing]
-            scales[name] = _fit_scale(values, name)
-        known = {name: _fit_categories(self._values_in_use(name, selected)) for name in self.codes}
-        for name in self.times:
-            if known[weekday_of(name)] == [MISSING]:
-                raise InputError(ALL_MISSING.format(name))
-            if known[hour_of(name)] == [MISSING]:  # only dates
-                del known[hour_of(name)]
-        return TableEncoding(kind, names, scales, known, tuple(indicators), self.times, self.booleans, True)
-
-    def missing(self) -> dict[str, int]:
-        """Return the number of missing values by column, for numbers and times."""
-        counts = {name: int(np.isnan(values).sum()) for name, values in self.numbers.items()}
-        counts |= {name: int((self.codes[weekday_of(name)] == 0).sum()) for name in self.times}
-        return {name: count for name, count in counts.items() if count}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.numbers | self.codes
-
-    def coded_values(self) -> dict[str, list[str]]:
-        return self.values
-
-    def rebuild(self, size: int, arrays: dict[str, Any], values: dict[str, list[str]]) -> Table:
-        numeric, codes = ({name: arrays[name] for name in columns} for columns in (self.numbers, self.codes))
-        return Table(numeric, codes, values, size, self.times, self.booleans)
-
-    def _values_in_use(self, name: str, rows: np.ndarray | slice) -> list[str]:
-        """Return the values of a column that occur in selected rows."""
-        in_use = np.zeros(len(self.values[name]), dtype=bool)
-        in_use[self.codes[name][rows]] = True
-        return [self.values[name][code] for code in np.flatnonzero(in_use)]
+    rows = np.arange(len(frame)) if rows is None else rows
+    frame = select_columns(frame, dict.fromkeys([*numeric, *categorical, *times]))
+    coded = {name: categories(frame[name], name) for name in categorical}
+    for name in times:
+        parts = calendar(frame[name], name, rows)
+        if taken := parts.keys() & {*coded, *numeric}:
+            raise InputError(f"{min(taken)!r} is a column and a feature made from {name!r}; rename the column")
+        coded |= parts
+    words = boolean_numbers(booleans)
+    arrays = {name: numbers(frame[name], name, rows, optional=True, booleans=words) for name in numeric}
+    missing = {name: int(np.isnan(column).sum()) for name, column in arrays.items()}
+    missing |= {name: int((coded[weekday_of(name)][0] == 0).sum()) for name in times}
+    return ContextFeatures(
+        partial(TableEncoding.fit, times=tuple(times), booleans=tuple(booleans)),
+        len(frame),
+        arrays | {name: codes for name, (codes, _) in coded.items()},
+        {name: values for name, (_, values) in coded.items()},
+        missing={name: count for name, count in missing.items() if count},
+    )
 
 
 @dataclass(frozen=True)
@@ -203,6 +127,36 @@ class TableEncoding(Encoding):
             if not isinstance(known, list) or (self.is_hashed(name) and not {*known} <= {*range(N_COLUMNS)}):
                 raise ValueError(f"known of {name!r} must be a list of texts, or of features below {N_COLUMNS}")
 
+    @classmethod
+    def fit(
+        cls,
+        features: ContextFeatures,
+        kind: str,
+        names: list,
+        rows: np.ndarray | None = None,
+        times: tuple[str, ...] = (),
+        booleans: tuple[str, ...] = (),
+    ) -> TableEncoding:
+        """Return the encoding fitted to selected rows; only one of their columns at a time is copied."""
+        selected = slice(None) if rows is None else rows
+        scales, indicators = {}, []
+        for name, column in features.numbers.items():
+            numbers = column[selected]
+            missing = np.isnan(numbers)
+            if missing.any():
+                indicators.append(name)
+                numbers = numbers[~missing]
+            scales[name] = _fit_scale(numbers, name)
+        known = {
+            name: _fit_categories(values, features.arrays[name][selected]) for name, values in features.values.items()
+        }
+        for name in times:
+            if known[weekday_of(name)] == [MISSING]:
+                raise InputError(ALL_MISSING.format(name))
+            if known[hour_of(name)] == [MISSING]:  # only dates
+                del known[hour_of(name)]
+        return cls(kind, names, scales, known, tuple(indicators), times, booleans, True)
+
     @property
     def n_features(self) -> int:  # type: ignore[override]
         return len(self.scales) + len(self.indicators) + sum(map(len, self.known.values())) + 1
@@ -233,33 +187,33 @@ class TableEncoding(Encoding):
         ends = np.cumsum([*widths.values()], dtype=int).tolist()
         return {name: slice(end - widths[name], end) for name, end in zip(widths, ends, strict=True)}
 
-    def contexts(self, data: Table | pd.DataFrame) -> Features:
+    def contexts(self, data: ContextFeatures | pd.DataFrame) -> Features:
         """Return X, (n, d), as CSR if few of its entries differ from 0."""
         table = self._table(data)
-        numeric = chain(self._standardised(table), (np.isnan(table.numbers[name]) for name in self.indicators))
-        constant = np.ones(len(table))
+        numeric = chain(self._standardised(table), (np.isnan(table.arrays[name]) for name in self.indicators))
+        constant = np.ones(table.size)
         blocks = [self._one_hot(table, name) for name in self.known]
         if len(self.scales) + len(self.known) + 1 < SPARSE * self.n_features:
             first = [sparse.csr_array(np.column_stack([*numeric]).astype(float))] if self.scales else []
             parts = [*first, *blocks, sparse.csr_array(constant[:, None])]
             return sparse.csr_array(sparse.hstack(parts, format="csr"))
-        X, start = np.empty((len(table), self.n_features)), 0
+        X, start = np.empty((table.size, self.n_features)), 0
         for block in chain(numeric, (block.toarray() for block in blocks), [constant]):
             width = block.shape[1] if block.ndim == 2 else 1
             X[:, start : start + width] = block.reshape(-1, width)
             start += width
         return X
 
-    def unseen(self, data: Table | pd.DataFrame) -> dict[str, int]:
+    def unseen(self, data: ContextFeatures | pd.DataFrame) -> dict[str, int]:
         """Return the number of rows with an unknown category, or a missing number without an indicator, by column."""
         table, counts = self._table(data), {}
         for name in self.known:
             columns, _ = self._lookup(name, table.values[name])
-            occurrences = np.bincount(table.codes[name], minlength=len(columns))
+            occurrences = np.bincount(table.arrays[name], minlength=len(columns))
             counts[f"new value of {name!r}"] = int(occurrences[columns < 0].sum())
         for name in self.scales:
             if name not in self.indicators:
-                counts[f"missing value of {name!r}"] = int(np.isnan(table.numbers[name]).sum())
+                counts[f"missing value of {name!r}"] = int(np.isnan(table.arrays[name]).sum())
         return {reason: count for reason, count in counts.items() if count}
 
     @property
@@ -267,31 +221,30 @@ class TableEncoding(Encoding):
         """Return the columns of a table that are features."""
         return list(dict.fromkeys([*self.scales, *self.categorical, *self.times]))
 
-    def table_of(self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: Any = None) -> Table:
+    def table_of(self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: Any = None) -> ContextFeatures:
         """Return the features of a frame; ``rows`` (n,) are the row numbers in messages, by default from 0."""
-        return Table.of(frame, self.scales, self.categorical, self.times, rows, self.booleans)
+        return table_features(frame, self.scales, self.categorical, self.times, rows, self.booleans)
 
-    def _table(self, data: Table | pd.DataFrame) -> Table:
-        table = data if isinstance(data, Table) else self.table_of(data)
-        features = ("numeric", self.scales, table.numbers), ("categorical", self.known, table.values)
-        for kind, names, columns in features:
+    def _table(self, data: ContextFeatures | pd.DataFrame) -> ContextFeatures:
+        table = data if isinstance(data, ContextFeatures) else self.table_of(data)
+        for kind, names, columns in ("numeric", self.scales, table.numbers), ("categorical", self.known, table.values):
             if missing := [name for name in names if name not in columns]:
                 raise InputError(f"{missing[0]!r} is not a {kind} feature of this log, but it was one in training")
         return table
 
-    def _standardised(self, table: Table) -> Iterator[np.ndarray]:
+    def _standardised(self, table: ContextFeatures) -> Iterator[np.ndarray]:
         for name, (mean, scale) in self.scales.items():
-            values = (table.numbers[name] - mean) / scale
+            values = (table.arrays[name] - mean) / scale
             values[np.isnan(values)] = 0.0
             yield values
 
-    def _one_hot(self, table: Table, name: str) -> sparse.csr_array:
+    def _one_hot(self, table: ContextFeatures, name: str) -> sparse.csr_array:
         """Return the columns of X of a categorical feature, CSR (n, number of columns)."""
         columns, signs = self._lookup(name, table.values[name])
-        column, sign = columns[table.codes[name]], signs[table.codes[name]]
+        column, sign = columns[table.arrays[name]], signs[table.arrays[name]]
         is_known = column >= 0
         ends = np.append(0, np.cumsum(is_known))
-        return sparse.csr_array((sign[is_known], column[is_known], ends), (len(table), len(self.known[name])))
+        return sparse.csr_array((sign[is_known], column[is_known], ends), (table.size, len(self.known[name])))
 
     def _lookup(self, name: str, values: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the column of X of each value, −1 if it is unknown, and its sign; cached for blocks of one table."""
@@ -316,10 +269,12 @@ def _fit_scale(values: np.ndarray, name: str) -> tuple[float, float]:
     return mean, deviation or 1.0
 
 
-def _fit_categories(values: list[str]) -> list[str] | list[int]:
-    """Return the sorted values of a categorical column, or their hashed features if the column is hashed."""
-    values = sorted({*map(number_text, values)})
-    return values if len(values) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(values)})
+def _fit_categories(values: list[str], codes: np.ndarray) -> list[str] | list[int]:
+    """Return the sorted values that occur in a categorical column, or their hashed features if the column is hashed."""
+    in_use = np.zeros(len(values), dtype=bool)
+    in_use[codes] = True
+    texts = sorted({number_text(values[code]) for code in np.flatnonzero(in_use)})
+    return texts if len(texts) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(texts)})
 
 
 def hash_categories(values: Sequence[str]) -> list[tuple[int, float]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
-from drcrm.logs.encoding.hashed_features import HashedFeatures, Pairs
+from drcrm.logs.encoding.base import ContextFeatures
+from drcrm.logs.encoding.hashed_features import Pairs, hash_contexts, hash_lists
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.records import Records
 from drcrm.rows.row_hashes import hash_texts
@@ -77,12 +78,12 @@ def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]
         yield batch
 
 
-def features_of(decisions: list[Decision]) -> HashedFeatures:
+def features_of(decisions: list[Decision]) -> ContextFeatures:
     """Return the features of decisions."""
     contexts = [decision.features for decision in decisions]
     if decisions and decisions[0].listed is not None:
-        return HashedFeatures.of_lists(contexts, [decision.listed or [] for decision in decisions])
-    return HashedFeatures.of_contexts(contexts)
+        return hash_lists(contexts, [decision.listed or [] for decision in decisions])
+    return hash_contexts(contexts)
 
 
 def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Records:
@@ -106,7 +107,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Recor
         cost=cost,
         propensity=None if mapping.propensity_model else propensity,
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),
-        missing=data.missing(),
+        missing=dict(data.missing),
         weights=np.array(weights) if weights else None,
         ids=hash_texts(event_ids) if event_ids else None,
     )

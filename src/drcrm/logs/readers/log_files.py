@@ -15,7 +15,7 @@ import pandas as pd
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.arrays import ArrayEncoding, Arrays
+from drcrm.logs.encoding.arrays import ArrayEncoding, array_features
 from drcrm.logs.encoding.base import ContextFeatures, Encoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
 from drcrm.logs.encoding.tables import TableEncoding
@@ -144,7 +144,7 @@ def context_batches_with(
         with prefix_errors(file):
             for data, kept in _features_of(file, form, encoding, rows, csv_format, keep):
                 is_empty = False
-                yield encoding.contexts(data), encoding.unseen(data), data.missing(), kept
+                yield encoding.contexts(data), encoding.unseen(data), data.missing, kept
     if is_empty:
         raise InputError(f"{name_of(source)}: has no rows, expected at least one")
 
@@ -281,7 +281,7 @@ def _features_of(
 ) -> Iterator[tuple[ContextFeatures, Any]]:
     """Yield the features of a file's contexts batch by batch, and the columns of a table to keep."""
     if form == "npz":
-        yield Arrays(npz_contexts(read_arrays(file))), None
+        yield array_features(npz_contexts(read_arrays(file))), None
     elif isinstance(encoding, TableEncoding | ListedTableEncoding):
         list_id = getattr(encoding, "list_id", None)
         names, lists = dict.fromkeys([*encoding.inputs, *keep]), ListIds(list_id)

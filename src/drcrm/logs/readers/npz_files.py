@@ -27,7 +27,7 @@ from drcrm.arrays.validation import (
     check_vector,
 )
 from drcrm.errors import InputError, refuse_errors
-from drcrm.logs.encoding.arrays import Arrays
+from drcrm.logs.encoding.arrays import array_features
 from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.record_collector import collect
@@ -108,7 +108,7 @@ def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
         is_reward=is_reward,
         first_action=0 if kind == "single" else None,
         names=names,
-        data=Arrays(X),
+        data=array_features(X),
         action=action,
         cost=0 - cost if is_reward else cost,
         propensity=_logged_propensities(arrays, "propensity", n, mapping),
@@ -164,7 +164,7 @@ def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: st
         is_reward=True,
         first_action=0,
         names=names,
-        data=Arrays(append_constant(X)),
+        data=array_features(append_constant(X)),
         action=places,
         cost=0 - check_costs(feedback["reward"], n),
         propensity=_logged_propensities(feedback, "pscore", n, mapping),

@@ -21,8 +21,8 @@ from drcrm.logs.encoding.columns import (
     unescape_formula,
 )
 from drcrm.logs.encoding.identifiers import group_marks, id_marks, reject_rounded
-from drcrm.logs.encoding.listed_tables import ListedTable, ListIds
-from drcrm.logs.encoding.tables import Table, select_columns
+from drcrm.logs.encoding.listed_tables import ListIds, listed_features
+from drcrm.logs.encoding.tables import select_columns, table_features
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
 from drcrm.logs.record_collector import collect
@@ -67,13 +67,13 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0, li
         name = getattr(mapping, key)
         return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected, booleans=booleans)
 
-    data: Any = Table.of(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
+    data = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
     if mapping.list is None:
         names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
     else:
         starts = (lists or ListIds(mapping.list)).starts_of(frame[mapping.list], rows)
         chosen = _chosen_rows(vector("chosen", "0 or 1"), starts, mapping, rows)
-        data, names, action = ListedTable(data, starts, mapping.list), [], chosen - starts[:-1]
+        data, names, action = listed_features(data, starts, mapping.list), [], chosen - starts[:-1]
         frame, rows = frame.iloc[chosen], rows[chosen]
     reward = vector("reward")
     time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
@@ -94,7 +94,7 @@ def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0, li
         slice_values=slice_values,
         candidate=vector("candidate"),
         time=time,
-        missing=data.missing(),
+        missing=dict(data.missing),
         ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),
         group_marks=None if mapping.group is None else group_marks(frame[mapping.group], mapping.group),
     )
