@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_positive, to_float
-from drcrm.divergences.base import Divergence, SmoothDivergence, WorstDensity
+from drcrm.divergences.base import Divergence, SmoothDivergence
+from drcrm.divergences.threshold_search import find_linear_weights
+from drcrm.divergences.tilt_search import find_worst_tilt
+from drcrm.divergences.worst_case_search import Costs, WorstDensity, as_worst_density, put_on_largest
 from drcrm.errors import InputError
 
 TINY = np.finfo(float).tiny
@@ -31,11 +34,15 @@ class KL(SmoothDivergence):
         density = np.exp(s)
         return density, density
 
+    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
+        return find_worst_tilt(radius, costs, guess) or super().worst_case(radius, costs)._replace(guess=None)
+
 
 class Chi2(SmoothDivergence):
     """Chi-squared divergence, without a factor ½: φ(t) = (t − 1)², φ''(1) = 2."""
 
     curvature = 2.0
+    needs_only_sums = False
 
     def phi(self, t: Any) -> np.ndarray:
         return (t - 1) ** 2
@@ -50,6 +57,13 @@ class Chi2(SmoothDivergence):
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         density = np.maximum(1 + s / 2, 0)
         return density, 0.5 * (density > 0)
+
+    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
+        z, share = costs.gather()
+        mass = share[z == 0].sum()
+        if radius >= 1 / mass - 1:
+            return put_on_largest(mass)
+        return as_worst_density(z, *find_linear_weights(radius, z, share))
 
 
 class SquaredHellinger(SmoothDivergence):
@@ -165,15 +179,16 @@ class TotalVariation(Divergence):
     def conjugate(self, s: Any) -> np.ndarray:
         return np.where(np.asarray(s) <= 1, np.maximum(s, -1), np.inf)
 
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
+    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
+        z, share = costs.gather()
         is_largest = z == 0
         moved, mass = radius / 2, share[is_largest].sum()
         if moved >= 1 - mass or moved >= share[~is_largest].sum():
-            return WorstDensity(is_largest / mass, 0.0, 0.0)
+            return put_on_largest(mass)
         fraction, edge = _lower_tail(z, share, moved)
         density = 1 - fraction
         density[is_largest] = 1 + moved / mass
-        return WorstDensity(density, -edge / 2, edge / 2)
+        return as_worst_density(z, share * density, -edge / 2, edge / 2)
 
 
 class CVaR(Divergence):
@@ -200,9 +215,10 @@ class CVaR(Divergence):
     def conjugate(self, s: Any) -> np.ndarray:
         return np.maximum(s, 0) / self.alpha
 
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
+    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
+        z, share = costs.gather()
         fraction, edge = _lower_tail(-z, share, self.alpha)
-        return WorstDensity(fraction / self.alpha, 0.0, -edge)
+        return as_worst_density(z, share * fraction / self.alpha, 0.0, -edge)
 
 
 DIVERGENCES = {

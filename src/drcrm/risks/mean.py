@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.risks.base import ChunkedCosts, Evaluation, Risk
+from drcrm.divergences.costs import ChunkedCosts
+from drcrm.risks.base import Evaluation, Risk
 
 
 def mean_cost(z: np.ndarray, share: np.ndarray) -> Any:
