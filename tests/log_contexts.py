@@ -11,5 +11,5 @@ from drcrm.logs.readers.log_files import context_batches
 
 def read_contexts(path, encoding, csv_format=None):
     """Return the contexts of a log, and the number of rows with unseen values."""
-    contexts, unseen, _ = zip(*context_batches(path, encoding, 2**17, csv_format), strict=True)
+    contexts, unseen, *_ = zip(*context_batches(path, encoding, 2**17, csv_format), strict=True)
     return contexts[0] if len(contexts) == 1 else np.vstack(contexts), dict(sum(map(Counter, unseen), Counter()))

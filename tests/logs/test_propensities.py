@@ -10,7 +10,7 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs import propensities
 from drcrm.logs.propensities import estimate_propensities
-from drcrm.logs.readers.table_records import records_of_frame
+from drcrm.logs.readers.log_files import read_records
 
 MAPPING = {
     "action": "a",
@@ -33,7 +33,7 @@ def softmax_frame(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def estimates(frame: pd.DataFrame, mapping: dict = MAPPING, **options) -> np.ndarray:
-    return estimate_propensities(records_of_frame(frame, mapping), **options)
+    return estimate_propensities(read_records(frame, mapping), **options)
 
 
 def test_estimates_are_close_to_a_softmax_policy():

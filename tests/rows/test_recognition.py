@@ -17,7 +17,6 @@ from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import log_files as readers
 from drcrm.logs.readers.log_files import read_records
-from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.rows.recognition import LearnedRows
 
 N, HELDOUT = 3000, 750
@@ -140,7 +139,7 @@ CHANGES = {  # the log that the policy was learned from, with its held-out rows,
 
 
 def hashes_of(frame: pd.DataFrame, **keys):
-    return hash_records(records_of_frame(frame.drop(columns="side"), DISCRETE | keys))
+    return hash_records(read_records(frame.drop(columns="side"), DISCRETE | keys))
 
 
 def old_arrays(hashes, heldout) -> dict[str, np.ndarray]:

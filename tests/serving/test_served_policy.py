@@ -67,7 +67,7 @@ def test_a_learned_policy_decides_for_a_frame_and_for_its_rows(shop):
     frame.loc[3, "city"], frame.loc[5, "age"] = "Chur", np.nan
     actions, propensities = served.decide(frame, random_state=0)
     frame.to_csv(shop / "served.csv", index=False)
-    [(X, _, _)] = context_batches(shop / "served.csv", served.encoding, 1000)
+    [(X, *_)] = context_batches(shop / "served.csv", served.encoding, 1000)
     place = np.array([served.names.index(name) for name in actions])
     np.testing.assert_allclose(propensities, served.policy.marginals(X)[np.arange(200), place], rtol=1e-12)
     rows = frame.to_dict("records")
@@ -107,14 +107,14 @@ def text_policies(tmp_path_factory):
 
 def test_named_features_are_those_of_the_file(text_policies):
     (lists, dsjson), (single, text) = text_policies
-    [(expected, _, _)] = context_batches(dsjson, lists.encoding, 1000)
+    [(expected, *_)] = context_batches(dsjson, lists.encoding, 1000)
     contexts = [json.loads(line)["c"] for line in dsjson.read_text().splitlines()]
     listed = lists._encode(contexts)
     assert np.array_equal(listed.starts, expected.starts)
     assert abs(listed.features - expected.features).max() == 0
     place, propensity = lists.decide(contexts[0], random_state=1)
     assert propensity == pytest.approx(lists.policy.marginals(expected[:1])[place], rel=1e-12)
-    [(expected, _, _)] = context_batches(text, single.encoding, 1000)
+    [(expected, *_)] = context_batches(text, single.encoding, 1000)
     contexts = [{"U": {"x": float(line.rpartition(":")[2])}} for line in text.read_text().splitlines()]
     assert abs(single._encode(contexts) - expected).max() == 0
     assert single.decide(contexts[0])[0] in (1, 2)

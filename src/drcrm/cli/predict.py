@@ -97,7 +97,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
     streams = rng, *rng.spawn(2)
-    batches = readers.context_batches_with(options.contexts, options.keep, stored.encoding, readers.ROWS, csv_format)
+    batches = readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format, options.keep)
     for X, unseen, missing, kept in batches:
         counts["unseen"].update(unseen)
         counts["missing"].update(missing)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -103,8 +102,13 @@ class BanditLog:
         InputError
             If a column is missing or a value is invalid. The message names the row of the value, counted from 0.
         """
-        records = import_module("drcrm.logs.readers.table_records").records_of_frame(frame, mapping)
-        return import_module("drcrm.logs.encoded_log").log_of(records)
+        import pandas as pd
+
+        from drcrm import read_log  # the readers are in a layer above
+
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
+        return read_log(frame, mapping)
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> BanditLog:
@@ -126,8 +130,11 @@ class BanditLog:
         InputError
             If a key is missing or an array is invalid. The message names the row of the invalid value.
         """
-        records = import_module("drcrm.logs.readers.npz_files").records_of_feedback(feedback)
-        return import_module("drcrm.logs.encoded_log").log_of(records)
+        from drcrm import read_log
+
+        if not isinstance(feedback, Mapping):
+            raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
+        return read_log(feedback)
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.arrays.array_collector import ArrayCollector
@@ -21,13 +23,14 @@ from drcrm.logs.readers.log_files import Source, read_records
 from drcrm.logs.records import Records
 
 
-def read_log(path: Source, mapping: Any = None) -> BanditLog:
+def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> BanditLog:
     """Return the log in a file: CSV, Parquet, npz, dsjson, Vowpal Wabbit's text, or the Open Bandit Dataset's csv.
 
     Parameters
     ----------
-    path : str, Path or sequence of them
-        Log file; or files and folders of one format other than npz.
+    path : str, Path or sequence of them; DataFrame; or mapping
+        Log file; or files and folders of one format other than npz; or a table in memory; or a dictionary of the Open
+        Bandit Pipeline, see :meth:`BanditLog.from_obp`.
     mapping : dict, path of YAML or JSON, or LogMapping, optional
         Meaning of the columns of CSV and Parquet: see :meth:`BanditLog.from_frame`. Other formats need none.
 

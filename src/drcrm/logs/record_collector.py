@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,12 +102,21 @@ class RecordCollector:
         return [*self._numbers.get(key, ())]
 
 
-def collect(batches: Iterable[Records]) -> Records:
-    """Return the rows of batches in memory."""
-    with closing(RecordCollector()) as collector:
+def collect(
+    batches: Iterable[Records],
+    folder: Callable[[], Path] | None = None,
+    most: int = 0,
+    place: AbstractContextManager | None = None,
+) -> Records:
+    """Return the rows of batches; the arguments are those of :class:`RecordCollector`.
+
+    Messages about all rows together begin with ``place``.
+    """
+    with closing(RecordCollector(folder, most)) as collector:
         for batch in batches:
             collector.append(batch)
-        return collector.finish()
+        with place or nullcontext():
+            return collector.finish()
 
 
 def as_mapped(values: np.ndarray | None, origin: np.ndarray) -> np.ndarray | None:

@@ -21,7 +21,6 @@ from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.readers.log_files import context_batches, read_records
-from drcrm.logs.readers.table_records import records_of_frame
 
 NUMBERS = ["age", "price"]
 
@@ -99,7 +98,7 @@ def test_encodings_of_older_versions_are_read(frame, mapping):
 
 def test_features_are_fitted_to_the_training_rows_only(frame, mapping):
     frame.loc[30:, "city"] = "Genf"
-    records = records_of_frame(frame, mapping)
+    records = read_records(frame, mapping)
     encoding = records.fit(np.arange(30))
     assert_same_log(encode(records.take(np.arange(30)), encoding), drcrm.BanditLog.from_frame(frame[:30], mapping))
     heldout = encode(records.take(np.arange(30, 40)), encoding)
@@ -165,17 +164,17 @@ def test_invalid_frames_are_rejected(frame, mapping, change, message):
 def test_actions_keep_the_places_of_an_encoding(frame, mapping):
     encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     fewer = frame[frame["item"] != "a"]
-    log = encode(records_of_frame(fewer, mapping), encoding)
+    log = encode(read_records(fewer, mapping), encoding)
     assert [encoding.names[a] for a in log.Y] == fewer["item"].tolist()
     assert log.actions.shape == (3,)
     frame.loc[5, "item"] = "new"
     with pytest.raises(InputError, match="action 'item' is 'new' in row 5, expected one of 'a', 'b', 'c'"):
-        encode(records_of_frame(frame, mapping), encoding)
+        encode(read_records(frame, mapping), encoding)
 
 
 def test_slices_groups_and_candidates_stay_with_their_rows(frame, mapping):
     mapping = {**mapping, "slice": "place", "group": "user", "candidate": "q"}
-    records, part = records_of_frame(frame, mapping).take(np.arange(10, 40, 3)), frame[10:40:3]
+    records, part = read_records(frame, mapping).take(np.arange(10, 40, 3)), frame[10:40:3]
     assert records.row_slices.tolist() == part["place"].astype(str).tolist()
     assert records.candidate.tolist() == part["q"].tolist()
     assert records.rows.tolist() == part.index.tolist()
@@ -186,14 +185,14 @@ def test_slices_groups_and_candidates_stay_with_their_rows(frame, mapping):
 def test_rows_without_a_group_are_groups_and_rows_without_a_slice_are_one_slice(frame, mapping):
     frame["user"] = frame["user"].astype(object)
     frame.loc[[0, 1], "user"] = None
-    records = records_of_frame(frame, {**mapping, "group": "user", "slice": "user"})
+    records = read_records(frame, {**mapping, "group": "user", "slice": "user"})
     assert records.groups[0] != records.groups[1]
     assert records.row_slices[0] == records.row_slices[1] == ""
 
 
 @pytest.mark.parametrize("train", [30, 40])
 def test_missing_numbers_are_imputed_like_in_scikit_learn(incomplete, mapping, train):
-    records = records_of_frame(incomplete, {**mapping, "features": {"numeric": NUMBERS}})
+    records = read_records(incomplete, {**mapping, "features": {"numeric": NUMBERS}})
     encoding = records.fit(np.arange(train))
     reference = make_pipeline(StandardScaler(), SimpleImputer(add_indicator=True))
     with np.errstate(all="ignore"):
@@ -224,6 +223,6 @@ def test_missing_values_of_contexts_are_counted_in_batches(incomplete, mapping, 
     path = write_table(incomplete, tmp_path, "log.csv")
     encoding = read_records(path, mapping).fit(np.arange(len(incomplete)) < 30)
     parts = [*context_batches(path, encoding, 7)]
-    assert sum(missing.get("age", 0) for _, _, missing in parts) == 3
-    assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, _ in parts) == 1
-    assert np.array_equal(np.vstack([X for X, _, _ in parts]), encoding.contexts(incomplete))
+    assert sum(missing.get("age", 0) for _, _, missing, _ in parts) == 3
+    assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, *_ in parts) == 1
+    assert np.array_equal(np.vstack([X for X, *_ in parts]), encoding.contexts(incomplete))

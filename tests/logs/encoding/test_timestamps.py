@@ -18,7 +18,6 @@ from drcrm.logs.encoded_log import log_of
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.readers.log_files import read_records
-from drcrm.logs.readers.table_records import records_of_frame
 
 ZONE = timezone(timedelta(hours=5, minutes=30))
 TIMES = [datetime(2024, 2, 27) + timedelta(hours=7 * time, minutes=time) for time in range(40)]
@@ -77,7 +76,7 @@ def test_a_date_has_no_hour(frame, mapping, tmp_path, form):
 def test_missing_times_are_a_category_and_counted(frame, mapping):
     frame["ts"] = TIMES
     frame.loc[[3, 4], "ts"] = pd.NaT
-    records = records_of_frame(frame, timed(mapping))
+    records = read_records(frame, timed(mapping))
     assert records.missing == {"ts": 2}
     log = log_of(records)
     assert log.encoding.known["ts: hour"][0] == log.encoding.known["ts: weekday"][0] == ""
@@ -163,9 +162,9 @@ def test_drift_compares_halves_by_time(frame, mapping):
     frame["click"] = (rng.random(n) < np.where(time < n // 2, 0.2, 0.5)).astype(int)
     mapping = {**mapping, "features": {"numeric": ["x"]}, "time": "ts"}
     levels = []
-    for records in (records_of_frame(frame, mapping), records_of_frame(frame, {**mapping, "time": None})):
+    for records in (read_records(frame, mapping), read_records(frame, {**mapping, "time": None})):
         diagnostics = diagnose(log_of(records), details=LogDetails(time=records.time)).diagnostics
         levels.append({time.name: time.level for time in diagnostics}["drift of costs"])
     assert levels == ["caution", "good"]
-    same = diagnose(log_of(records_of_frame(frame.sort_values("ts"), mapping))).diagnostics
+    same = diagnose(log_of(read_records(frame.sort_values("ts"), mapping))).diagnostics
     assert {time.name: time.level for time in same}["drift of costs"] == "caution"

@@ -27,7 +27,7 @@ def test_delimiter_and_decimal_sign_are_detected(frame, mapping, tmp_path, suffi
     log = drcrm.read_log(path, mapping)
     assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
-    assert sum(len(X) for X, _, _ in context_batches(path, log.encoding, 7)) == 40
+    assert sum(len(X) for X, *_ in context_batches(path, log.encoding, 7)) == 40
     assert_same_log(drcrm.read_log(path, {**mapping, "delimiter": delimiter, "decimal": decimal}), log)
 
 

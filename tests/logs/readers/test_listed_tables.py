@@ -94,7 +94,7 @@ def test_missing_values_new_values_and_the_stored_encoding(tmp_path):
     assert records.missing == {"price": table["price"].isna().sum()}
     assert encoding.n_features == 5 * 4  # an indicator is one more feature of a candidate
     path = write(tmp_path, table.assign(category=table["category"].replace("a", "new")), "new.csv")
-    [(lists, unseen, missing)] = context_batches(path, encoding, 10**6)
+    [(lists, unseen, missing, _)] = context_batches(path, encoding, 10**6)
     assert (unseen, missing) == ({"new value of 'category'": (table["category"] == "a").sum()}, records.missing)
     assert len(lists) == 60
 

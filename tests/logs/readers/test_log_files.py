@@ -22,7 +22,6 @@ from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import log_files
 from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
-from drcrm.logs.readers.table_records import records_of_frame
 from drcrm.logs.record_collector import collect
 from drcrm.rows.recognition import RecognisedRows
 
@@ -191,7 +190,7 @@ def test_batches_of_any_size_are_the_log(tmp_path_factory, kind, n, rows, files,
     assert_same_records(joined, whole)
     assert_same_logs(log_of(joined), log_of(whole))
     if frame is not None and files == 1:
-        assert_same_logs(log_of(records_of_frame(pd.read_parquet(path), mapping)), log_of(whole))
+        assert_same_logs(log_of(read_records(pd.read_parquet(path), mapping)), log_of(whole))
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", *LOGS])
@@ -200,16 +199,16 @@ def test_contexts_do_not_depend_on_batches(name, tmp_path):
     path = write_table(visits(50), tmp_path, name) if is_table else write_text(tmp_path, name)
     records = read_records(path, MAPPING if is_table else None)
     encoding = records.take(np.arange(40 if is_table else 3)).fit()
-    [(whole, unseen, _)] = context_batches(path, encoding, 2**17)
+    [(whole, unseen, *_)] = context_batches(path, encoding, 2**17)
     parts = [*context_batches(path, encoding, 7)]
     assert len(parts) == 8 if is_table else len(parts) > 20
     [reason] = unseen
-    assert sum(new.get(reason, 0) for _, new, _ in parts) == unseen[reason] > 0
+    assert sum(new.get(reason, 0) for _, new, *_ in parts) == unseen[reason] > 0
     if encoding.kind == "lists":
-        assert np.array_equal(np.concatenate([np.diff(X.starts) for X, _, _ in parts]), np.diff(whole.starts))
-        parts, whole = [(X.features, new, missing) for X, new, missing in parts], whole.features
+        assert np.array_equal(np.concatenate([np.diff(X.starts) for X, *_ in parts]), np.diff(whole.starts))
+        parts, whole = [(X.features, *rest) for X, *rest in parts], whole.features
     stack = sparse.vstack if sparse.issparse(whole) else np.vstack
-    assert abs(stack([X for X, _, _ in parts]) - whole).max() == 0
+    assert abs(stack([X for X, *_ in parts]) - whole).max() == 0
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

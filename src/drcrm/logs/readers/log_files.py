@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.decisions import batch_of, batches, features_of
-from drcrm.logs.readers.npz_files import npz_batch, npz_contexts, read_arrays
+from drcrm.logs.readers.npz_files import feedback_batch, npz_batch, npz_contexts, read_arrays
 from drcrm.logs.readers.packed_files import format_of_file, lines_of
-from drcrm.logs.readers.table_files import Columns, joint_types, table_chunks, table_frames
-from drcrm.logs.readers.table_records import dataset_mapping, frame_batch
-from drcrm.logs.record_collector import RecordCollector
+from drcrm.logs.readers.table_files import Columns, joint_types, table_chunks
+from drcrm.logs.readers.table_records import dataset_mapping, frame_batch, frame_mapping
+from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 ROWS = 2**17  # number of rows of a batch
@@ -39,15 +39,18 @@ Source = str | Path | Sequence[str | Path]
 
 
 def read_records(
-    source: Source, mapping: Any = None, folder: Callable[[], Path] | None = None, most: int = 0
+    source: Source | pd.DataFrame | Mapping,
+    mapping: Any = None,
+    folder: Callable[[], Path] | None = None,
+    most: int = 0,
 ) -> Records:
     """Return the rows of a log.
 
     Parameters
     ----------
-    source : str, Path or sequence of them
+    source : str, Path or sequence of them, DataFrame or mapping
         A file, or a folder whose files are read in the order of their names; or several of them. All files have one
-        format. CSV and text may be compressed.
+        format. CSV and text may be compressed. Or a table in memory, or OBP's dictionary.
     mapping : dict, path or LogMapping, optional
         Meaning of the columns of CSV and Parquet. Other formats, and the Open Bandit Dataset's csv, need none.
     folder : callable, optional
@@ -61,11 +64,11 @@ def read_records(
     InputError
         If a file cannot be read or is invalid. The message is one line that begins with its path.
     """
-    with closing(RecordCollector(folder, most)) as collector:
-        for batch in record_batches(source, as_mapping(mapping)):
-            collector.append(batch)
-        with prefix_errors(name_of(source)):
-            return collector.finish()
+    if isinstance(source, pd.DataFrame):
+        return collect([frame_batch(source, frame_mapping(mapping), "frame")])
+    if isinstance(source, Mapping):
+        return collect([feedback_batch(source, as_mapping(mapping))])
+    return collect(record_batches(source, as_mapping(mapping)), folder, most, prefix_errors(name_of(source)))
 
 
 def record_batches(source: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Records]:
@@ -106,11 +109,11 @@ def record_batches(source: Source, mapping: LogMapping, rows: int | None = None)
 
 
 def context_batches(
-    source: Source, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
+    source: Source, encoding: Encoding, rows: int, csv_format: CsvFormat | None = None, keep: Sequence[str] = ()
 ) -> Iterator[tuple]:
     """Yield the contexts of a log ``rows`` at a time; all at once for npz.
 
-    ``csv_format`` is the format of CSV, by default detected.
+    ``csv_format`` is the format of CSV, by default detected. ``keep`` has the columns of a table to return.
 
     Yields
     ------
@@ -120,20 +123,14 @@ def context_batches(
         Number of rows with a value that did not occur in training, by reason, for example a new category.
     missing : dict of int
         Number of missing values by column.
+    kept : Arrow table or None
+        The columns ``keep`` as written; None unless the file is a table.
 
     Raises
     ------
     InputError
         If the file is invalid, or its format differs from that of the training log.
     """
-    for *batch, _ in context_batches_with(source, (), encoding, rows, csv_format):
-        yield tuple(batch)
-
-
-def context_batches_with(
-    source: Source, keep: Sequence[str], encoding: Encoding, rows: int, csv_format: CsvFormat | None = None
-) -> Iterator[tuple]:
-    """Yield the items of :func:`context_batches`, and the columns ``keep`` of a table as Arrow columns, else None."""
     form, files = _opened(source)
     tables = dict.fromkeys((TableEncoding, ListedTableEncoding), TABLES)
     forms = (tables | {ArrayEncoding: ("npz",)}).get(type(encoding), tuple(TEXTS))
@@ -154,7 +151,7 @@ def first_frame(
 ) -> pd.DataFrame:
     """Return the first rows of a table, from its first file with rows."""
     for file in files_of(source):
-        for frame in table_frames(file, format_of([file]), select, rows, csv_format):
+        for frame, _ in table_chunks(file, format_of([file]), select, rows, csv_format):
             return frame
     raise InputError("has no rows, expected at least one")
 

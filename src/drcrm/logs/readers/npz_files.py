@@ -30,7 +30,6 @@ from drcrm.errors import InputError, refuse_errors
 from drcrm.logs.encoding.arrays import array_features
 from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
@@ -129,12 +128,7 @@ def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
     return append_constant(check_features(arrays["context"], "context"))
 
 
-def records_of_feedback(feedback: object) -> Records:
-    """Return the rows of OBP's dictionary."""
-    return collect([feedback_batch(feedback)])
-
-
-def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: str = "obp") -> Records:
+def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str = "obp") -> Records:
     """Return the rows of OBP's dictionary. A constant 1 is appended to the contexts.
 
     Raises
@@ -142,9 +136,7 @@ def feedback_batch(feedback: object, mapping: LogMapping | None = None, form: st
     InputError
         If a key is missing, or an array is invalid. The message names the row.
     """
-    if not isinstance(feedback, Mapping):
-        raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
-    mapping = (LogMapping() if mapping is None else mapping).require_no_columns("OBP's feedback")
+    mapping = mapping.require_no_columns("OBP's feedback")
     if lacking := [key for key in REQUIRED if feedback.get(key) is None]:
         raise InputError(f"feedback has no {lacking[0]!r}, expected the keys {', '.join(REQUIRED)} and pscore")
     X = check_features(feedback["context"], "context")

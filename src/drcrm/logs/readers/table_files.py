@@ -37,17 +37,6 @@ class Columns(NamedTuple):
 Choose = Callable[[list[str]], Columns]
 
 
-def table_frames(
-    path: Path,
-    form: str,
-    select: Callable[[list[str]], Columns],
-    rows: int,
-    csv_format: CsvFormat | None = None,
-) -> Iterator[pd.DataFrame]:
-    """Yield the selected columns of a CSV file, as texts, or of a Parquet file: see :func:`table_chunks`."""
-    return (frame for frame, _ in table_chunks(path, form, select, rows, csv_format))
-
-
 def table_chunks(
     path: Path,
     form: str,

@@ -25,17 +25,16 @@ from drcrm.logs.encoding.listed_tables import ListIds, listed_features
 from drcrm.logs.encoding.tables import select_columns, table_features
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
-from drcrm.logs.record_collector import collect
 from drcrm.logs.records import Records
 
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 
 
-def records_of_frame(frame: pd.DataFrame, mapping: Any) -> Records:
-    """Return the rows of a frame; its index is ignored."""
-    if isinstance(mapping, Mapping):  # a frame's columns may have numbers as names
+def frame_mapping(mapping: Any) -> LogMapping:
+    """Return the mapping of a frame, whose columns may have whole numbers as names."""
+    if isinstance(mapping, Mapping):
         mapping = {key: _as_names(value) if key in (*COLUMNS, "features") else value for key, value in mapping.items()}
-    return collect([frame_batch(frame, mapping, "frame")])
+    return as_mapping(mapping)
 
 
 def _as_names(value: Any) -> Any:
@@ -47,14 +46,14 @@ def _as_names(value: Any) -> Any:
     return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
-def frame_batch(frame: pd.DataFrame, mapping: Any, form: str, first: int = 0, lists: ListIds | None = None) -> Records:
+def frame_batch(
+    frame: pd.DataFrame, mapping: LogMapping, form: str, first: int = 0, lists: ListIds | None = None
+) -> Records:
     """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file.
 
     ``lists`` knows the lists in earlier parts.
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"frame is of type {type(frame).__name__}, expected a pandas DataFrame")
-    mapping = dataset_mapping(list(frame.columns), as_mapping(mapping)).require_table()
+    mapping = dataset_mapping(list(frame.columns), mapping).require_table()
     frame = select_columns(frame, mapping.columns)
     rows = np.arange(first, first + len(frame))
     for key in ("action", "slice"):
