@@ -67,7 +67,7 @@ FAULTS = {
         "np.where(self.eligible, scores, -np.inf)).argmax",
         "np.where(self.eligible, scores, 0)).argmax",
     ),
-    "the encoding is fitted to held-out rows too": ("records.fit(~is_heldout)", "records.fit()"),
+    "the encoding is fitted to held-out rows too": ("records.fit(recognised.training)", "records.fit()"),
     "cloned propensities are not calibrated": ("np.exp(log_prob(factor))", "np.exp(log_prob(1.0))"),
     "coefficients of one action of K are centred along the wrong axis": (
         "coef - coef.mean(axis=1, keepdims=True)",

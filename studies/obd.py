@@ -35,7 +35,7 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.learn import AlgorithmResult, algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
-from drcrm.diagnostics.opened_log import OpenedLog, open_log, split_log
+from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, open_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 from drcrm.diagnostics.verdict import ComparisonSettings, compare_with_logging, estimate_values, reach_verdict
 from drcrm.logs.encoding.base import Encoding
@@ -140,9 +140,10 @@ def path_of(resources: Path, policy: str, name: str) -> Path:
 def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple[OpenedLog, list[AlgorithmResult]]:
     """Return the training log, and the result of each algorithm, like in ``drcrm learn``."""
     path = path_of(resources, policy, name)
-    log = split_log(path, as_mapping(None), 0, lambda _: None)
-    entries = algorithm_entries([{**entry, "name": key} for key, entry in algorithms.items()], log.train.n_contexts)
-    return read_part(path, log.train.encoding), fit_candidates(log.train, log.heldout.log, entries, lambda _: None)
+    opened = open_log(path, as_mapping(None), lambda _: None, select=hold_out_by(0))
+    train = opened.train
+    entries = algorithm_entries([{**entry, "name": key} for key, entry in algorithms.items()], train.n_contexts)
+    return read_part(path, train.encoding), fit_candidates(train, opened.log, entries, lambda _: None)
 
 
 def rows(resources: Path, name: str, source: str, target: str, algorithms: Mapping) -> Iterator[dict[str, object]]:

@@ -21,7 +21,6 @@ from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
-from drcrm.logs.readers.log_files import name_of
 from drcrm.progress import Progress, show_progress
 from drcrm.rows.recognition import RecognisedRows
 
@@ -122,7 +121,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     report("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
     mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
-    select = partial(_recognise, name_of(options.log), stored, mapping)
+    select = partial(_recognise, stored, mapping)
     with log_folder(options.log) as folder:
         opened = open_log(options.log, mapping, report, folder, stored.encoding, select)
         recognised = opened.recognised
@@ -147,7 +146,6 @@ def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
 
 
 def _recognise(
-    path: str,
     stored: StoredPolicy,
     mapping: LogMapping,
     checks: RowChecks,
@@ -173,7 +171,7 @@ def _recognise(
         if value != expected:
             raise InputError(f"{key} must be {expected!r}, as when the policy was learned from this log, got {value!r}")
     if recognised.training.all():
-        raise InputError(f"{path}: the policy was learned from all {n} rows, expected held-out or new rows")
+        raise InputError(f"the policy was learned from all {n} rows, expected held-out or new rows")
     return recognised
 
 

@@ -122,10 +122,9 @@ def evaluate(
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
     details = _details(opened)
-    if opened.whole is not None:
-        whole, rows = opened.whole
-        checks = check_log(whole.log, _details(whole)).restrict_to(rows, whole.log)
-        details = replace(details, log_checks=checks)
+    if opened.whole and opened.recognised:
+        checks = check_log(opened.whole.log, _details(opened.whole))
+        details = replace(details, log_checks=checks.restrict_to(opened.recognised.heldout, opened.whole.log))
     if policy is None:
         return diagnose(opened.log, details=details)
     return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model)

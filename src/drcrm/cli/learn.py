@@ -15,7 +15,7 @@ from drcrm.cli.answers import build_answer, require_separate_outputs, write_answ
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
-from drcrm.diagnostics.opened_log import OpenedLog, SplitLog, log_folder, split_log
+from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
@@ -70,7 +70,7 @@ class LearningResult:
     ``choices`` is the number of candidates that competed.
     """
 
-    log: SplitLog
+    opened: OpenedLog
     best: AlgorithmResult
     choices: int
     evaluation: Evaluation
@@ -92,7 +92,7 @@ class LearningResult:
         if verdict.verdict != "not shown":
             return verdict
         sentence = (
-            f"No candidate was shown to beat the logging policy on the {self.log.heldout.records.size} held-out rows, "
+            f"No candidate was shown to beat the logging policy on the {self.opened.records.size} held-out rows, "
             f"so an estimate of the logging policy is written. {verdict.sentence}"
         )
         return replace(verdict, sentence=sentence)
@@ -112,14 +112,14 @@ def run(options: argparse.Namespace) -> int:
         log_folder(options.log if is_stream(options.output) else options.output) as folder,
     ):
         most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
-        log = split_log(options.log, mapping, options.seed, report, folder, most)
-        _require_several_actions(log.heldout)
-        entries = algorithm_entries(mapping.algorithm, log.train.n_contexts, has_maps=not is_expensive(log.train))
-        groups = log.heldout.checks.groups
-        units = None if groups is None else groups[~log.is_heldout]
-        results = fit_candidates(log.train, log.heldout.log, entries, report, units)
+        opened: Any = open_log(options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most)
+        _require_several_actions(opened)
+        train, groups = opened.train, opened.checks.groups
+        entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))
+        units = None if groups is None else groups[opened.recognised.training]
+        results = fit_candidates(train, opened.log, entries, report, units)
         report("evaluating the candidates")
-        learned = _evaluate(log, results, options.confidence)
+        learned = _evaluate(opened, results, options.confidence)
         answer = _answer(learned, options)
         write_policy(options.output, _stored_policy(learned, options))
     write_answer(answer, options)
@@ -242,15 +242,14 @@ def _require_several_actions(heldout: OpenedLog) -> None:
         )
 
 
-def _evaluate(log: SplitLog, results: list[AlgorithmResult], confidence: float) -> LearningResult:
+def _evaluate(opened: OpenedLog, results: list[AlgorithmResult], confidence: float) -> LearningResult:
     best, choices = best_candidate(results), sum(result.tried for result in results)
-    settings = ComparisonSettings("dr", confidence, choices, log.heldout.records.mapping.cost_range)
-    return LearningResult(log, best, choices, evaluate(log.heldout, results, best, settings))
+    settings = ComparisonSettings("dr", confidence, choices, opened.records.mapping.cost_range)
+    return LearningResult(opened, best, choices, evaluate(opened, results, best, settings))
 
 
 def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
-    log, evaluation = learned.log, learned.evaluation
-    opened = log.heldout
+    opened, evaluation = learned.opened, learned.evaluation
     logging = estimate_logging(opened, evaluation.diagnosis, options.confidence)
     mapping = opened.records.mapping
     is_chosen = [policy is learned.best and learned.is_better for policy in evaluation.policies]
@@ -270,8 +269,9 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
         kept=learned.kept,
         made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
-    sizes = {"training": len(log.train.Y), "heldout": opened.records.size, "split": mapping.split}
-    answer["log"] |= {"rows": log.size, "contexts": log.n_contexts, **sizes}
+    rows = opened.checks.propensity.size
+    sizes = {"training": rows - opened.records.size, "heldout": opened.records.size, "split": mapping.split}
+    answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 
 
@@ -280,19 +280,19 @@ def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> Stor
 
     The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
     """
-    heldout, best = learned.log.heldout, learned.best
+    opened, best = learned.opened, learned.best
     policy, model = best.policy, best.cost_model
     if not learned.is_better:
-        policy = make_policy(learned.log.train.actions, model.logging_policy.coef, features=policy.features)
+        policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
-        "mapping": heldout.records.mapping.as_dict(),
+        "mapping": opened.records.mapping.as_dict(),
         "algorithm": {"name": best.name, "label": best.label, **best.settings},
-        "digest": heldout.digest,
+        "digest": opened.digest,
         "seed": options.seed,
         "choices": learned.choices,
         "confidence": options.confidence,
         "verdict": asdict(learned.verdict),
         "kept": learned.kept,
     }
-    return StoredPolicy(policy, heldout.log.encoding, model, header, learned.log.learned_rows)
+    return StoredPolicy(policy, opened.log.encoding, model, header, opened.learned_rows)

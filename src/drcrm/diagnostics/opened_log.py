@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,20 +31,22 @@ LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
 MAX_CHECKED = 100_000  # the checks that need no policy use all rows of logs up to this size, else the held-out rows
 Tell = Callable[[str], None]
 Folder = Callable[[], Path]
-# A function that returns the rows that a policy was trained on. Its arguments are the checks of all rows, the file's
-# digest, and a function that returns the held-out rows of a seed.
+# A function that returns the rows that train, or trained, a policy. Its arguments are the checks of all rows, the
+# file's digest, and a function that returns the held-out rows of a seed.
 Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], RecognisedRows | None]
 
 
 @dataclass(frozen=True)
 class OpenedLog:
-    """Encoded rows of a file for the evaluation of policies.
+    """Encoded rows of a file for the evaluation of policies, and perhaps the rows that train them.
 
     Attributes
     ----------
     path : Path or list of Path
     digest : str
         SHA-256 of the file.
+    n_contexts : int
+        Number of contexts of the file.
     records : Records
         The rows without their features; propensities may be estimated.
     log : BanditLog
@@ -52,20 +55,29 @@ class OpenedLog:
     unseen : mapping of int
         Number of rows with a value that the encoding does not know, by reason, for example a new category.
     recognised : RecognisedRows, optional
-        Rows of the file that a policy was trained on.
-    whole : (OpenedLog, bool array), optional
-        The log with all rows, and the mask of the rows of this log. None if this log has all rows, or is so large that
-        checks do not need more.
+        Rows of the file that train a policy, and those held out.
+    train : BanditLog, optional
+        The rows that train a policy; None if the policy is known already.
+    whole : OpenedLog, optional
+        The log with all rows. None if this log has all rows, or is so large that checks do not need more.
     """
 
     path: Source
     digest: str
+    n_contexts: int
     records: Records
     log: BanditLog
     checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
     recognised: RecognisedRows | None = None
-    whole: tuple[OpenedLog, np.ndarray] | None = None
+    train: BanditLog | None = None
+    whole: OpenedLog | None = None
+
+    @property
+    def learned_rows(self) -> LearnedRows:
+        """Return the hashes of all rows; later commands recognise the training rows by them."""
+        recognised: Any = self.recognised
+        return LearnedRows.of(self.checks.hashes, recognised.heldout)
 
     @property
     def units(self) -> np.ndarray | None:
@@ -95,32 +107,6 @@ class OpenedLog:
         }
 
 
-@dataclass(frozen=True)
-class SplitLog:
-    """Log with held-out rows.
-
-    Attributes
-    ----------
-    size, n_contexts : int
-        Number of rows and of contexts of the whole log.
-    train : BanditLog
-    heldout : OpenedLog
-        The held-out rows, always in memory.
-    is_heldout : bool array (n,)
-    """
-
-    size: int
-    n_contexts: int
-    train: BanditLog
-    heldout: OpenedLog
-    is_heldout: np.ndarray
-
-    @property
-    def learned_rows(self) -> LearnedRows:
-        """Return the hashes of all rows; later commands recognise the training rows by them."""
-        return LearnedRows.of(self.heldout.checks.hashes, self.is_heldout)
-
-
 @contextmanager
 def log_folder(path: Source) -> Iterator[Folder]:
     """Yield a function that creates a folder for the arrays of a large log; the folder is removed at the end.
@@ -141,42 +127,14 @@ def log_folder(path: Source) -> Iterator[Folder]:
         yield create
 
 
-def split_log(
-    path: Source, mapping: LogMapping, seed: int, tell: Tell, folder: Folder | None = None, most: int | None = None
-) -> SplitLog:
-    """Return a log with held-out rows; the encoding is fitted to the training rows.
+def hold_out_by(seed: int) -> Select:
+    """Return a function that holds out rows for the evaluation of policies that the other rows train."""
 
-    Parameters
-    ----------
-    path : Path or sequence of Path
-    mapping : LogMapping
-    seed : int
-        Seed of the split.
-    tell : callable
-        It receives a description of the current step.
-    folder : callable, optional
-        From :func:`log_folder`; by default the log is in memory.
-    most : int, optional
-        Largest size in bytes of the rows in memory; by default ``LARGE``.
+    def select(checks: RowChecks, file_digest: str, hold_out: Callable[[int], np.ndarray]) -> RecognisedRows:
+        heldout = hold_out(seed)
+        return RecognisedRows(~heldout, heldout)
 
-    Raises
-    ------
-    InputError
-        If the file is invalid. The message is one line that begins with its path.
-    """
-    records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
-    known_digest = digest(path)
-    with prefix_errors(name_of(path)):
-        is_heldout = held_out(records, seed)
-        encoding = records.fit(~is_heldout)
-        train = encode(records, encoding, ~is_heldout, scratch_path(records.cost))
-        log = encode(records, encoding, is_heldout)
-        whole = None
-        if records.size <= MAX_CHECKED:
-            opened = OpenedLog(path, known_digest, records.without_features(), encode(records, encoding), checks)
-            whole = opened, is_heldout
-    heldout = OpenedLog(path, known_digest, records.without_features(is_heldout), log, checks, whole=whole)
-    return SplitLog(records.size, len(records.data), train, heldout, is_heldout)
+    return select
 
 
 def open_log(
@@ -186,32 +144,52 @@ def open_log(
     folder: Folder | None = None,
     encoding: Encoding | None = None,
     select: Select | None = None,
+    most: int | None = None,
 ) -> OpenedLog:
-    """Return the rows of a log for the evaluation of a policy.
+    """Return the rows of a log for the evaluation of policies.
 
     Parameters
     ----------
-    path, mapping, tell, folder
-        As for :func:`split_log`.
+    path : Path or sequence of Path
+    mapping : LogMapping
+    tell : callable
+        It receives a description of the current step.
+    folder : callable, optional
+        From :func:`log_folder`; by default the log is in memory.
     encoding : Encoding, optional
-        Encoding of a policy; by default it is fitted to all rows.
+        Encoding of a policy. By default it is fitted to the rows that train policies, which are returned too; without
+        ``select``, to all rows.
     select : callable, optional
-        It returns the rows that a policy was trained on, which are left out; by default no rows are.
+        It returns the rows that train, or trained, a policy, which are left out; by default no rows are.
+    most : int, optional
+        Largest size in bytes of the rows in memory; by default ``LARGE``.
+
+    Raises
+    ------
+    InputError
+        If the file is invalid. The message is one line that begins with its path.
     """
-    records, checks = _checked_records(path, mapping, tell, folder, LARGE)
-    known_digest = digest(path)
-    recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
-    rows = ~recognised.training if recognised and recognised.training.any() else None
-    if recognised and recognised.undecided:
-        check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
-        checks = replace(checks, diagnostics=(check, *checks.diagnostics))
+    records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
+    known_digest, scratch = digest(path), partial(scratch_path, records.cost)
     with prefix_errors(name_of(path)):
+        recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
+        rows = ~recognised.training if recognised and recognised.training.any() else None
+        if recognised and recognised.undecided:
+            check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
+            checks = replace(checks, diagnostics=(check, *checks.diagnostics))
         unseen: Counter[str] = Counter()
-        if encoding is not None:
-            for block in records.blocks_of(rows):
-                unseen.update(encoding.unseen(block.data))
-        log = encode(records, encoding or records.fit(), rows, scratch_path(records.cost))
-    return OpenedLog(path, known_digest, records.without_features(rows), log, checks, unseen, recognised)
+        for block in records.blocks_of(rows) if encoding else ():
+            unseen.update(encoding.unseen(block.data))
+        file = partial(OpenedLog, path, known_digest, len(records.data))
+        if encoding or recognised is None:
+            log = encode(records, encoding or records.fit(), rows, scratch())
+            return file(records.without_features(rows), log, checks, unseen, recognised)
+        encoding = records.fit(recognised.training)
+        train = encode(records, encoding, recognised.training, scratch())
+        log, whole = encode(records, encoding, rows), None
+        if records.size <= MAX_CHECKED:
+            whole = file(records.without_features(), encode(records, encoding), checks)
+    return file(records.without_features(rows), log, checks, {}, recognised, train, whole)
 
 
 def _checked_records(

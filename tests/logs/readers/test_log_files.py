@@ -14,7 +14,7 @@ from scipy import sparse
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
 from drcrm.diagnostics import opened_log
-from drcrm.diagnostics.opened_log import log_folder, open_log, split_log
+from drcrm.diagnostics.opened_log import hold_out_by, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import records as records_module
 from drcrm.logs.encoded_log import log_of
@@ -23,7 +23,6 @@ from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import log_files
 from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
 from drcrm.logs.record_collector import collect
-from drcrm.rows.recognition import RecognisedRows
 
 MAPPING = {
     "action": "item",
@@ -118,33 +117,28 @@ TABLES = {  # format, mapping, and options of ``visits``
 TEXTS = [*((name, {}) for name in LOGS), ("log.dsjson", ESTIMATED), ("single.txt", ESTIMATED)]
 
 
-def select(checks, file_digest, held_out) -> RecognisedRows:
-    """Recognise the rows that seed 3 does not hold out as training rows."""
-    return RecognisedRows(~held_out(3), held_out(3))
-
-
 def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch) -> None:
     """Split and open a log in memory, and in mapped files in batches of 11 rows; compare."""
-    source = path, as_mapping(mapping), 3, lambda step: None
-    expected = split_log(*source)
-    encoding, judging = expected.train.encoding, (path, source[1], source[3])
-    whole, known = open_log(*judging), open_log(*judging, None, encoding)
+    source = path, as_mapping(mapping), lambda step: None
+    expected = open_log(*source, select=hold_out_by(3))
+    encoding = expected.train.encoding
+    whole, known = open_log(*source), open_log(*source, None, encoding)
     monkeypatch.setattr(log_files, "ROWS", 11)
     monkeypatch.setattr(records_module, "BLOCK_ROWS", 11)
     monkeypatch.setattr(opened_log, "LARGE", 1000)
     with log_folder(folder / "p.npz") as create:
-        split = split_log(*source, create)
+        split = open_log(*source, create, select=hold_out_by(3))
         assert isinstance(split.train.propensity.base, np.memmap)
-        assert not isinstance(split.heldout.log.propensity.base, np.memmap)
-        assert (split.size, split.n_contexts) == (expected.size, expected.n_contexts)
-        assert np.array_equal(split.is_heldout, expected.is_heldout)
+        assert not isinstance(split.log.propensity.base, np.memmap)
+        assert split.n_contexts == expected.n_contexts
+        assert np.array_equal(split.recognised.heldout, expected.recognised.heldout)
         assert_same_logs(split.train, expected.train)
-        selected = open_log(*judging, create, encoding, select)
+        selected = open_log(*source, create, encoding, hold_out_by(3))
         for opened, reference in (
-            (split.heldout, expected.heldout),
-            (selected, expected.heldout),
-            (open_log(*judging, create), whole),
-            (open_log(*judging, create, encoding), known),
+            (split, expected),
+            (selected, expected),
+            (open_log(*source, create), whole),
+            (open_log(*source, create, encoding), known),
         ):
             assert_same_records(opened.records, reference.records)
             assert_same_logs(opened.log, reference.log)
