@@ -27,11 +27,14 @@ class Divergence(ABC):
         Whether balls of the divergence have a radius.
     needs_only_sums : bool
         Whether ``worst_case`` needs only sums over the rows, so that a large log needs no array of all costs.
+    takes_atom : bool
+        Whether ``worst_case`` has a parameter ``atom``, a cost of at least 0 on which Q may also have mass.
     """
 
     curvature: float | None = None
     takes_radius = True
     needs_only_sums = False
+    takes_atom = False
 
     @abstractmethod
     def phi(self, t: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_positive, to_float
 from drcrm.divergences.base import Divergence, SmoothDivergence
+from drcrm.divergences.hyperbola_search import find_mass_on_atom, find_worst_hyperbola
 from drcrm.divergences.threshold_search import find_linear_weights
 from drcrm.divergences.tilt_search import find_worst_tilt
 from drcrm.divergences.worst_case_search import Costs, WorstDensity, as_worst_density, put_on_largest
@@ -92,10 +93,12 @@ class SquaredHellinger(SmoothDivergence):
 class ReverseKL(SmoothDivergence):
     """Reverse Kullback–Leibler divergence KL(P‖Q): φ(t) = −log t + t − 1, φ''(1) = 1.
 
-    No Q in a ball gives a row zero mass.
+    No Q in a ball gives a row zero mass. The worst case in a ball may have mass on an atom, a larger cost than the rows
+    have.
     """
 
     curvature = 1.0
+    takes_atom = True
 
     def phi(self, t: Any) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -113,6 +116,10 @@ class ReverseKL(SmoothDivergence):
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         density = _inverse(1 / top - drop)
         return density, density * density
+
+    def worst_case(self, radius: float, costs: Costs, guess: Any = None, atom: float | None = None) -> WorstDensity:
+        with_atom = None if atom is None else find_mass_on_atom(radius, costs, atom)
+        return with_atom or find_worst_hyperbola(radius, costs, guess)
 
 
 class CressieRead(SmoothDivergence):

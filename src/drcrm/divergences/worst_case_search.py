@@ -39,7 +39,7 @@ class WorstDensity(NamedTuple):
     weights: Callable[[np.ndarray, np.ndarray], np.ndarray]
     gamma: float
     c: float
-    guess: tuple[float, float] | None = None
+    guess: Any = None
 
 
 def put_on_largest(mass: float, guess: Any = None) -> WorstDensity:
@@ -115,13 +115,13 @@ class Density:
 
 @dataclass(frozen=True)
 class DensityState:
-    """Sums over the rows at a density with Σ share t = 1."""
+    """Sums over the rows at a density with Σ share t = 1, a function of b."""
 
-    density: Density
+    density: Any
     value: float
     divergence: float
     growth: float
-    centre: float
+    centre: float = 0.0
 
     def step(self, radius: float) -> tuple[float, bool]:
         """Return a Newton step of log b, and whether it is small enough to be the last."""

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from drcrm.arrays.validation import check_confidence, check_nonnegative
+from drcrm.arrays.validation import check_confidence, check_nonnegative, to_float
 from drcrm.divergences import KL, Chi2, CVaR, Divergence, as_divergence
 from drcrm.divergences.costs import ChunkedCosts, CostArrays, UnitCosts, apply_to_unit_costs
+from drcrm.divergences.worst_case_search import Costs, WorstDensity
 from drcrm.errors import InputError
-from drcrm.risks.base import Evaluation, Risk, check_costs, rescale_extremes
+from drcrm.risks.base import Evaluation, Risk, check_costs
 from drcrm.risks.mean import mean_cost, mean_gradient
 
 LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that they can hardly be ranked
@@ -61,6 +62,9 @@ class PhiBall(Risk):
         explained in ``calibrated_radius``.
     confidence : float in (½, 1)
         Confidence level of the radius "auto".
+    atom : float, optional
+        Largest possible cost B, for "reverse_kl". Q may then also have mass on B, which no row needs to have. The
+        weights of the rows sum to 1 minus this mass. Source: Honda & Takemura 2010.
 
     Attributes
     ----------
@@ -78,7 +82,11 @@ class PhiBall(Risk):
     radius: Any
 
     def __init__(
-        self, divergence: Divergence | str | Mapping, radius: float | str | None = None, confidence: float = 0.95
+        self,
+        divergence: Divergence | str | Mapping,
+        radius: float | str | None = None,
+        confidence: float = 0.95,
+        atom: float | None = None,
     ):
         self.divergence = as_divergence(divergence)
         self.divergence.check()
@@ -91,6 +99,9 @@ class PhiBall(Risk):
         else:
             self.radius = None
         self.confidence = check_confidence(confidence, "confidence")
+        self.atom = None if atom is None else to_float(atom)
+        if self.atom is not None and not (self.divergence.takes_atom and np.isfinite(self.atom)):
+            raise InputError(f"atom must be a finite number and needs reverse_kl, got {atom!r} and {self.divergence!r}")
         if self.radius == "auto" and self.curvature is None:
             raise InputError(
                 f"radius 'auto' needs a divergence with φ''(1) > 0, got {self.divergence!r}. Give radius as a number."
@@ -134,19 +145,18 @@ class PhiBall(Risk):
             return calibrated_radius(self.curvature, self.confidence, n)
         return self.radius
 
-    @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         worst, guess = self._worst_case(z, share, n, guess)
         return worst.value, worst.weights, guess
 
     def evaluate_sums(self, costs: ChunkedCosts, n: float, guess: Any = None) -> tuple | None:
         low, high = costs.range()
-        if self.radius_at(n) == 0 or low == high:
+        span = self._span(low, high)
+        if self.radius_at(n) == 0 or span == 0:
             return float(costs.sum(mean_cost)), mean_gradient, guess
-        span = high - low
         if not (self.divergence.needs_only_sums and np.isfinite(span)):
             return None
-        worst = self.divergence.worst_case(self.radius_at(n), UnitCosts(costs, high, span), guess)
+        worst = self._search(UnitCosts(costs, high, span), n, high, span, guess)
         gradient = partial(apply_to_unit_costs, function=worst.weights, largest=high, span=span)
         return float(high + span * worst.value), gradient, worst.guess
 
@@ -172,15 +182,26 @@ class PhiBall(Risk):
         return WorstCase(value, worst, dual.gamma, dual.c)
 
     def _worst_case(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> tuple[WorstCase, Any]:
-        radius, largest = self.radius_at(n), z.max()
-        distance = z - largest
-        span = -distance.min()
-        if radius == 0 or span == 0:
+        largest = z.max()
+        span, distance = self._span(z.min(), largest), z - largest
+        if self.radius_at(n) == 0 or span == 0:
             return WorstCase(share @ z, share, np.inf if span else 0.0, largest + share @ distance), guess
         distance /= span
-        worst = self.divergence.worst_case(radius, CostArrays(distance, share), guess)
+        worst = self._search(CostArrays(distance, share), n, largest, span, guess)
         weights, gamma, c = worst.weights(distance, share), float(span * worst.gamma), float(largest + span * worst.c)
         return WorstCase(largest + span * worst.value, weights, gamma, c), worst.guess
+
+    def _span(self, smallest: float, largest: float) -> float:
+        """Return the unit of costs: their range, or the distance from the atom to equal costs."""
+        if self.atom is None:
+            return largest - smallest
+        if largest > self.atom:
+            raise InputError(f"atom must be at least the largest cost, {largest:.6g}, got {self.atom:.6g}")
+        return largest - smallest or self.atom - largest
+
+    def _search(self, costs: Costs, n: float, largest: float, span: float, guess: Any) -> WorstDensity:
+        atom = {} if self.atom is None else {"atom": (self.atom - largest) / span}
+        return self.divergence.worst_case(self.radius_at(n), costs, guess, **atom)
 
 
 class KLBall(PhiBall):
