@@ -7,7 +7,8 @@ policy (Sakhi et al. 2024). This module has only the weights.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from inspect import signature
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -21,17 +22,27 @@ ValueAndSlope = tuple[np.ndarray, np.ndarray]
 class Weight(ABC):
     """Base class of importance weights: functions of log π and log p.
 
+    A constructor stores its arguments under their names. A configuration gives the first one a grid.
+
     Attributes
     ----------
     robust_end : "high" or "low"
         Which end of a grid of the hyper-parameter is more robust.
-    parameter : str
-        Name of the hyper-parameter, the constructor's argument.
     """
 
     robust_end: Literal["low", "high"] = "high"
-    parameter: str
     __repr__ = constructor_repr
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name, for grid searches of scikit-learn (``weight__exploration``)."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set constructor arguments by name, and return the weight; InputError for an unknown name."""
+        for name in parameters:
+            check_choice(signature(type(self)).parameters, name, "parameter of the weight")
+        self.__init__(**{**self.get_params(), **parameters})  # type: ignore[misc]
+        return self
 
     @abstractmethod
     def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
@@ -55,7 +66,6 @@ class Clipped(Weight):
     """
 
     robust_end = "low"
-    parameter = "clip"
 
     def __init__(self, clip: float | None = None):
         if clip is not None and not to_float(clip) >= 1:
@@ -100,8 +110,6 @@ class Implicit(Weight):
         Constant λ, which is added to the propensity p.
     """
 
-    parameter = "exploration"
-
     def __init__(self, exploration: float):
         self.exploration = check_positive(exploration, "exploration")
 
@@ -123,7 +131,6 @@ class Smoothed(Weight):
     """
 
     robust_end = "low"
-    parameter = "exponent"
 
     def __init__(self, exponent: float):
         self.exponent = check_positive(exponent, "exponent")
@@ -148,7 +155,6 @@ class Shrunk(Weight):
     """
 
     robust_end = "low"
-    parameter = "shrinkage"
 
     def __init__(self, shrinkage: float):
         self.shrinkage = check_positive(shrinkage, "shrinkage")
@@ -177,39 +183,37 @@ WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
 }
 
 
-def as_weight(weight: object, name: str = "weight", values: dict[str, Any] | None = None) -> Weight | None:
-    """Return a weight, or None for "clipped", whose M the caller computes from the log.
-
-    Parameters
-    ----------
-    weight : Weight or str
-        Weight, or "clipped". With ``values`` also a name in ``WEIGHTS``, such as "implicit".
-    name : str
-        Name of the option, for messages and keys.
-    values : dict, optional
-        Hyper-parameters by keys such as "weight.exploration". The used one is removed.
-
-    Returns
-    -------
-    Weight or None
-        Function of log π and log p.
-
-    Raises
-    ------
-    InputError
-        If the weight or its hyper-parameter is unknown or missing.
-    """
+def as_weight(weight: object, name: str = "weight") -> Weight | None:
+    """Return a weight, or None for "clipped", whose M the caller computes from the log; InputError for others."""
     if isinstance(weight, Weight):
         return weight
-    if values is None and not (isinstance(weight, str) and weight == CLIPPED):
+    if not (isinstance(weight, str) and weight == CLIPPED):
         raise InputError(f"{name} is {weight!r}, expected 'clipped' or a weight such as Implicit(0.1)")
-    weight_class = WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], weight, name))
-    if weight_class is None:
-        return None
-    key = f"{name}.{weight_class.parameter}"
-    if values is None or key not in values:
-        raise InputError(f"the weight {weight!r} needs {key}")
-    return weight_class(values.pop(key))
+    return None
+
+
+def check_weight(weight: Weight) -> None:
+    """Raise InputError unless a weight returns two finite arrays (n,), and its slope is the derivative in log π.
+
+    The check compares the slope with finite differences at 200 pairs of log π and log p. A weight may have kinks, so
+    two differences of a hundred may disagree.
+    """
+    log_prob, log_propensity = (
+        grid.ravel() for grid in np.meshgrid(np.linspace(-5, -0.01, 20), np.linspace(-3, -0.1, 10))
+    )
+    step = 1e-5
+    value, slope = (np.asarray(part, dtype=float) for part in weight(log_prob.copy(), log_propensity.copy()))
+    if not (value.shape == slope.shape == log_prob.shape and np.isfinite([value, slope]).all()):
+        raise InputError(f"{weight!r} must return a finite value and a finite slope for each row")
+    above, below = (weight(log_prob + shift, log_propensity.copy())[0] for shift in (step, -step))
+    wrong = abs((above - below) / (2 * step) - slope) > 1e-4 * (1 + abs(slope))
+    if wrong.mean() > 0.02:
+        row = np.argmax(wrong)
+        raise InputError(
+            f"{weight!r}: the slope must be the derivative of the weight in log π. At log π = {log_prob[row]:.3g} and "
+            f"log p = {log_propensity[row]:.3g} it is {slope[row]:.6g}, but differences give "
+            f"{(above[row] - below[row]) / (2 * step):.6g}"
+        )
 
 
 def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:

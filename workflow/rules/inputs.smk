@@ -18,7 +18,8 @@ def fetch_settings(wildcards):
 
 
 CLASSIFIER = {
-    "classifier": lambda wildcards: config["algorithms"][wildcards.classifier]["classifier"],
+    "classifier": lambda wildcards: config["algorithms"][wildcards.classifier].get("classifier"),
+    "competitor": lambda wildcards: config["algorithms"][wildcards.classifier].get("competitor"),
     "weights": lambda wildcards: config["algorithms"][wildcards.classifier].get("weights", "none"),
 }
 
@@ -36,10 +37,22 @@ def inputs_of_fit(wildcards):
 
 
 def code_of_fit(wildcards):
-    """Return the source files of a fit, and the file of a user's risk, ``module:Class``, in the working folder."""
-    package, _, _ = config["algorithms"][wildcards.algorithm]["estimator"].partition(":")
-    file = Path(*package.split(".")).with_suffix(".py")
-    return code("fit") + ([local_path(file)] if file.exists() else [])
+    """Return the source files of a fit, and those of a user's risk and weight in the working folder."""
+    entry = config["algorithms"][wildcards.algorithm]
+    return code("fit") + files_of_classes(entry["estimator"], entry["options"].get("weight"))
+
+
+def code_of_classifier(wildcards):
+    """Return the source files of a classifier, and that of a user's class in the working folder."""
+    entry = config["algorithms"][wildcards.classifier]
+    return code("classify") + files_of_classes(entry.get("classifier"), entry.get("competitor"))
+
+
+def files_of_classes(*names):
+    """Return the files in the working folder of classes ``module:Class``, or of maps from such a name to parameters."""
+    paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
+    files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
+    return [local_path(file) for file in files if file.exists()]
 
 
 def inputs_of_evaluate(wildcards):

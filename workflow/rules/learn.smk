@@ -46,7 +46,7 @@ rule fit:
 
 rule classify:
     input:
-        code("classify"),
+        code_of_classifier,
         log=f"{LOG}/log.npz",
         test="resources/{dataset}/test.npz",
     output:

@@ -1,11 +1,13 @@
-"""Reward-weighted and importance-weighted classification of logged actions, one of K: a baseline without a risk."""
+"""Baselines without a risk: classification of logged actions, one of K, with weighted rows, and a user's class."""
 
 from typing import Any
 
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.validation import as_float_array
 from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError, refuse_errors
 from drcrm.policies.classifier_policy import as_input, fit_classifier, row_weights
 from drcrm.selection.user_classes import make_object
 
@@ -26,6 +28,37 @@ def action_probabilities(log: BanditLog, X: Features, classifier: Any, weights: 
     return probability
 
 
+def competitor_probabilities(log: BanditLog, X: Features, competitor: Any, seed: int) -> np.ndarray:
+    """Return what a user's class predicts for m contexts after a fit to a log: π(a|x), (m, K), or π(y_l = 1|x), (m, q).
+
+    The class is ``module:Class``, or a map from this name to parameters. ``fit(X, Y, propensity=p, cost=c)`` gets a row
+    for each time that an action was logged; the last feature is constant. ``marginals(X)`` or ``predict_proba(X)``
+    returns the probabilities: of labels, of the actions in ``classes_``, or of the first actions. Raise InputError if a
+    method fails or returns anything else.
+    """
+    rows = np.repeat(np.arange(len(log.cost)), log.count)
+    with refuse_errors(f"competitor {competitor} failed"):
+        model = _seeded(make_object(competitor, "competitor", "fit"), seed)
+        model.fit(log.X[log.context[rows]], log.Y[rows], propensity=log.propensity[rows], cost=log.cost[rows])
+        predict = model.marginals if hasattr(model, "marginals") else model.predict_proba
+        predicted = as_float_array(predict(X), "probabilities")
+        actions, is_single = log.actions.shape, "n_actions" in log.actions.log_options
+        first = range(min(predicted.shape[-1], actions[0])) if is_single else range(actions[0])
+        known = np.asarray(getattr(model, "classes_", first) if is_single else first, dtype=int)
+        if predicted.shape != (expected := (X.shape[0], len(known))):
+            raise InputError(
+                f"competitor {competitor}: probabilities have shape {predicted.shape}, expected {expected}"
+            )
+        probability = np.zeros((X.shape[0], *actions))
+        probability[:, known] = predicted
+    sums_to_1 = not is_single or np.allclose(probability.sum(axis=1), 1)
+    if not (sums_to_1 and np.all((probability >= 0) & (probability <= 1))):
+        raise InputError(
+            f"competitor {competitor}: probabilities must be from 0 to 1, and those of K actions must add up to 1"
+        )
+    return probability
+
+
 def _make_model(classifier: Any, seed: int, can_stratify: bool) -> Any:
     """Return a classifier; early stopping of trees needs two rows of each action."""
     if classifier == "linear":
@@ -36,6 +69,12 @@ def _make_model(classifier: Any, seed: int, can_stratify: bool) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         return HistGradientBoostingClassifier(random_state=seed, early_stopping="auto" if can_stratify else False)
-    model = make_object(classifier, "classifier", "predict_proba")
+    return _seeded(make_object(classifier, "classifier", "predict_proba"), seed)
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    """Return a model with this seed if its ``random_state`` is None."""
+    if not hasattr(model, "get_params"):
+        return model
     is_random = "random_state" in model.get_params() and model.get_params()["random_state"] is None
     return model.set_params(random_state=seed) if is_random else model

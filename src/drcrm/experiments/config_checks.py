@@ -70,6 +70,9 @@ def _check_algorithm(key: str, entry: Mapping) -> list[str]:
         with _collected(key, faults):
             parts = ("estimator", "parameter", "grid", "options")
             check_algorithm(Algorithm(**{part: entry[part] for part in parts if part in entry}))
+    elif "competitor" in entry:
+        with _collected(key, faults):
+            make_object(entry["competitor"], "competitor", "fit")
     elif entry["classifier"] not in CLASSIFIERS:
         with _collected(key, faults):
             make_object(entry["classifier"], "classifier", "predict_proba")

@@ -81,8 +81,8 @@ def is_single(config: Mapping, dataset: str) -> bool:
 
 
 def is_classifier(config: Mapping, algorithm: str) -> bool:
-    """Return whether an algorithm is a classifier rather than an estimator."""
-    return "classifier" in config["algorithms"].get(algorithm, {})
+    """Return whether an algorithm is a classifier or a user's competitor rather than an estimator."""
+    return not {"classifier", "competitor"}.isdisjoint(config["algorithms"].get(algorithm, {}))
 
 
 def n_labels(config: Mapping, dataset: str) -> int:

@@ -36,7 +36,7 @@ from drcrm.risks import (
     check_risk,
 )
 from drcrm.selection.user_classes import import_class, make_object
-from drcrm.weights import CLIPPED, WEIGHTS, Weight, as_weight
+from drcrm.weights import CLIPPED, WEIGHTS, Weight, check_weight
 
 RIDGES = 1e-4, 1e-3, 1e-2  # λ of a safe algorithm's fits with a ridge towards π0, in standard deviations of the costs
 
@@ -84,11 +84,11 @@ class Estimator:
     def criterion(self, estimate: str = "ips", weight: Any = CLIPPED, **values: Any) -> Criterion:
         """Return the criterion for values of the parameters.
 
-        ``weight`` is a weight or its name. With a name, ``values`` has the weight's parameter under ``weight.NAME``.
+        ``weight`` is a weight or its name. With a name, ``values`` has the weight's parameters under ``weight.NAME``.
         Raise InputError if a name is unknown or missing.
         """
         check_choice(self.estimates, estimate, "estimate")
-        weight = as_weight(weight, values=values)
+        weight = make_weight(weight, values)
         arguments = self._check_names(values)
         if self.calibrated or self.likelihood:  # the risk's own check is missing, or its message has another name
             values[self.hyper_parameter] = check_nonnegative(values[self.hyper_parameter], self.hyper_parameter)
@@ -110,6 +110,33 @@ class Estimator:
             if name not in values and (name == self.hyper_parameter or not is_optional):
                 raise InputError(f"{self.name} needs {name}")
         return {name: argument.name for name, argument in arguments.items()}
+
+
+def find_weight(name: object) -> type[Weight] | None:
+    """Return the class of a weight from its name or a user's ``module:Class``; None for "clipped"."""
+    if not (isinstance(name, str) and ":" in name):
+        return WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], name, "weight"))
+    weight_class = import_class(name, "weight")
+    if not issubclass(weight_class, Weight):
+        raise InputError(f"weight {name}: {weight_class.__name__} must be a subclass of drcrm.weights.Weight")
+    return weight_class
+
+
+def make_weight(weight: Any, values: dict[str, Any]) -> Weight | None:
+    """Return a weight from its name and its parameters, which are removed from ``values``; None for "clipped"."""
+    if isinstance(weight, Weight) or (weight_class := find_weight(weight)) is None:
+        return weight if isinstance(weight, Weight) else None
+    parameters = signature_of(weight_class)
+    known = {name: values.pop(f"weight.{name}") for name in parameters if f"weight.{name}" in values}
+    for name, parameter in parameters.items():
+        if name not in known and parameter.default is inspect.Parameter.empty:
+            raise InputError(f"the weight {weight!r} needs weight.{name}")
+    return weight_class(**known)
+
+
+def signature_of(kind: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a class's constructor by name."""
+    return inspect.signature(kind).parameters
 
 
 ESTIMATORS = {
@@ -249,10 +276,9 @@ class Algorithm:
         if parameter in options:
             raise InputError(f"{parameter!r} is the hyper-parameter of {estimator.name} and cannot be an option too")
         weight = options.get("weight", CLIPPED)
-        known = [CLIPPED, *WEIGHTS]
-        weight_class = None if isinstance(weight, Weight) else WEIGHTS.get(check_choice(known, weight, "weight"))
+        weight_class = None if isinstance(weight, Weight) else find_weight(weight)
         allowed = [estimator.hyper_parameter] if estimator.hyper_parameter else []
-        allowed += [f"weight.{weight_class.parameter}"] if weight_class else []
+        allowed += [f"weight.{name}" for name in list(signature_of(weight_class))[:1]] if weight_class else []
         free = [name for name in allowed if name not in options]
         if parameter == "ridge" and not free:
             allowed = free = ["ridge"]
@@ -276,16 +302,19 @@ class Algorithm:
         if self.parameter == "ridge":
             return "high"
         if self.parameter and self.parameter.startswith("weight."):
-            return WEIGHTS[self.options["weight"]].robust_end
+            weight_class = find_weight(self.options["weight"])
+            return weight_class.robust_end if weight_class else "high"
         return find_estimator(self.estimator).robust_end
 
 
 def check_algorithm(algorithm: Algorithm) -> None:
-    """Raise InputError for an invalid algorithm, and for a user's risk that :func:`drcrm.risks.check_risk` rejects."""
-    criteria = algorithm.criteria()
-    if algorithm.estimator in ESTIMATORS:
-        return
+    """Raise InputError for an invalid algorithm, and for a user's risk or weight that fails its check."""
+    criteria, weight = algorithm.criteria(), str(algorithm.options.get("weight", CLIPPED))
     for criterion in criteria:
+        if ":" in weight and criterion.weight is not None:
+            with refuse_errors(f"weight {weight} fails drcrm.weights.check_weight"):
+                check_weight(criterion.weight)
+    for criterion in criteria if algorithm.estimator not in ESTIMATORS else []:
         # The risk may be undefined for the costs of the check.
         with refuse_errors(f"estimator {algorithm.estimator} fails drcrm.risks.check_risk"), suppress(InputError):
             check_risk(criterion.risk)

@@ -112,8 +112,8 @@ class TestLabels:
             ),
             (lambda t: t.loss(-1, (0.7, 0.2)), "click rates need one action of K, got label vectors"),
             (
-                lambda t: t.losses_of_probabilities(np.ones((2, 2))),
-                "expected a policy over label vectors, got probabilities of classes",
+                lambda t: t.losses_of_probabilities(np.ones((2, 3))),
+                r"probability must have shape \(2, 2\), got \(2, 3\)",
             ),
         ],
     )

@@ -91,9 +91,12 @@ class LabelTruth:
         """Return expected and greedy loss. A label in the mask ``absent`` counts ½ in both."""
         return hamming_losses(policy, X, self.labels, absent)
 
-    def losses_of_probabilities(self, _) -> dict[str, float]:
-        """Raise InputError: only :class:`ClassTruth` has class probabilities."""
-        raise InputError("expected a policy over label vectors, got probabilities of classes")
+    def losses_of_probabilities(self, probability: np.ndarray) -> dict[str, float]:
+        """Return expected and greedy loss of labels that are 1 with these probabilities, (n, q)."""
+        if probability.shape != self.labels.shape:
+            raise InputError(f"probability must have shape {self.labels.shape}, got {probability.shape}")
+        wrong = abs(self.labels - probability), self.labels != (probability > 0.5)
+        return dict(zip(("expected_loss", "greedy_loss"), (float(w.sum(axis=1).mean()) for w in wrong), strict=True))
 
 
 class ClassTruth:

@@ -87,20 +87,23 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
 
 
 def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Train a reward-weighted classifier on the logged actions, one of K, and predict the test contexts.
+    """Train a reward-weighted classifier, or a user's competitor, on a log and predict the test contexts.
 
-    Reads ``log`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions).
+    Reads ``log`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or labels).
     """
-    from drcrm.experiments.classifiers import action_probabilities
+    from drcrm.experiments.classifiers import action_probabilities, competitor_probabilities
 
     train, _ = read_log(inputs["log"])
     X, _ = read_contexts(inputs["test"])
     with prefix_errors(inputs["log"]):
-        if "n_actions" not in train.actions.log_options:
+        if parameters["classifier"] and "n_actions" not in train.actions.log_options:
             raise InputError(f"a classifier needs one action of K per row, got {train.actions}")
         if train.X.shape[1] != X.shape[1]:
             raise InputError(f"has {train.X.shape[1]} features, expected {X.shape[1]} as in {inputs['test']}")
         seed = int(generator(parameters["dataset"], parameters["seed"], "classify").integers(2**31))
         kind, weights = parameters["classifier"], parameters["weights"]
-        probability = action_probabilities(train, X, kind, weights, seed)
+        if kind is None:
+            probability = competitor_probabilities(train, X, parameters["competitor"], seed)
+        else:
+            probability = action_probabilities(train, X, kind, weights, seed)
     write_npz(outputs["probabilities"], probability=probability)
