@@ -211,7 +211,7 @@ def _draw_panel(axes: Axes, family: Family, part: pd.DataFrame) -> None:
         _draw_curve(axes, part[part["algorithm"] == name], family.names.look(name), place / len(drawn) - 0.5)
     for key in LINES:
         level, look = part[(part["algorithm"] == key[0]) & (part["loss"] == key[1])], drawing.LINES[key]
-        axes.plot(level["sharpness"], level["mean"], look.line, color=look.colour, linewidth=1.2)
+        axes.plot(level["sharpness"], level["mean"], linestyle=look.line, color=look.colour, linewidth=1.2)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
     axes.yaxis.set_major_formatter("{x:g}")
