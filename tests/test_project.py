@@ -105,9 +105,9 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     assert set(schema["$defs"]["experiment"]["properties"]["stopping"]["enum"]) == set(STOPPING)
     assert LOGGING in STARTS
     for kind in WEIGHTS.values():
-        assert list(signature(kind).parameters) == [kind.parameter]
+        assert len(signature(kind).parameters) == 1
     for name, estimator in ESTIMATORS.items():
-        of_risk = signature(estimator.risk).parameters
+        of_risk = set(signature(estimator.risk).parameters) - {"atom"}  # only certificates use an atom
         assert len(estimator.parameters) == (1 if estimator.likelihood else len(of_risk))
         assert set(estimator.estimates) <= set(ESTIMATES)
         face = list(signature(getattr(drcrm, name)).parameters)

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from functools import cache
+from inspect import signature
 from itertools import cycle
 
 import numpy as np
@@ -37,8 +38,10 @@ VALUES = {
     "exponent": [1e-300, 0.2, 1.0],
     "shrinkage": [5e-324, 1.0, 1e300],
 }
-SMOOTH_WEIGHTS = {weight.parameter: weight for weight in (drcrm.Implicit, drcrm.Smoothed, drcrm.Shrunk)}
-PARAMETERS = {"clipped": None, **{name: weight.parameter for name, weight in WEIGHTS.items()}}
+SMOOTH_WEIGHTS = {
+    next(iter(signature(weight).parameters)): weight for weight in (drcrm.Implicit, drcrm.Smoothed, drcrm.Shrunk)
+}
+PARAMETERS = {"clipped": None, **{name: next(iter(signature(weight).parameters)) for name, weight in WEIGHTS.items()}}
 
 
 def random_log(n: int = 24, d: int = 3, q: int = 2, **columns) -> dict[str, object]:
