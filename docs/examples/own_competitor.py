@@ -15,7 +15,7 @@ from drcrm import DoublyRobustDRO, SoftmaxPolicy
 
 
 class NearestClicks:
-    """Take each action in proportion to the estimated rewards that it had in the most similar contexts."""
+    """Take each action in proportion to its estimated reward in the most similar contexts."""
 
     def __init__(self, n_neighbors: int = 50):
         self.n_neighbors = n_neighbors
@@ -34,7 +34,7 @@ class NearestClicks:
 
 
 # %%
-# The log has 3000 visitors, three features with a constant, and four offers.
+# The log has 3000 visitors, two features and a constant, and four offers.
 rng = np.random.default_rng(0)
 X = np.column_stack([rng.normal(size=(5000, 2)), np.ones(5000)])
 rates = 0.5 / (1 + np.exp(-2 * np.sin(X @ rng.normal(size=(3, 4)))))

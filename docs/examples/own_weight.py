@@ -14,7 +14,7 @@ from drcrm.weights import Weight, check_weight
 
 
 class Tempered(Weight):
-    """Importance weight (π/p)^power. A smaller power has less noise and more bias."""
+    """Importance weight (π/p)^power. A smaller power gives less noise but more bias."""
 
     robust_end = "low"  # the pessimistic end of a grid of powers
 

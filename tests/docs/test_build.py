@@ -128,11 +128,11 @@ def test_a_page_has_all_sections_and_numbers(finished):
     assert expected.count("| POEM | **1.100** ± 0.058 |") == 2  # by SNIPS and by IPS
     assert expected.count("95 % interval |") == 1
     assert "| POEM | **0.600** ± 0.058 |" in greedy
-    assert "| POEM | 10^−6 … 10^0 | IPS | 0 0 0 0 3 0 0 |" in hyperparameters
+    assert "| POEM | 10^−6 … 10^0 | IPS | 10^−2: 3 |" in hyperparameters
     assert "| Yeast | POEM | SNIPS | 4.535 | 1.100 ± 0.058 | −3.435 (−59.5) |" in paper
     assert "| Yeast | 4 | 3 | +1.000 ± 0.000 (1) | +0.500 ± 0.000 (1) |" in differences
     assert re.findall(r'src="(.*?)"', figures) == ["../figures/small_replay_count_yeast.png"]
-    assert "Points are means over 3 seeds with 95 % intervals. Hyper-parameters are chosen by SNIPS." in figures
+    assert "Points are means over 3 seeds, strokes are single seeds. Hyper-parameters are chosen by SNIPS." in figures
 
 
 def test_blocks_are_replaced_and_other_text_is_kept(finished):

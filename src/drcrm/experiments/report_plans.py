@@ -16,6 +16,7 @@ from drcrm.experiments.runs import (
 )
 from drcrm.reports.figures.style import FIGURE_TITLES, Names
 from drcrm.reports.roles import LABELS, REFERENCE, SINGLE
+from drcrm.reports.tables.comparisons import ENOUGH_SEEDS
 from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.selection.score_names import SCORES
 
@@ -135,6 +136,7 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
         "supervised": names.word("supervised", datasets),
         "log": describe_log(config, name, datasets),
         "seeds": names.seeds(seeds),
+        "few_seeds": max(seeds.values()) < ENOUGH_SEEDS,
         "counts": runs["counts"],
         "selection": [SCORES[score] for score in experiment["selection"]],
         "criteria": _join((SCORES[score] for score in experiment["selection"]), "or"),

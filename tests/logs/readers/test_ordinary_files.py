@@ -136,9 +136,9 @@ def test_commands_accept_several_files(tmp_path):
     for log in ([paths[0], paths[2]], [tmp_path / "whole.csv"]):
         command = ["predict", tmp_path / "p.npz", *log, "--output", tmp_path / "actions.csv", "--keep", "x"]
         assert main([*map(str, command)]) == 0
-        answers.append(pd.read_csv(tmp_path / "actions.csv", float_precision="round_trip"))
+        answers.append(pd.read_csv(tmp_path / "actions.csv", dtype={"x": str}))
     assert answers[-1].equals(answers[-2])
-    assert np.array_equal(answers[-1]["x"], whole["x"])
+    assert np.array_equal(answers[-1]["x"].astype(float), whole["x"])
     with pytest.raises(SystemExit):
         main(["certify", str(tmp_path / "p.npz")])
     same = "evaluate_policy", "column:new", *paths[:1], "--config", mapping, "--json", paths[0]
