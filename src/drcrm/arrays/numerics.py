@@ -7,7 +7,6 @@ import numpy as np
 from scipy import sparse
 
 SMALLEST_EXPONENT = -200.0
-RARE = 1e-70  # if a total mass of exponential weights is smaller, terms that underflow to 0 may matter
 
 
 def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:

@@ -6,12 +6,25 @@ factor ½; the formula in the docstring of a class is the one used.
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drcrm.divergences.coherence import check_coherence
-from drcrm.divergences.worst_case_search import Costs, WorstDensity, find_worst_density
+from drcrm.divergences.dual_search import find_density_at_radius
+
+
+class WorstDensity(NamedTuple):
+    """Worst case for costs z ≤ 0 with maximum 0.
+
+    ``density`` is dQ/dP of each z. ``gamma`` and ``c`` are the optimum γ*, c* of the dual, in the unit of z. ``guess``
+    starts the search for similar costs; it is None if the divergence needs no search.
+    """
+
+    density: np.ndarray
+    gamma: float
+    c: float
+    guess: tuple[float, float] | None = None
 
 
 class Divergence(ABC):
@@ -25,16 +38,10 @@ class Divergence(ABC):
         Second derivative φ''(1); None if φ has no positive second derivative at 1.
     takes_radius : bool
         Whether balls of the divergence have a radius.
-    needs_only_sums : bool
-        Whether ``worst_case`` needs only sums over the rows, so that a large log needs no array of all costs.
-    takes_atom : bool
-        Whether ``worst_case`` has a parameter ``atom``, a cost of at least 0 on which Q may also have mass.
     """
 
     curvature: float | None = None
     takes_radius = True
-    needs_only_sums = False
-    takes_atom = False
 
     @abstractmethod
     def phi(self, t: Any) -> np.ndarray:
@@ -67,22 +74,24 @@ class Divergence(ABC):
         """
 
     @abstractmethod
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         """Return the distribution Q with the largest mean of z in the ball D(Q‖P) ≤ ε.
 
         Parameters
         ----------
+        z : array (n,)
+            Costs with maximum 0, not all equal.
+        share : array (n,)
+            Probabilities of the rows under P, all positive, with sum 1.
         radius : float
             Radius ε.
-        costs : CostArrays, or UnitCosts if ``needs_only_sums``
-            Costs z with minimum −1 and maximum 0, and shares of the rows under P, all positive with sum 1.
         guess : object, optional
             Start of the search, from the result of a call with similar z.
 
         Returns
         -------
         WorstDensity
-            Q, the optimum of the dual, and the next guess.
+            Density dQ/dP of each row, the optimum of the dual, and the next guess.
         """
 
     def check(self) -> None:  # noqa: B027, only smooth divergences need a check
@@ -98,11 +107,10 @@ class SmoothDivergence(Divergence):
 
     To define a divergence, write a subclass: set ``curvature`` and implement ``phi``, ``conjugate``, ``slope`` and
     ``derivatives``. :class:`drcrm.risks.PhiBall` checks that they belong to one convex φ. The worst case has the
-    density φ*'((z − c)/γ), and :mod:`drcrm.divergences.worst_case_search` finds it.
+    density φ*'((z − c)/γ), and :mod:`drcrm.divergences.dual_search` finds it.
     """
 
     curvature: float
-    needs_only_sums = True
 
     @abstractmethod
     def slope(self, t: Any) -> np.ndarray:
@@ -157,8 +165,15 @@ class SmoothDivergence(Divergence):
         """
         return self.derivatives(self.slope(top) + drop)
 
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
-        return find_worst_density(self, radius, costs, guess)
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
+        is_largest = z == 0
+        mass = share[is_largest].sum()
+        with np.errstate(all="ignore"):
+            if radius >= mass * self.phi(1 / mass) + (1 - mass) * self.phi(np.float64(0)):
+                return WorstDensity(is_largest / mass, 0.0, 0.0, guess)
+            span = -z.min()
+            density, a, b, guess = find_density_at_radius(self, radius, z / span, share, guess)
+            return WorstDensity(density, span / b, -a * (span / b), guess)
 
     def check(self) -> None:
         check_coherence(self)

@@ -6,11 +6,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_positive, to_float
-from drcrm.divergences.base import Divergence, SmoothDivergence
-from drcrm.divergences.hyperbola_search import find_mass_on_atom, find_worst_hyperbola
-from drcrm.divergences.threshold_search import find_linear_weights
-from drcrm.divergences.tilt_search import find_worst_tilt
-from drcrm.divergences.worst_case_search import Costs, WorstDensity, as_worst_density, put_on_largest
+from drcrm.divergences.base import Divergence, SmoothDivergence, WorstDensity
 from drcrm.errors import InputError
 
 TINY = np.finfo(float).tiny
@@ -35,15 +31,11 @@ class KL(SmoothDivergence):
         density = np.exp(s)
         return density, density
 
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
-        return find_worst_tilt(radius, costs, guess) or super().worst_case(radius, costs)._replace(guess=None)
-
 
 class Chi2(SmoothDivergence):
     """Chi-squared divergence, without a factor ½: φ(t) = (t − 1)², φ''(1) = 2."""
 
     curvature = 2.0
-    needs_only_sums = False
 
     def phi(self, t: Any) -> np.ndarray:
         return (t - 1) ** 2
@@ -58,13 +50,6 @@ class Chi2(SmoothDivergence):
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
         density = np.maximum(1 + s / 2, 0)
         return density, 0.5 * (density > 0)
-
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
-        z, share = costs.gather()
-        mass = share[z == 0].sum()
-        if radius >= 1 / mass - 1:
-            return put_on_largest(mass)
-        return as_worst_density(z, *find_linear_weights(radius, z, share))
 
 
 class SquaredHellinger(SmoothDivergence):
@@ -93,12 +78,10 @@ class SquaredHellinger(SmoothDivergence):
 class ReverseKL(SmoothDivergence):
     """Reverse Kullback–Leibler divergence KL(P‖Q): φ(t) = −log t + t − 1, φ''(1) = 1.
 
-    No Q in a ball gives a row zero mass. The worst case in a ball may have mass on an atom, a larger cost than the rows
-    have.
+    No Q in a ball gives a row zero mass.
     """
 
     curvature = 1.0
-    takes_atom = True
 
     def phi(self, t: Any) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -116,10 +99,6 @@ class ReverseKL(SmoothDivergence):
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         density = _inverse(1 / top - drop)
         return density, density * density
-
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None, atom: float | None = None) -> WorstDensity:
-        with_atom = None if atom is None else find_mass_on_atom(radius, costs, atom)
-        return with_atom or find_worst_hyperbola(radius, costs, guess)
 
 
 class CressieRead(SmoothDivergence):
@@ -186,16 +165,15 @@ class TotalVariation(Divergence):
     def conjugate(self, s: Any) -> np.ndarray:
         return np.where(np.asarray(s) <= 1, np.maximum(s, -1), np.inf)
 
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
-        z, share = costs.gather()
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         is_largest = z == 0
         moved, mass = radius / 2, share[is_largest].sum()
         if moved >= 1 - mass or moved >= share[~is_largest].sum():
-            return put_on_largest(mass)
+            return WorstDensity(is_largest / mass, 0.0, 0.0)
         fraction, edge = _lower_tail(z, share, moved)
         density = 1 - fraction
         density[is_largest] = 1 + moved / mass
-        return as_worst_density(z, share * density, -edge / 2, edge / 2)
+        return WorstDensity(density, -edge / 2, edge / 2)
 
 
 class CVaR(Divergence):
@@ -222,10 +200,9 @@ class CVaR(Divergence):
     def conjugate(self, s: Any) -> np.ndarray:
         return np.maximum(s, 0) / self.alpha
 
-    def worst_case(self, radius: float, costs: Costs, guess: Any = None) -> WorstDensity:
-        z, share = costs.gather()
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         fraction, edge = _lower_tail(-z, share, self.alpha)
-        return as_worst_density(z, share * fraction / self.alpha, 0.0, -edge)
+        return WorstDensity(fraction / self.alpha, 0.0, -edge)
 
 
 DIVERGENCES = {

@@ -3,7 +3,9 @@
 To define your own risk, write a subclass of :class:`Risk` and test it with :func:`check_risk`.
 """
 
-from drcrm.risks.balls import Chi2Ball, CVaRRisk, KLBall, PhiBall, WorstCase
+from drcrm.risks.balls.chi2 import Chi2Ball
+from drcrm.risks.balls.kl import KLBall
+from drcrm.risks.balls.phi import CVaRRisk, PhiBall, WorstCase
 from drcrm.risks.base import Risk
 from drcrm.risks.boltzmann import AdaptiveBoltzmannRisk, BoltzmannRisk
 from drcrm.risks.conformance import check_risk

@@ -8,20 +8,35 @@ entry has a factor w_i.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_vector, reject_rows
-from drcrm.divergences.costs import ChunkedCosts
 from drcrm.errors import InputError
 
 Evaluation = tuple[Any, np.ndarray, Any]  # value, gradient, start for the next search
 
 LARGEST_SAFE = 1e150  # squares of larger numbers may overflow
 SMALLEST_SAFE = 1e-130  # squares of smaller numbers may lose digits
+
+
+class ChunkedCosts(Protocol):
+    """Costs z and shares w/n of all rows, stored in chunks."""
+
+    def __len__(self) -> int:
+        """Return the number of chunks."""
+
+    def range(self) -> tuple[float, float]:
+        """Return the smallest and the largest cost."""
+
+    def sum(self, function: Callable[..., np.ndarray], *arguments: object) -> np.ndarray:
+        """Return the sum of ``function(z, share, *arguments)`` over all chunks."""
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return z and share of all rows."""
 
 
 class Risk(ABC):

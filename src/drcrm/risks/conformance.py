@@ -1,11 +1,11 @@
 """Checks that a risk keeps the promises of its interface."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drcrm.divergences.costs import CostArrays
 from drcrm.risks.base import Risk, check_costs
 
 STEP = 1e-6  # step of finite differences, in units of the largest cost
@@ -54,7 +54,7 @@ def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
     risk(np.full(3, z[0]))  # it raises InputError unless the risk is finite
     share = weights / weights.sum()
     used = share > 0
-    costs = CostArrays(z[used], share[used], n_chunks=2)
+    costs = _Chunks(z[used], share[used])
     in_chunks, slope, _ = risk.evaluate_chunks(costs, float(weights.sum()))
     slopes = np.concatenate([slope(*chunk) for chunk in costs.chunks]) if callable(slope) else slope
     _assert_close([in_chunks, *slopes], [value, *gradient[used]], "evaluate_sums must agree with evaluate", 1e-8)
@@ -64,3 +64,23 @@ def _assert_close(actual: Any, expected: Any, message: str, tolerance: float) ->
     actual, expected = np.asarray(actual), np.asarray(expected)
     error = np.abs(actual - expected).max()
     assert np.allclose(actual, expected, rtol=tolerance, atol=tolerance), f"{message}; the largest error is {error:.3g}"
+
+
+class _Chunks:
+    """Costs and shares in two chunks: see :class:`drcrm.risks.base.ChunkedCosts`."""
+
+    def __init__(self, z: np.ndarray, share: np.ndarray):
+        half = len(z) // 2
+        self.z, self.share, self.chunks = z, share, [(z[:half], share[:half]), (z[half:], share[half:])]
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    def range(self) -> tuple[float, float]:
+        return self.z.min(), self.z.max()
+
+    def sum(self, function: Callable[..., np.ndarray], *arguments: object) -> np.ndarray:
+        return np.asarray(sum(function(*chunk, *arguments) for chunk in self.chunks))
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.z, self.share

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.divergences.costs import ChunkedCosts
-from drcrm.risks.base import Evaluation, Risk
+from drcrm.risks.base import ChunkedCosts, Evaluation, Risk
 
 
 def mean_cost(z: np.ndarray, share: np.ndarray) -> Any:

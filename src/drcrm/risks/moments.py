@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from drcrm.arrays.numerics import RARE, exp
+from drcrm.arrays.numerics import exp
 from drcrm.risks.base import LARGEST_SAFE
 
+RARE = 1e-70  # if the total mass is smaller, terms that underflow to 0 may matter
 LARGE_EXPONENT = 1e3  # if β |max z| is larger, z minus its tilted mean loses digits
 
 

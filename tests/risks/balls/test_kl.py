@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm.divergences import KL
-from drcrm.divergences.costs import CostArrays
 from drcrm.risks import Chi2Ball, KLBall
+from drcrm.risks.balls.kl_search import tilt_to_radius
 
 RADII = [1e-8, 1e-5, 1e-2, 0.3, 1.5]
 
@@ -29,17 +28,13 @@ def make_distribution(kind: str, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("radius", RADII)
 def test_the_tilt_has_the_requested_divergence_from_any_start(kind, radius):
     z, share = make_distribution(kind)
-    first = KL().worst_case(radius, CostArrays(z, share))
-    expected, (found_at, change) = first.weights(z, share), first.guess
-    for start in (found_at, found_at + 0.01, found_at - 3, found_at + 3, -40.0, -400.0, 20.0):
-        worst = KL().worst_case(radius, CostArrays(z, share), (start, change))
-        tilted = worst.weights(z, share)
-        assert worst.value == pytest.approx(tilted @ z, abs=1e-12)
+    expected, found_at = tilt_to_radius(radius, z, share)
+    for guess in (found_at, found_at + 0.01, found_at - 3, found_at + 3, -40.0, -400.0, 20.0):
+        tilted, next_guess = tilt_to_radius(radius, z, share, guess)
         assert tilted.sum() == pytest.approx(1, abs=1e-12)
         log_ratio = np.log(np.maximum(tilted / share, 1e-300))
         assert tilted @ log_ratio == pytest.approx(radius, rel=1e-9, abs=1e-15)
-        if worst.guess:
-            assert worst.guess[0] == pytest.approx(found_at, abs=1e-7)
+        assert next_guess == pytest.approx(found_at, abs=1e-7)
         assert tilted == pytest.approx(expected, rel=1e-6, abs=1e-15)
     assert (np.diff((expected / share)[np.argsort(z)]) >= -1e-14 * (expected / share).max()).all()
 

@@ -1,0 +1,1 @@
+"""Worst-case mean costs over balls of distributions Q around the empirical distribution."""
