@@ -70,7 +70,11 @@ def test_a_study_of_unknown_names_is_an_error(changes, message):
         ("demo.click_rates", [0.7, 0.2], "need one action of K, but 'toy' has label vectors"),
         ("choice.absent_label_score", "half", "'half' needs label vectors, but 'classes' has one action of K"),
         ("demo.algorithms", ["cips", "peer"], "'peer' needs one action of K, but 'toy' has label vectors"),
-        ("choice.ablation", {"algorithms": ["peer"], "starts": ["zero"]}, "'peer' is a classifier, which has no start"),
+        (
+            "choice.ablation",
+            {"algorithms": ["peer"], "starts": ["zero"]},
+            "'peer' has no start, because it is not an estimator",
+        ),
         ("choice.seeds", {"toy": 3}, "must have a number for each data set, but lacks classes"),
     ],
 )
@@ -142,3 +146,12 @@ def test_classifiers_and_cost_models_of_scikit_learn_are_checked():
     assert "algorithms.peer" in fault_of(peer, "forest", SINGLE)
     message = fault_of(model, {"cost_model": {"sklearn.svm:SVR": {"depth": 3}}}, SINGLE)
     assert "got an unexpected keyword argument 'depth'" in message
+
+
+@pytest.mark.parametrize("config", [SMALL, SINGLE], ids=["label vectors", "one action of K"])
+def test_a_competitor_is_accepted_for_every_kind_of_action(config):
+    entry = {"competitor": {"own_classes:Frequencies": {"largest_cost": -1}}, "label": "mine"}
+    accepted = changed("experiments.demo.algorithms", ["cips", "mine"], changed("algorithms.mine", entry, config))
+    assert complete(accepted, SCHEMA)["algorithms"]["mine"]["competitor"] == entry["competitor"]
+    message = fault_of("algorithms.mine", {**entry, "competitor": "own_classes:Missing"}, config)
+    assert "config: algorithms.mine: competitor own_classes:Missing" in message

@@ -1,4 +1,4 @@
-"""Weights that users write: in an estimator, in a configuration, with a grid, and with faults."""
+"""A user's weight works in estimators and configurations, and a faulty weight is refused."""
 
 from __future__ import annotations
 

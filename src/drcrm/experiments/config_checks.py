@@ -111,7 +111,7 @@ def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterato
             yield f"{key}.seeds: must have a number for each data set, but lacks {', '.join(missing)}"
     for name in ablation.get("algorithms", []):
         if is_classifier(config, name):
-            yield f"{key}.ablation.algorithms: {name!r} is a classifier, which has no start"
+            yield f"{key}.ablation.algorithms: {name!r} has no start, because it is not an estimator"
     datasets = [*experiment["datasets"], *curve.get("datasets", [])]
     yield from _check_actions(key, experiment, [name for name in datasets if name in config["datasets"]], config)
 
@@ -130,7 +130,7 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
         if (right, wrong) != (1, 0):
             yield f"{key}.click_rates: need one action of K, but {dataset!r} has label vectors"
         for name in experiment["algorithms"]:
-            if is_classifier(config, name):
+            if "classifier" in config["algorithms"].get(name, {}):
                 yield f"{key}.algorithms: {name!r} needs one action of K, but {dataset!r} has label vectors"
 
 

@@ -124,19 +124,17 @@ def find_weight(name: object) -> type[Weight] | None:
 
 def make_weight(weight: Any, values: dict[str, Any]) -> Weight | None:
     """Return a weight from its name and its parameters, which are removed from ``values``; None for "clipped"."""
-    if isinstance(weight, Weight) or (weight_class := find_weight(weight)) is None:
-        return weight if isinstance(weight, Weight) else None
-    parameters = signature_of(weight_class)
+    if isinstance(weight, Weight):
+        return weight
+    weight_class = find_weight(weight)
+    if weight_class is None:
+        return None
+    parameters = inspect.signature(weight_class).parameters
     known = {name: values.pop(f"weight.{name}") for name in parameters if f"weight.{name}" in values}
     for name, parameter in parameters.items():
         if name not in known and parameter.default is inspect.Parameter.empty:
             raise InputError(f"the weight {weight!r} needs weight.{name}")
     return weight_class(**known)
-
-
-def signature_of(kind: type) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a class's constructor by name."""
-    return inspect.signature(kind).parameters
 
 
 ESTIMATORS = {
@@ -278,7 +276,9 @@ class Algorithm:
         weight = options.get("weight", CLIPPED)
         weight_class = None if isinstance(weight, Weight) else find_weight(weight)
         allowed = [estimator.hyper_parameter] if estimator.hyper_parameter else []
-        allowed += [f"weight.{name}" for name in list(signature_of(weight_class))[:1]] if weight_class else []
+        allowed += (
+            [f"weight.{name}" for name in [*inspect.signature(weight_class).parameters][:1]] if weight_class else []
+        )
         free = [name for name in allowed if name not in options]
         if parameter == "ridge" and not free:
             allowed = free = ["ridge"]
