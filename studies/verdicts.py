@@ -54,7 +54,7 @@ FAULTS = {  # the diagnostics that name each planted fault
     "doubled": AUDIT,
     "halved": AUDIT,
     "some doubled": AUDIT,
-    "missing": ("mean weight", "mass without support", "effective sample size"),
+    "missing": ("mean weight", "unsupported actions", "effective sample size"),
     "drift": ("drift of costs",),
     "duplicated": ("duplicated rows",),
     "out of step": AUDIT,

@@ -80,7 +80,7 @@ def test_causes_are_reported_before_their_effects():
     """Unsupported actions come before the small effective sample size, and a deterministic rule before both."""
     known = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))
     verdict, diagnosis, _ = judge(SoftmaxPolicy(6 * THETA), draw_log(scale=2.5), logging_policy=known)
-    assert {"mass without support", "effective sample size"} <= {*diagnosis.failed}
+    assert {"unsupported actions", "effective sample size"} <= {*diagnosis.failed}
     assert "unsupported actions" in verdict.sentence
     certain = change_log(LOG, propensity=np.ones(3000))
     verdict, diagnosis, _ = judge(0.01 * np.exp(BEST.log_prob(LOG.X, LOG.Y)), certain, imitated=True)
@@ -137,7 +137,7 @@ def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     verdict, diagnosis, comparison = judge(policy)
     assert verdict.verdict == "better"
     assert comparison.certificate.estimate == "snips"
-    assert find_check(diagnosis, "mass without support") is None
+    assert find_check(diagnosis, "unsupported actions") is None
     assert [entry["policy"] for entry in diagnosis.actions] == [None] * 4
     values, complete = (estimate_values(known, LOG, cost_model=MODEL) for known in (policy, BEST))
     assert values["dr"] is None is values["dm"]

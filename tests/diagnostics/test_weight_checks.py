@@ -32,7 +32,7 @@ def test_a_policy_far_from_the_logging_policy_has_few_effective_rows():
 def test_unsupported_actions_fail_with_a_known_logging_policy():
     known = SoftmaxPolicy(np.array([[0, 0, 0, 0], [0, 0, 0, 0], [9.0, 0, 0, 0]]))
     verdict, diagnosis, _ = judge(SoftmaxPolicy(-known.coef), LOG, logging_policy=known, action_names=list("abcd"))
-    assert levels(diagnosis)["mass without support"] == "fail"
+    assert levels(diagnosis)["unsupported actions"] == "fail"
     [advice, _] = verdict.changes
     assert advice.startswith("Explore actions")
     assert " a (" not in advice
@@ -79,7 +79,7 @@ def test_weights_of_epsilon_greedy_logs_have_a_finite_mean(explored, n_actions):
     policy = SoftmaxPolicy(np.vstack([2 * np.eye(n_actions), np.zeros((2, n_actions))]))
     diagnosis = diagnose(BanditLog(X, Y, p, -rng.random(4000), n_actions=n_actions), policy)
     assert levels(diagnosis).get("Pareto k̂", "good") == "good"
-    assert find_check(diagnosis, "mass without support").value == 0
+    assert find_check(diagnosis, "unsupported actions").value == 0
     assert not diagnosis.failed
 
 

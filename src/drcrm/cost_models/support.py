@@ -152,7 +152,7 @@ def find_unsupported(
     ``features`` maps X to the features of π0, if they differ. ``is_supported`` is that of a SupportedModel.
     """
     X = features(log.X) if features else log.X
-    mean = policy_marginals(policy, log, "its mass without support")
+    mean = policy_marginals(policy, log, "its unsupported actions")
     logging_mean = _logging_mean(logging_policy, X, log.actions, support, is_supported)
     return log.actions.find_unsupported(log.row_map, mean, logging_mean, support)
 

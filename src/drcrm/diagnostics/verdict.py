@@ -42,7 +42,7 @@ REPAIRS = [
 ]
 EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
 CLOSER = "evaluate a policy that is closer to the logging policy."
-UNSUPPORTED = "mass without support"
+UNSUPPORTED = "unsupported actions"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence", "choices"),

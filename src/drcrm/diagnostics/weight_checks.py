@@ -3,7 +3,7 @@
 effective sample size  (Σ w)²/Σ w²                                                  Kish 1965
 Pareto k̂               shape of a generalised Pareto law fitted to the largest w    Vehtari et al. 2024
 mean weight            E π/p = 1 if the log has every action of the policy
-mass without support   the policy's probability of unsupported actions
+unsupported actions    the policy's probability of unsupported actions
 
 Here w = π/p is the importance weight and c the cost. An action is unsupported if the logging policy takes it less than
 0.05 times as often as the uniform policy.
@@ -208,7 +208,7 @@ def _check_support(weights: PolicyWeights) -> Diagnostic | None:
         return None
     share = _unsupported_share(weights)
     return Diagnostic(
-        "mass without support",
+        "unsupported actions",
         share,
         f"at most {percent(SOME_MASS)}; fails above {percent(LARGE_MASS)}",
         worst_level(share > LARGE_MASS, share > SOME_MASS),
