@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from drcrm.certificates import upper_bound
 from drcrm.divergences import CressieRead, CVaR, SquaredHellinger
 from drcrm.errors import InputError
 from drcrm.risks import PhiBall
 
-FINITE = ("empirical_bernstein", "log_smoothing", "betting")
+FINITE = ("empirical_bernstein", "log_smoothing", "betting", "anytime")
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl")
 every_method = pytest.mark.parametrize("method", [*SMOOTH, "student", *FINITE])
 RANGE = {"low": -4, "high": 0}
@@ -21,7 +23,8 @@ RANGE = {"low": -4, "high": 0}
 
 def with_range(method: str, low: float = -4.0, high: float = 0.0) -> dict:
     """Return the arguments of a method, with the range of the costs if the method needs it."""
-    return {"method": method} | ({"low": low, "high": high} if method in ("empirical_bernstein", "betting") else {})
+    ranges = {"empirical_bernstein": {"low": low, "high": high}, "anytime": {"high": high}}
+    return {"method": method} | (ranges | {"betting": ranges["empirical_bernstein"]}).get(method, {})
 
 
 def costs(seed: int = 0, n: int = 40) -> np.ndarray:
@@ -84,6 +87,41 @@ def test_betting_equals_a_capital_computed_bet_by_bet(n, confidence):
         assert z.mean() < bound <= 0
 
 
+def best_bet(z: np.ndarray, confidence: float, high: float) -> float:
+    """Return the m at which the log capital of the best constant bet on "cost below m" reaches the level of the test.
+
+    The level is ln(1/δ) + ln(√π Γ(n + 1)/Γ(n + ½)). This is the dual of the ball, with other searches.
+    """
+    n = len(z)
+    level = -np.log(1 - confidence) + 0.5 * np.log(np.pi) + math.lgamma(n + 1) - math.lgamma(n + 0.5)
+
+    def excess(m: float) -> float:
+        odds = (m - z) / (high - m)
+        inner = minimize_scalar(lambda b: -np.log1p(b * odds).sum(), bounds=(0, 1), options={"xatol": 1e-14})
+        return max(-inner.fun, np.log1p(odds).sum() if odds.min() > -1 else 0.0) - level
+
+    return brentq(excess, z.mean(), high - 1e-13, xtol=1e-14)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+@pytest.mark.parametrize("n", [2, 7, 60, 400])
+def test_the_anytime_bound_equals_that_of_the_best_bet(confidence, n):
+    for z, high in ((costs(4, n), 0.0), (costs(5, n), 1.0), (np.r_[costs(6, n), np.zeros(n)], 0.0)):
+        bound = upper_bound(z, confidence, "anytime", high=high)
+        assert bound == pytest.approx(best_bet(z, confidence, high), abs=1e-8)
+        assert upper_bound(z[::-1], confidence, "anytime", high=high) == pytest.approx(bound, abs=1e-14)
+        assert bound <= upper_bound(z, confidence, "anytime", high=high + 1)
+        assert bound < upper_bound(z, (1 + confidence) / 2, "anytime", high=high)
+
+
+def test_the_anytime_bound_holds_at_every_look():
+    rng, is_false = np.random.default_rng(10), []
+    for _ in range(200):
+        z = -rng.pareto(2.5, 800) * (rng.random(800) < 0.3)  # mean −0.2
+        is_false.append(any(upper_bound(z[:n], 0.9, "anytime", high=0) < -0.2 for n in range(20, 801, 20)))
+    assert np.mean(is_false) <= 0.1
+
+
 @every_method
 def test_weights_are_repetitions_and_groups_count_with_their_means(method):
     rng = np.random.default_rng(7)
@@ -118,7 +156,10 @@ def test_finite_sample_bounds_cover_the_true_mean(method, a, b):
         ([-1, -5], {"method": "betting", **RANGE}, "z is -5.0 in row 1, expected -4 to 0, the range given to betting"),
         ([-1, -2], {"method": "betting", **RANGE, "weights": [1, 1.5]}, "weights is 1.5 in row 1"),
         ([-1, -2], {"method": "betting", **RANGE, "weights": [1e7, 1]}, r"expected at most 1e\+07 costs, got 1e\+07"),
-        ([-1, -2], {"method": "student", "low": -4}, "low and high apply to empirical_bernstein and betting, not to"),
+        ([-1, -2], {"method": "anytime"}, "anytime needs high=, a number that no cost can exceed, got None"),
+        ([-1, -2], {"method": "anytime", "high": -1.5}, "z is -1.0 in row 0, expected at most -1.5, the largest cost"),
+        ([-1, -2], {"method": "anytime", "low": -2, "high": 0}, "low and high apply .* and high to anytime; got them"),
+        ([-1, -2], {"method": "student", "low": -4}, "low and high apply .* got them for student"),
         ([-1, -2], {"method": "kl", "smoothing": 1}, "smoothing applies to log_smoothing, not to kl"),
         ([-1, -2], {"method": "log_smoothing", "smoothing": 0}, "smoothing is 0, expected a finite number > 0"),
         ([-1, -2], {"confidence": 0.5}, "confidence is 0.5, expected a number above ½ and below 1"),

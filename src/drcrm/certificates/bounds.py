@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import gammaln, stdtrit
 
 from drcrm.arrays.validation import check_confidence, check_integers, check_positive, reject_rows, to_float
 from drcrm.certificates.independent_units import group_means, mean_and_deviation
@@ -21,7 +21,7 @@ LARGEST_BET = 0.5  # largest share of the capital that a bet can lose
 HALVINGS = 45  # how often the interval that contains the bound is halved
 MOST_BETS = 10**7
 RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
-FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")
+FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting", "anytime")
 METHODS = ("student", *FINITE_SAMPLE)
 
 
@@ -50,8 +50,8 @@ def upper_bound(
     weights : array (n,), optional
         How often each z occurs.
     low, high : float, optional
-        Smallest and largest possible z, for "empirical_bernstein" and "betting". You must know them beforehand: the
-        smallest and largest observed z do not count.
+        Smallest and largest possible z, for "empirical_bernstein" and "betting"; "anytime" needs only ``high``. You
+        must know them beforehand: the smallest and largest observed z do not count.
     smoothing : float > 0, optional
         Parameter λ of "log_smoothing", fixed before z is seen; by default 1/√n. The best value is √(2 ln(1/δ)/(nV)).
     groups : array (n,), optional
@@ -90,6 +90,12 @@ def upper_bound(
         each z in turn that z < m, at odds that are fair if E z = m. If the capital reaches 1/δ, m is rejected. In units
         of the range, a bet is √(2 ln(1/δ)/(nσ²)) and at most ½/(1 − m), where σ² is the variance of the previous z. A
         fixed seed shuffles the rows. Source: Waudby-Smith & Ramdas 2024.
+    "anytime"
+        The largest mean over the ball KL(P_n‖Q) ≤ r of distributions Q on the observed z and on ``high``, with r =
+        (ln(1/δ) + ln(√π Γ(n + 1)/Γ(n + ½)))/n. With probability 1 − δ it holds at all n together, so you may look after
+        every row. It also holds if E z depends on the rows before, as long as E z given these rows is at least the mean
+        to be bounded. By Ville's inequality for a mixture of bets; sources: Cover & Ordentlich 1996, Honda & Takemura
+        2010, Orabona & Jun 2021.
 
     Examples
     --------
@@ -141,7 +147,7 @@ class Bound:
 
     def check_size(self, n: float) -> None:
         """Raise InputError if there are fewer costs than the method needs."""
-        if n < 2 and self.name != "log_smoothing":
+        if n < 2 and self.name not in ("log_smoothing", "anytime"):
             raise InputError(f"a bound by {self.name} needs at least 2 costs, got {n:g}")
 
     def _evaluate(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
@@ -155,8 +161,10 @@ def as_bound(confidence: Any, method: Any, low: Any = None, high: Any = None, sm
     confidence = check_confidence(confidence, "confidence")
     name = method if isinstance(method, str) else repr(method)
     ball = None if name in METHODS and isinstance(method, str) else _calibrated_ball(method, confidence)
-    if name not in RANGED and (low is not None or high is not None):
-        raise InputError(f"low and high apply to empirical_bernstein and betting, not to {name}")
+    if (name not in RANGED and low is not None) or (name not in (*RANGED, "anytime") and high is not None):
+        raise InputError(
+            f"low and high apply to empirical_bernstein and betting, and high to anytime; got them for {name}"
+        )
     if name != "log_smoothing" and smoothing is not None:
         raise InputError(f"smoothing applies to log_smoothing, not to {name}")
     return Bound(name, confidence, low, high, smoothing, ball)
@@ -223,6 +231,16 @@ def _bets(x: np.ndarray, delta: float) -> np.ndarray:
     return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
 
 
+def _anytime(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
+    high = to_float(bound.high)
+    if not np.isfinite(high):
+        raise InputError(f"anytime needs high=, a number that no cost can exceed, got {bound.high!r}")
+    reject_rows(z > high, z, "z", f"at most {high:.6g}, the largest cost given to anytime")
+    mixture = 0.5 * np.log(np.pi) + gammaln(n + 1) - gammaln(n + 0.5)
+    radius = (mixture - np.log(1 - bound.confidence)) / n
+    return PhiBall("reverse_kl", radius, atom=high).evaluate(z, weights / n, n)[0]
+
+
 def _check_range(bound: Bound, z: np.ndarray) -> tuple[float, float]:
     """Return low and high as floats; InputError unless low < high and z lies between them."""
     low, high = to_float(bound.low), to_float(bound.high)
@@ -239,4 +257,5 @@ FORMULAS = {
     "log_smoothing": _log_smoothing,
     "empirical_bernstein": _empirical_bernstein,
     "betting": _betting,
+    "anytime": _anytime,
 }

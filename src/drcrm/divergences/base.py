@@ -38,10 +38,13 @@ class Divergence(ABC):
         Second derivative φ''(1); None if φ has no positive second derivative at 1.
     takes_radius : bool
         Whether balls of the divergence have a radius.
+    takes_atom : bool
+        Whether ``worst_case_with_atom`` is implemented.
     """
 
     curvature: float | None = None
     takes_radius = True
+    takes_atom = False
 
     @abstractmethod
     def phi(self, t: Any) -> np.ndarray:
@@ -93,6 +96,27 @@ class Divergence(ABC):
         WorstDensity
             Density dQ/dP of each row, the optimum of the dual, and the next guess.
         """
+
+    def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstDensity | None:
+        """Return the worst case Q with mass on an atom, a cost above all z, or None if Q has no mass there.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Costs with maximum 0.
+        share : array (n,)
+            Probabilities of the rows under P, all positive, with sum 1.
+        radius : float
+            Radius ε.
+        atom : float
+            Largest possible cost, at least 0.
+
+        Returns
+        -------
+        WorstDensity or None
+            As for ``worst_case``. The atom has the mass that is missing from the densities.
+        """
+        raise NotImplementedError
 
     def check(self) -> None:  # noqa: B027, only smooth divergences need a check
         """Raise InputError if φ is not convex with minimum 0 at 1, or its methods do not agree."""

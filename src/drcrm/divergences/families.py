@@ -78,10 +78,13 @@ class SquaredHellinger(SmoothDivergence):
 class ReverseKL(SmoothDivergence):
     """Reverse Kullback–Leibler divergence KL(P‖Q): φ(t) = −log t + t − 1, φ''(1) = 1.
 
-    No Q in a ball gives a row zero mass.
+    No Q in a ball gives a row zero mass. The worst case may have mass on an atom, a cost that no row needs to have:
+    with ν = exp(Σ share log(atom − z) − ε), the density is ν/(atom − z), and the atom takes the rest. Source: Honda &
+    Takemura 2010.
     """
 
     curvature = 1.0
+    takes_atom = True
 
     def phi(self, t: Any) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -99,6 +102,14 @@ class ReverseKL(SmoothDivergence):
     def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
         density = _inverse(1 / top - drop)
         return density, density * density
+
+    def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstDensity | None:
+        distance = atom - z
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = float(np.exp(share @ np.log(distance) - radius))
+            density = scale / distance
+            has_rest = share @ density <= 1
+        return WorstDensity(density, scale, atom - scale) if has_rest else None
 
 
 class CressieRead(SmoothDivergence):

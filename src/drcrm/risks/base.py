@@ -94,6 +94,21 @@ class Risk(ABC):
             )
         return float(value), gradient
 
+    def in_units_of(self, scale: float) -> "Risk":
+        """Return the risk of costs in units of ``scale`` > 0; by default the same risk.
+
+        Parameters
+        ----------
+        scale : float
+            Unit of the costs.
+
+        Returns
+        -------
+        Risk
+            Risk R' with R(z) = scale · R'(z / scale).
+        """
+        return self
+
     def for_fewer_rows(self, factor: float) -> "Risk":
         """Return the risk to use on a sample of a log, so that it is as robust as this one on the whole log.
 
@@ -212,7 +227,7 @@ def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evalu
             return evaluate(self, z, share, n, guess)
         if not np.isfinite(scale):
             return np.nan, np.full(len(z), np.nan), None
-        value, gradient, next_guess = evaluate(self, z / scale, share, n, guess)
+        value, gradient, next_guess = evaluate(self.in_units_of(scale), z / scale, share, n, guess)
         return value * scale, gradient, next_guess
 
     return evaluate_rescaled

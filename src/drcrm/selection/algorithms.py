@@ -146,7 +146,7 @@ ESTIMATORS = {
         Estimator("AdaptiveKLCRM", AdaptiveBoltzmannRisk),
         Estimator("KLDRO", KLBall),
         Estimator("Chi2DRO", Chi2Ball),
-        Estimator("PhiDRO", PhiBall, hyper_parameter="radius"),
+        Estimator("PhiDRO", PhiBall, ("divergence", "radius", "confidence"), "radius"),
         Estimator("CVaRDRO", CVaRRisk),
         Estimator("LogSmoothing", LogSmoothingRisk, estimates=("ips", "dm")),
         Estimator("LogSumExp", LogSumExpRisk),

@@ -1,13 +1,14 @@
 """Balls of any φ-divergence, with CVaR as a special case."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drcrm.arrays.validation import check_confidence
+from drcrm.arrays.validation import check_confidence, to_float
 from drcrm.divergences import CVaR, Divergence, as_divergence
 from drcrm.errors import InputError
 from drcrm.risks.balls.base import Ball
@@ -53,15 +54,23 @@ class PhiBall(Ball):
         φ''(1) > 0.
     confidence : float in (½, 1)
         Confidence level of the radius "auto".
+    atom : float, optional
+        Largest possible cost B, for "reverse_kl". Q may then have mass on B too. The gradient is the part of Q on the
+        rows, so its sum is 1 minus the mass on B.
 
     Raises
     ------
     InputError
-        If the radius does not fit the divergence, or if φ fails the checks of :mod:`drcrm.divergences.coherence`.
+        If the radius or the atom does not fit the divergence, if φ fails the checks of
+        :mod:`drcrm.divergences.coherence`, or if a cost is above the atom.
     """
 
     def __init__(
-        self, divergence: Divergence | str | Mapping, radius: float | str | None = None, confidence: float = 0.95
+        self,
+        divergence: Divergence | str | Mapping,
+        radius: float | str | None = None,
+        confidence: float = 0.95,
+        atom: float | None = None,
     ):
         self.divergence = as_divergence(divergence)
         self.divergence.check()
@@ -72,10 +81,20 @@ class PhiBall(Ball):
             raise InputError(f"radius must be None for {self.divergence!r}, which has no radius, got {radius!r}")
         else:
             self.radius, self.confidence = None, check_confidence(confidence, "confidence")
+        self.atom = None if atom is None else to_float(atom)
+        if self.atom is not None and not (self.divergence.takes_atom and np.isfinite(self.atom)):
+            raise InputError(f"atom must be a finite number, for reverse_kl only, got {atom!r} for {self.divergence!r}")
         if self.radius == "auto" and self.curvature is None:
             raise InputError(
                 f"radius 'auto' needs a divergence with φ''(1) > 0, got {self.divergence!r}. Give radius as a number."
             )
+
+    def in_units_of(self, scale: float) -> "PhiBall":
+        if self.atom is None:
+            return self
+        ball = copy(self)
+        ball.atom = self.atom / scale
+        return ball
 
     @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
@@ -108,6 +127,12 @@ class PhiBall(Ball):
     ) -> tuple[WorstCase, object]:
         largest = z.max()
         below = z - largest
+        if self.atom is not None and radius > 0:
+            if largest > self.atom:
+                raise InputError(f"costs must be at most the atom {self.atom:.6g}, got {largest:.6g}")
+            worst = self.divergence.worst_case_with_atom(below, share, radius, self.atom - largest)
+            if worst is not None:
+                return WorstCase(self.atom - worst.gamma, share * worst.density, worst.gamma, largest + worst.c), guess
         if radius == 0 or not below.any():
             return WorstCase(share @ z, share, np.inf if below.any() else 0.0, largest + share @ below), guess
         worst = self.divergence.worst_case(below, share, radius, guess)
