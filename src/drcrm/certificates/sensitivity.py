@@ -1,0 +1,190 @@
+"""Sensitivity of a policy's estimated cost to wrong propensities, by the marginal sensitivity model.
+
+In this model, the odds of the true propensity of each row are within a factor Γ of the odds of the logged propensity p.
+So the row's weight is between π (1 − 1/Γ) + w/Γ and π (1 − Γ) + w Γ, where w = π/p. Rows with p = 1 have no
+uncertainty. Sources: Tan 2006; Kallus & Zhou 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from drcrm.arrays.validation import check_choice, check_confidence, to_float
+from drcrm.certificates.evaluation import AUTO, EvaluationInputs
+from drcrm.certificates.independent_units import compute_interval
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.policies.linear_predictor import forward_policy, importance_weights
+
+ESTIMATES = ("snips", "dr")
+LARGEST_GAMMA = 1e4
+CURVE = 25  # points of the curve
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Worst case of a policy's cost if propensities are wrong.
+
+    Attributes
+    ----------
+    gamma : float
+        Factor Γ ≥ 1 of ``worst`` and ``bound``.
+    worst : float
+        Largest estimate of the policy's cost that weights within the factor Γ give.
+    bound : float
+        Upper confidence bound on ``worst`` minus the logging policy's cost. Below 0, the policy is better even if
+        propensities are off by Γ.
+    breakeven : float
+        Largest Γ* at which this bound is at most 0. NaN if the bound is above 0 at Γ = 1. At most 10 000.
+    curve : array (25, 3)
+        Γ, worst and bound, for Γ from 1 to beyond ``gamma`` and ``breakeven``.
+    certain_share : float
+        Share of the rows with propensity 1, whose weights have no uncertainty.
+    """
+
+    gamma: float
+    worst: float
+    bound: float
+    breakeven: float
+    curve: np.ndarray
+    certain_share: float
+
+
+def sensitivity(
+    policy: Any,
+    log: BanditLog,
+    gamma: float = 1.5,
+    estimate: str = AUTO,
+    cost_model: Any = None,
+    confidence: float = 0.95,
+    groups: Any = None,
+) -> Sensitivity:
+    """Return the worst case of a policy's cost if the odds of every propensity are off by at most a factor Γ.
+
+    Parameters
+    ----------
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+        Policy to evaluate.
+    log : BanditLog
+        Rows that neither the policy nor the cost model was learned from.
+    gamma : float ≥ 1
+        Factor Γ. With Γ = 1, the propensities are exact.
+    estimate : "auto", "snips" or "dr"
+        Self-normalised estimate Σ w c/Σ w, or the doubly robust one that is normalised in the same way, the mean of
+        m(x) plus Σ w (c − ĉ)/Σ w. "auto" is "dr" if the policy's probabilities of all actions are known.
+    cost_model : optional
+        Cost model for "dr", as in :func:`drcrm.off_policy_value`; by default cross-fitted.
+    confidence : float in (½, 1)
+        Level of the bounds.
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+
+    Returns
+    -------
+    Sensitivity
+        Worst case and bound at Γ, break-even Γ*, and a curve, in the units of the cost.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or every row has weight 0.
+
+    Notes
+    -----
+    The worst weights are the largest possible for the rows with the largest costs (for "dr", residuals), and the
+    smallest possible for the others. One sort and one threshold find them. The worst case is not sharp: it ignores that
+    true weights must have mean 1 given x. The logging policy's cost is the mean of the log and needs no propensities.
+    Bounds use the paired differences w (c − R)/w̄ − (c − c̄) at the worst weights, with R the worst case.
+    """
+    if not to_float(gamma) >= 1 or not np.isfinite(to_float(gamma)):
+        raise InputError(f"gamma is {gamma!r}, expected a finite number of at least 1")
+    inputs = EvaluationInputs.create(policy, log, None, groups, None, cost_model)
+    estimate = inputs.choose_estimate(check_choice([AUTO, *ESTIMATES], estimate, "estimate"), prefers_ips=False)
+    family = _WorstCases.create(inputs, estimate, check_confidence(confidence, "confidence"))
+    breakeven = family.find_breakeven()
+    largest = max(2.0, 1.5 * gamma, 0.0 if np.isnan(breakeven) else min(1.5 * breakeven, LARGEST_GAMMA))
+    curve = np.array([(value, *family.at(value)) for value in np.geomspace(1, largest, CURVE)])
+    worst, bound = family.at(float(gamma))
+    log = inputs.log
+    certain = float(log.count @ (log.log_propensity == 0) / log.size)
+    return Sensitivity(float(gamma), worst, bound, breakeven, curve, certain)
+
+
+@dataclass(frozen=True)
+class _WorstCases:
+    """Worst cases of one policy on one log, as functions of Γ.
+
+    Attributes
+    ----------
+    prob, weight : array (n,)
+        π and π/p of each row.
+    residual, modelled : array (n,)
+        c − ĉ and m(x); c and 0 without a cost model.
+    """
+
+    log: BanditLog
+    groups: np.ndarray | None
+    confidence: float
+    prob: np.ndarray
+    weight: np.ndarray
+    residual: np.ndarray
+    modelled: np.ndarray
+
+    @classmethod
+    def create(cls, inputs: EvaluationInputs, estimate: str, confidence: float) -> _WorstCases:
+        inputs = inputs.cross_fitted() if estimate == "dr" else inputs
+        log, effects = inputs.log, None
+        if estimate == "dr":
+            effects = action_effects(inputs.cost_model, log.X, log.actions)
+        design, log_prob, expected = forward_policy(inputs.policy, log, effects, "policy")
+        weight = importance_weights(log_prob, log)
+        if not weight.any():
+            raise InputError("every row of the log has weight 0: the log says nothing about this policy")
+        residual, modelled = log.cost, np.zeros(len(log.cost))
+        if effects is not None:
+            residual, modelled = log.cost - design.modelled_cost, expected[log.context]
+        return cls(log, inputs.groups, confidence, np.exp(np.minimum(log_prob, 0)), weight, residual, modelled)
+
+    def at(self, gamma: float) -> tuple[float, float]:
+        """Return the worst cost at Γ, and the upper bound on its difference from the logging policy's cost."""
+        low = self.prob * (1 - 1 / gamma) + self.weight / gamma
+        high = self.weight * gamma - self.prob * (gamma - 1)
+        log, share = self.log, self.log.count / self.log.size
+        ratio, weight = worst_ratio(self.residual, share, low, high)
+        z = self.modelled + ratio + weight * (self.residual - ratio) / (share @ weight)
+        worst, difference = float(share @ self.modelled + ratio), z - log.cost
+        value = worst - float(share @ log.cost)
+        interval = compute_interval(value, difference, log, self.groups, 2 * self.confidence - 1)
+        return worst, interval["high"]
+
+    def find_breakeven(self) -> float:
+        """Return the largest Γ at which the bound is at most 0; NaN if there is none."""
+        if not self.at(1.0)[1] <= 0:
+            return np.nan
+        if self.at(LARGEST_GAMMA)[1] <= 0:
+            return LARGEST_GAMMA
+        return float(np.exp(brentq(lambda log_gamma: self.at(np.exp(log_gamma))[1], 0, np.log(LARGEST_GAMMA))))
+
+
+def worst_ratio(cost: np.ndarray, share: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the largest Σ s w c/Σ s w over weights w between ``low`` and ``high``, and these weights.
+
+    Parameters
+    ----------
+    cost, share, low, high : array (n,)
+        c, s, and the ends of the range of each w, with 0 ≤ low ≤ high.
+    """
+    order = np.argsort(-cost, kind="stable")
+    sorted_low, gain = (share * low)[order], (share * (high - low))[order]
+    mass = sorted_low.sum() + np.r_[0.0, np.cumsum(gain)]
+    total = sorted_low @ cost[order] + np.r_[0.0, np.cumsum(gain * cost[order])]
+    ratio = np.divide(total, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
+    best = int(np.argmax(ratio))
+    weight = low.copy()
+    weight[order[:best]] = high[order[:best]]
+    return float(ratio[best]), weight
