@@ -21,7 +21,8 @@ LARGEST_BET = 0.5  # largest share of the capital that a bet can lose
 HALVINGS = 45  # how often the interval that contains the bound is halved
 MOST_BETS = 10**7
 RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
-FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting", "anytime")
+ANYTIME = "anytime"
+FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting", ANYTIME)
 METHODS = ("student", *FINITE_SAMPLE)
 
 
@@ -147,7 +148,7 @@ class Bound:
 
     def check_size(self, n: float) -> None:
         """Raise InputError if there are fewer costs than the method needs."""
-        if n < 2 and self.name not in ("log_smoothing", "anytime"):
+        if n < 2 and self.name not in ("log_smoothing", ANYTIME):
             raise InputError(f"a bound by {self.name} needs at least 2 costs, got {n:g}")
 
     def _evaluate(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
@@ -161,7 +162,7 @@ def as_bound(confidence: Any, method: Any, low: Any = None, high: Any = None, sm
     confidence = check_confidence(confidence, "confidence")
     name = method if isinstance(method, str) else repr(method)
     ball = None if name in METHODS and isinstance(method, str) else _calibrated_ball(method, confidence)
-    if (name not in RANGED and low is not None) or (name not in (*RANGED, "anytime") and high is not None):
+    if (name not in RANGED and low is not None) or (name not in (*RANGED, ANYTIME) and high is not None):
         raise InputError(
             f"low and high apply to empirical_bernstein and betting, and high to anytime; got them for {name}"
         )
@@ -257,5 +258,5 @@ FORMULAS = {
     "log_smoothing": _log_smoothing,
     "empirical_bernstein": _empirical_bernstein,
     "betting": _betting,
-    "anytime": _anytime,
+    ANYTIME: _anytime,
 }

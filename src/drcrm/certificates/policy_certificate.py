@@ -14,7 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_confidence, to_float
-from drcrm.certificates.bounds import Bound, as_bound
+from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
+from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.independent_units import group_means, unit_values
@@ -70,7 +71,8 @@ def policy_certificate(
     confidence : float in (½, 1)
         Probability with which the bound holds.
     method : str or Divergence
-        Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences.
+        Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
+        every number of rows together, with the terms of :mod:`drcrm.certificates.anytime`.
     by : "row" or "context"
         Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats the mean
         of a context's rows as one observation. It covers new contexts, if no row of these contexts was in training.
@@ -93,13 +95,13 @@ def policy_certificate(
         asymptotic method.
     cost_range : (least, largest), optional
         Known range of the costs of all actions; by default the range of the logged costs and 0. Expensive actions can
-        be missing from the log, so pass the range unless the largest possible cost is 0.
+        be missing from the log, so pass the range unless the largest possible cost is 0. "anytime" needs the range.
     logging_policy : optional
         Logging policy π0, if it is known, in the forms of ``policy``; it replaces the logging policy of the cost model.
         Do not pass a policy that was estimated from the log.
     groups : array (n,), optional
         Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. It needs an
-        asymptotic method.
+        asymptotic method, or "anytime", which bounds the mean over groups.
     check_tails : bool
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
@@ -137,18 +139,24 @@ def policy_certificate(
     inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
+    if bound.name == ANYTIME:
+        estimate = choose_anytime_estimate(inputs, estimate, cost_range)
     estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
     limit = choose_limit(estimate, clip, inputs.log)
     _check_bound(bound, inputs, estimate, clip)
     inputs = inputs.cross_fitted() if estimate == "dr" else inputs
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
     case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
-    builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
-    sides = [builder.terms(inputs.policy, "policy", case.costs[1], 1, limit)]
-    if not isinstance(case.baseline, str | None):
-        sides.append(builder.terms(case.baseline, "baseline", case.costs[0], -1))
-    results = _compute(case, sides, is_supported=builder.support is not None)
-    _warn(case, sides)
+    if bound.name == ANYTIME:
+        terms, largest = anytime_terms(inputs, estimate, costs)
+        sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
+    else:
+        builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
+        sides = [builder.terms(inputs.policy, "policy", case.costs[1], 1, limit)]
+        if not isinstance(case.baseline, str | None):
+            sides.append(builder.terms(case.baseline, "baseline", case.costs[0], -1))
+        results = _compute(case, sides, is_supported=builder.support is not None)
+        _warn(case, sides)
     results |= summarize_weights(sides[0].weight, log) | {"mean_weight": float(log.count @ sides[0].counted / log.size)}
     return Certificate(
         **results,
@@ -182,7 +190,9 @@ class _Case:
 
 def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
-    if inputs.groups is not None and not bound.asymptotic:
+    if bound.name == ANYTIME and bound.high is not None:
+        raise InputError("high= does not apply to the method anytime here; it follows from cost_range=")
+    if inputs.groups is not None and not (bound.asymptotic or bound.name == ANYTIME):
         raise InputError(f"groups need an asymptotic method, got {bound.name}")
     if estimate == "dr" and inputs.cost_model is None and not bound.asymptotic:
         raise InputError(f"'dr' by {bound.name} needs cost_model=, a cost model that was fitted to other rows")

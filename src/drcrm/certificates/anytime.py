@@ -1,0 +1,113 @@
+"""Certificates that hold at every number of rows together, without a limit on the importance weights.
+
+The terms z of a policy have a known largest value B, and at every row the mean of z given the rows before is at least
+the policy's cost. Equality holds if the logging policy takes every action of the policy; otherwise the rows that are
+missing count as the largest cost. So no test of overlap is needed, and the logging policy may change with the rows
+before. With the reward r = c_max − c ≥ 0 and the weight w = π/p:
+
+======================  ====================================================================  =================
+estimate                z                                                                     B
+======================  ====================================================================  =================
+ips                     c_max − w r                                                           c_max
+ips, paired             (1 − w) r                                                             c_max − c_min
+dr                      c_max − w (r − min(r̂, k/w)) − Σ_a π(a) min(r̂(a), k/w(a))              c_max + k
+dr, paired              the last z minus c                                                    c_max − c_min + k
+======================  ====================================================================  =================
+
+Here w(a) = π(a)/π0(a), r̂ is the modelled reward within [0, c_max − c_min], and k = 2 (c_max − c_min). "Paired" is the
+difference from the logged costs. The bound is the method "anytime" of :func:`drcrm.certificates.upper_bound`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.validation import check_choice
+from drcrm.certificates.bounds import Bound
+from drcrm.certificates.evaluation import AUTO, LOGGING, EvaluationInputs
+from drcrm.certificates.independent_units import group_means
+from drcrm.certificates.policy_terms import PolicyTerms
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.support import SupportedModel
+from drcrm.errors import InputError
+from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
+from drcrm.policies.tabular import knows_all_actions
+
+TRUNCATION = 2  # k in units of the range of the costs
+
+
+def choose_anytime_estimate(inputs: EvaluationInputs, estimate: Any, cost_range: Any) -> str:
+    """Return "ips" or "dr"; "auto" is "dr" if π0, a cost model and the policy's probabilities of all actions are known.
+
+    Raise InputError for other estimates, for another baseline than "logging", for "dr" if something is unknown, and
+    without a range of costs.
+    """
+    if cost_range is None:
+        raise InputError("the method anytime needs cost_range=, the least and the largest possible cost")
+    if not isinstance(inputs.baseline, str | None):
+        raise InputError(f"baseline must be {LOGGING!r} for the method anytime: no limit on its weights is known")
+    estimate = check_choice([AUTO, "ips", "dr"], estimate, "estimate of the method anytime")
+    lacking = ""
+    if inputs.log.Y.ndim > 1:
+        lacking = "one of K actions or lists of actions, not label vectors"
+    elif inputs.cost_model is None:
+        lacking = "cost_model=, a cost model that was fitted to earlier rows"
+    elif _logging_policy(inputs) is None:
+        lacking = "logging_policy=, the policy that logged the rows"
+    elif not knows_all_actions(inputs.policy):
+        lacking = "the policy's probabilities of all actions"
+    if estimate == "dr" and lacking:
+        raise InputError(f"the estimate 'dr' by anytime needs {lacking}")
+    return "ips" if estimate == "ips" or lacking else "dr"
+
+
+def anytime_terms(inputs: EvaluationInputs, estimate: str, costs: tuple[float, float]) -> tuple[PolicyTerms, float]:
+    """Return the terms of the policy, or of its difference from the logged costs, and their largest value B."""
+    log, (least, largest) = inputs.log, costs
+    _, log_prob, _ = forward_policy(inputs.policy, log)
+    weight, reward, span = importance_weights(log_prob, log), largest - log.cost, largest - least
+    z, high = largest - weight * reward, largest
+    if estimate == "dr":
+        high += TRUNCATION * span
+        z += _control_variate(inputs, weight, costs)
+    if inputs.baseline is not None:
+        z, high = z - log.cost, high - least
+    no_gap = np.zeros(len(z))
+    return PolicyTerms(weight, weight, log.cost, log.cost, np.minimum(z, high), no_gap, None, 0.0), high
+
+
+def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bound: Bound, by: str) -> dict[str, Any]:
+    """Return value, bound, n, missing and skewness of the certificate. A context or group enters with its mean."""
+    log, z, count = inputs.log, terms.z, inputs.log.count.astype(float)
+    if not np.isfinite(z).all():
+        raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
+    if inputs.groups is not None or by == "context":
+        z, count = group_means(log.context if inputs.groups is None else inputs.groups, log.count, z)
+    value = float(np.average(z, weights=count))
+    upper = replace(bound, high=high)(z, count)
+    return {"value": value, "bound": upper, "n": int(count.sum()), "missing": False, "skewness": None}
+
+
+def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:
+    """Return w t(x, a) − Σ_b π(b) t(x, b) of each row, (n,), where t = min(r̂, k/w) is the truncated modelled reward."""
+    log, actions, (least, largest) = inputs.log, inputs.log.actions, costs
+    limit = TRUNCATION * (largest - least)
+    effects = action_effects(inputs.cost_model, log.X, actions)
+    reward = np.clip(largest - effects, 0, largest - least)
+    mean = policy_marginals(inputs.policy, log, "the modelled reward")
+    logging_mean = policy_marginals(_logging_policy(inputs), log, "the modelled reward", "logging policy")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        truncated = np.where(mean > 0, np.minimum(reward, limit * logging_mean / mean), reward)
+        of_rows = weight * np.minimum(modelled_cost(log, reward), np.where(weight > 0, limit / weight, np.inf))
+    return of_rows - actions.expected_cost(mean, truncated)[log.context]
+
+
+def _logging_policy(inputs: EvaluationInputs) -> Any:
+    """Return π0 if it is known, from the argument or from the cost model; None if it is unknown or was estimated."""
+    model = inputs.cost_model
+    if inputs.logging_policy is None and isinstance(model, SupportedModel) and not model.is_cloned:
+        return model.logging_policy if model.features is None else None
+    return inputs.logging_policy

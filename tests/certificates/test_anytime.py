@@ -1,0 +1,135 @@
+"""Certificates that hold at every look: their terms by hand, their mean by enumeration, units, and simulated looks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm import BanditLog, ExponentialPolicy
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.errors import InputError
+
+COSTS = (-2.0, 0.5)
+PI, PI0 = np.array([0.1, 0.6, 0.3]), np.array([0.7, 0.1, 0.2])
+
+
+def draw_log(n: int = 200, seed: int = 0, pi0: np.ndarray = PI0, context: np.ndarray | None = None) -> BanditLog:
+    """Return a log of three actions with costs from −2 to 0.5."""
+    rng = np.random.default_rng(seed)
+    action = rng.choice(3, n, p=pi0)
+    cost = np.clip(rng.normal(-0.5 * action, 0.5), *COSTS)
+    X = np.ones((n if context is None else context.max() + 1, 1))
+    return BanditLog(X, action, pi0[action], cost, n_actions=3, context=context)
+
+
+def tile(probability: np.ndarray, log: BanditLog) -> np.ndarray:
+    return np.tile(probability, (log.n_contexts, 1))
+
+
+def certify(log: BanditLog, **settings):
+    return policy_certificate(tile(PI, log), log, method="anytime", cost_range=COSTS, **settings)
+
+
+def test_ips_bounds_its_terms():
+    log = draw_log()
+    reward, weight = 0.5 - log.cost, (PI / PI0)[log.Y]
+    certificate = certify(log)
+    assert certificate.estimate == "ips"
+    assert certificate.bound == pytest.approx(upper_bound(0.5 - weight * reward, method="anytime", high=0.5), abs=1e-12)
+    paired = certify(log, baseline="logging")
+    assert paired.bound == pytest.approx(upper_bound((1 - weight) * reward, method="anytime", high=2.5), abs=1e-12)
+    assert paired.value == pytest.approx(np.mean((1 - weight) * reward), abs=1e-12)
+
+
+def doubly_robust_terms(model: np.ndarray, action: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Return z by the formula, with k = 5."""
+    modelled, weight = np.clip(0.5 - model, 0, 2.5), PI / PI0
+    truncated = np.minimum(modelled, 5 / weight)
+    return 0.5 - weight[action] * (0.5 - cost - truncated[action]) - PI @ truncated
+
+
+@pytest.mark.parametrize("model", [np.array([0.0, -0.5, -1.0]), np.array([3.0, -9.0, -1.0])])
+def test_dr_bounds_its_terms(model):
+    log = draw_log()
+    known = {"cost_model": tile(model, log), "logging_policy": tile(PI0, log)}
+    z = doubly_robust_terms(model, log.Y, log.cost)
+    certificate = certify(log, **known)
+    assert certificate.estimate == "dr"
+    assert certificate.bound == pytest.approx(upper_bound(z, method="anytime", high=5.5), abs=1e-12)
+    paired = certify(log, **known, baseline="logging")
+    assert paired.bound == pytest.approx(upper_bound(z - log.cost, method="anytime", high=7.5), abs=1e-12)
+
+
+def test_the_terms_have_the_mean_of_the_policy_or_charge_missing_actions_the_largest_cost():
+    model, cost = np.array([0.3, -1.5, -0.2]), np.array([0.1, -0.7, -1.9])
+    assert PI0 @ doubly_robust_terms(model, np.arange(3), cost) == pytest.approx(PI @ cost, abs=1e-12)
+    pi0 = np.array([0.5, 0.0, 0.5])
+    log = BanditLog(np.ones((2, 1)), [0, 2], [0.5, 0.5], cost[[0, 2]], n_actions=3)
+    charged = PI @ np.where(pi0 > 0, cost, 0.5)
+    known = {"cost_model": tile(model, log), "logging_policy": tile(pi0, log)}
+    for settings in ({}, known):
+        assert certify(log, **settings).value == pytest.approx(charged, abs=1e-12)
+
+
+def test_contexts_and_groups_are_units_and_counts_are_rows():
+    context = np.repeat(np.arange(50), 4)
+    log = draw_log(200, 1, context=context)
+    z = 0.5 - (PI / PI0)[log.Y] * (0.5 - log.cost)
+    by_context = upper_bound(z, method="anytime", high=0.5, groups=context)
+    assert certify(log, by="context").bound == pytest.approx(by_context, abs=1e-12)
+    groups = np.random.default_rng(2).integers(0, 20, 200)
+    by_group = certify(log, groups=groups)
+    assert by_group.bound == pytest.approx(upper_bound(z, method="anytime", high=0.5, groups=groups), abs=1e-12)
+    assert (by_group.by, by_group.n) == ("group", 20)
+    count = groups % 3
+    counted = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, context=context, count=count)
+    assert certify(counted).bound == pytest.approx(upper_bound(z, method="anytime", high=0.5, weights=count), abs=1e-12)
+
+
+def test_looks_at_an_adaptive_log_are_rarely_false():
+    """The logging policy explores less after each look; the policy is worse than it by nothing (a null)."""
+    rng, is_false = np.random.default_rng(3), []
+    for _ in range(100):
+        action, propensity, cost = (np.empty(0) for _ in range(3))
+        found = False
+        for look in range(1, 9):
+            share = 0.5 / look
+            chosen = rng.random(60) < share
+            action, propensity = np.r_[action, chosen], np.r_[propensity, np.where(chosen, share, 1 - share)]
+            cost = np.r_[cost, -(rng.random(60) < 0.3).astype(float)]
+            log = BanditLog(np.ones((len(cost), 1)), action.astype(int), propensity, cost, n_actions=2)
+            policy = np.tile([0.1, 0.9], (len(cost), 1))
+            settings = {"method": "anytime", "cost_range": (-1, 0), "baseline": "logging", "confidence": 0.9}
+            found |= policy_certificate(policy, log, **settings).bound < 0
+        is_false.append(found)
+    assert np.mean(is_false) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"cost_range": None}, "the method anytime needs cost_range="),
+        ({"high": 0.5}, "high= does not apply to the method anytime here"),
+        ({"estimate": "snips"}, "estimate of the method anytime is 'snips', expected"),
+        ({"estimate": "dr"}, "'dr' by anytime needs cost_model="),
+        ({"estimate": "dr", "cost_model": True}, "'dr' by anytime needs logging_policy="),
+        ({"baseline": True}, "baseline must be 'logging' for the method anytime"),
+    ],
+)
+def test_what_the_method_needs(settings, reason):
+    log = draw_log()
+    table = tile(PI, log)
+    settings = {name: table if value is True else value for name, value in settings.items()}
+    with pytest.raises(InputError, match=reason):
+        policy_certificate(table, log, method="anytime", **({"cost_range": COSTS} | settings))
+
+
+def test_label_vectors_use_ips():
+    rng = np.random.default_rng(4)
+    log = BanditLog(np.ones((80, 1)), rng.integers(0, 2, (80, 2)), np.full(80, 0.25), -rng.random(80))
+    policy, settings = ExponentialPolicy([[0.2, -0.4]]), {"method": "anytime", "cost_range": (-1, 0)}
+    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.25
+    bound = policy_certificate(policy, log, **settings).bound
+    assert bound == pytest.approx(upper_bound(weight * log.cost, method="anytime", high=0), abs=1e-12)
+    with pytest.raises(InputError, match="needs one of K actions or lists of actions, not label vectors"):
+        policy_certificate(policy, log, "dr", **settings)
