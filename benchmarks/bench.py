@@ -222,6 +222,7 @@ def certificates(report: Report) -> None:
 
     def bound(method: str) -> None:
         limits = {"low": -3, "high": 0} if method in ("empirical_bernstein", "betting") else {}
+        limits |= {"high": 0} if method == "anytime" else {}
         upper_bound(z, method=method, **limits)
 
     least, *times = in_turns(lambda: np.sort(z), *(partial(bound, method) for method in methods), seconds=10)

@@ -26,6 +26,7 @@ from drcrm.errors import InputError
 from drcrm.kernels import choose_kernels
 
 STUDIES = (
+    "anytime",
     "audit_power",
     "coverage",
     "epsilon_greedy",

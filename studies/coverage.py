@@ -22,11 +22,12 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit
 
-from drcrm.certificates.bounds import FINITE_SAMPLE, upper_bound
+from drcrm.certificates import upper_bound
 
 CONFIDENCE = 0.95
 SIZES = (50, 200, 1000, 4000)
 ASYMPTOTIC = ("kl", "chi2", "squared_hellinger", "reverse_kl", "student")
+FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting")  # the study anytime measures "anytime"
 METHODS = (*ASYMPTOTIC, *FINITE_SAMPLE)
 PASSES = 4
 ROUNDING = 1e-12

@@ -123,6 +123,25 @@ def test_diagnostics_name_the_planted_faults(study):
     assert np.isnan(bad["named"])
 
 
+def test_the_anytime_study_draws_logs_whose_terms_have_the_true_mean(study):
+    anytime = study("anytime")
+    for kind in anytime.KINDS:
+        world = anytime.draw_world(kind, 0, 400)
+        index = np.arange(400)
+        assert world.log.propensity == pytest.approx(world.logging[index, world.log.Y])
+        rewards = -world.log.cost
+        assert 0 <= rewards.min() <= rewards.max() <= world.largest
+        assert -world.largest < world.truth[0] < 0
+    x = np.random.default_rng(0).normal(size=10**6)
+    policy, _ = anytime.policies("clicks", x)
+    assert anytime.expected_costs("clicks", 1.0)[0] == pytest.approx(
+        -(policy * anytime.click_rates(x)).sum(axis=1).mean(), abs=1e-4
+    )
+    rows = anytime.table(2, ("clicks", "adaptive", "groups"), 400)
+    assert list(rows["estimate"]) == ["ips", "ips, paired", "dr", "dr, paired", "ips", "dr", *rows["estimate"][:4]]
+    assert rows["false"].max() == 0
+
+
 def test_published_certificates_with_heavy_tails_are_false_in_at_most_7_percent(study):
     heavy_tails, rows = study("heavy_tails"), published("heavy_tails")
     assert len(rows) == len(heavy_tails.LAWS) * len(heavy_tails.SIZES) * len(heavy_tails.BOUNDS) * 4

@@ -16,7 +16,7 @@ from drcrm.certificates import policy_certificate, upper_bound
 
 BALLS = ["kl", "chi2", "squared_hellinger", "reverse_kl", {"cressie_read": 3}]
 NEED_RANGE = ["empirical_bernstein", "betting", "hoeffding"]
-METHODS = [*BALLS, "student", "log_smoothing", *NEED_RANGE]
+METHODS = [*BALLS, "student", "log_smoothing", "anytime", *NEED_RANGE]
 ROWS = ["X", "Y", "propensity", "cost", "context", "count"]
 COSTS = [0.0, -1.0, -2.5, -1e-9, -3.0, -1e-200, 2.0]
 
@@ -27,6 +27,8 @@ def bound_settings(draw) -> dict[str, object]:
     settings = {"method": method, "confidence": draw(st.sampled_from([0.95, 0.6, 0.999]))}
     if method in NEED_RANGE:
         settings |= {"low": -50.0, "high": draw(st.sampled_from([2.0, 9.0]))}
+    if method == "anytime":
+        settings["high"] = draw(st.sampled_from([2.0, 9.0]))
     return settings
 
 
