@@ -89,8 +89,11 @@ def test_sparse_contexts_stay_sparse():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ({"nystrom": 3}, "features is {'nystrom': 3}, expected one of nystroem, random_trees with its size"),
-        ({}, "features is {}, expected one of"),
+        (
+            {"nystrom": 3},
+            "features is {'nystrom': 3}, expected 'scores', or one of nystroem, random_trees with its size",
+        ),
+        ({}, "features is {}, expected 'scores', or one of"),
         ({"nystroem": 0}, "features.nystroem is 0, expected a whole number of at least 1"),
         (3, "features is 3, expected a transformer"),
         (FunctionTransformer(lambda X: X[:-1]), "features' transform has 29 rows, expected 30"),

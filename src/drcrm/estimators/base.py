@@ -10,9 +10,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.validation import check_bool, check_fraction, check_positive, check_positive_integer
-from drcrm.cost_models.adapters import PaddedModel
 from drcrm.cost_models.context_effects import as_context_effects
-from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
@@ -22,11 +20,12 @@ from drcrm.estimators.fitted_policy import FittedPolicy
 from drcrm.estimators.scoring import require_routing, require_rows
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import as_policy
-from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.policies.feature_maps import FeatureMap
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
 from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
-from drcrm.selection.grid_search import Learned, LearnSettings, learn
+from drcrm.selection.grid_search import Learned, LearnSettings
+from drcrm.selection.learned_scores import learn_with_features
 from drcrm.weights import CLIPPED, Weight, as_weight
 
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
@@ -70,9 +69,11 @@ class CounterfactualEstimator(FittedPolicy):
     fit_intercept : bool
         Whether to fit an intercept for each label or action. If not, X should have a constant column. Lists of actions
         have no intercept.
-    features : transformer or dict, optional
+    features : transformer, dict or "scores", optional
         Feature map φ: a scikit-learn transformer, {"nystroem": 300} or {"random_trees": 30}. Policy, cost model and
-        start then use X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm.
+        start then use X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm. With "scores", φ has
+        learned scores of the K actions, and the policy is exponential in them: see
+        :mod:`drcrm.selection.learned_scores`.
     max_iter : int
         Largest number of L-BFGS iterations.
     tol : float
@@ -245,21 +246,16 @@ class CounterfactualEstimator(FittedPolicy):
         if is_heldout.any():
             train = whole.recount(whole.count * ~is_heldout)
             heldout = whole.recount(whole.count * is_heldout).merge_duplicates()[0]
-        log, features = train.merge_duplicates()[0], None
-        if self.features is not None:
-            names = [*getattr(X, "columns", ())]
-            features = FeatureMap(as_transformer(self.features), log.X, names or None)
-            log, heldout = log.replace(X=features(log.X)), heldout and heldout.replace(X=features(heldout.X))
-            logging_policy = features.pad_policy(logging_policy)
-            if not (cost_model is None or is_regressor(cost_model)):
-                cost_model = PaddedModel(cost_model, features)
+        log, names = train.merge_duplicates()[0], [*getattr(X, "columns", ())]
         lbfgs = LbfgsSettings(self.max_iter, self.tol)
         settings = LearnSettings(self.clip, intercept=bool(self.fit_intercept), lbfgs=lbfgs)
         passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
         with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
                 progress(type(self).__name__)
-            learned = learn(log, algorithm, heldout, logging_policy, cost_model, settings)
+            learned, features = learn_with_features(
+                log, algorithm, heldout, self.features, logging_policy, cost_model, settings, names or None
+            )
         validate_data(self, X, skip_check_array=True)
         self._set_fitted(log, learned, features, is_heldout)
         warn_of_data(self, occurring, is_likelihood=self._entry.likelihood)

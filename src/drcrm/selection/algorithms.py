@@ -20,7 +20,7 @@ from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Criterion
 from drcrm.optimization.starts import STARTS, as_tilt
-from drcrm.policies.feature_map_names import parse_feature_map
+from drcrm.policies.feature_map_names import check_feature_option
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -187,8 +187,8 @@ class FitOptions:
     ridge : float ≥ 0
         λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
         Under the stopping rule "public_code" both units are 1.
-    features : mapping, optional
-        Name and size of a feature map; ``learn`` expects logs with mapped features.
+    features : mapping or "scores", optional
+        Name and size of a feature map; ``learn`` expects logs with mapped features. "scores" are learned scores.
     cost_model : str or mapping, optional
         ``module:Class`` of a regressor, or ``{"module:Class": {parameter: value}}``. By default the cost model is a
         ridge regression.
@@ -200,14 +200,13 @@ class FitOptions:
     context_effects: bool | str = "auto"
     safe: bool = False
     ridge: float = 0.0
-    features: Mapping[str, int] | None = None
+    features: Mapping[str, int] | str | None = None
     cost_model: Any = None
 
     def __post_init__(self) -> None:
         for name, check in _OPTION_CHECKS.items():
             check(getattr(self, name), name)
-        if self.features is not None:
-            parse_feature_map(self.features)
+        check_feature_option(self.features)
         self.make_regressor()
 
     def make_regressor(self) -> Any:

@@ -49,6 +49,8 @@ class LearnSettings:
         λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
     fewer_rows : float
         If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
+    start : array (d, …), optional
+        Start of the fits, Θ, in place of the algorithm's start.
     lbfgs : LbfgsSettings
         Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
         translation-equivariant, because costs far from 0 lose digits.
@@ -59,6 +61,7 @@ class LearnSettings:
     is_calibrated: bool = False
     ridges: Sequence[float] = RIDGES
     fewer_rows: float = 1.0
+    start: np.ndarray | None = None
     lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
 
 
@@ -139,7 +142,9 @@ def learn(
         logging_policy, coef = cost_model.logging_policy, _tilt(cost_model.model, log, settings.intercept)
     shifted = log.replace(cost=log.cost - shift)
     design = LinearPredictor(shifted, effects if estimate.uses_model else None, settings.intercept, trains=True)
-    origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
+    origin, tilt = settings.start, None
+    if origin is None:
+        origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
     criteria = [replace(criterion, risk=criterion.risk.for_fewer_rows(settings.fewer_rows)) for criterion in criteria]
     objectives = [criterion.make_objective(design, clip) for criterion in criteria]
     search = _Search(design, algorithm, objectives, origin, settings)

@@ -10,7 +10,7 @@ from typing import Any
 
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, parse_feature_map
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, check_feature_option
 from drcrm.selection.algorithms import RIDGES, Algorithm, check_algorithm
 from drcrm.selection.user_classes import make_object
 
@@ -37,8 +37,8 @@ class Entry:
     label : str
         Name in tables, figures and reports.
     algorithm : Algorithm
-    features : mapping, optional
-        Name and size of the feature map, such as {"nystroem": 300}.
+    features : mapping or "scores", optional
+        Name and size of the feature map, such as {"nystroem": 300}, or "scores" for learned scores.
     ridges : sequence of float
         λ of the additional fits with a ridge towards π0.
     classifier : classifier, optional
@@ -96,8 +96,7 @@ def _check_mapping(mapping: Mapping, name: str) -> None:
 def _make_entry(name: str, mapping: Mapping) -> Entry:
     options = {"safe": True, **(mapping.get("options") or {})}
     features = options.pop("features", None)
-    if features is not None:
-        parse_feature_map(features)
+    check_feature_option(features)
     algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), tuple(mapping.get("grid") or ()), options)
     check_algorithm(algorithm)
     return Entry(name, mapping.get("label") or name, algorithm, features)

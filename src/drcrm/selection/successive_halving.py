@@ -17,7 +17,7 @@ all fits use all rows, without successive halving.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -26,7 +26,8 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
-from drcrm.selection.grid_search import Learned, LearnSettings, learn, score_policy
+from drcrm.selection.grid_search import Learned, LearnSettings, score_policy
+from drcrm.selection.learned_scores import learn_with_features
 from drcrm.selection.score_names import SCORES
 from drcrm.selection.shipped_algorithms import Entry
 
@@ -71,25 +72,21 @@ def fit_entry(
     entry: Entry,
     lbfgs: LbfgsSettings | None = None,
     fewer_rows: float = 1.0,
+    units: np.ndarray | None = None,
 ) -> tuple[Learned, Callable | None]:
     """Fit an entry to a log and score the fits on held-out rows; return the result and the feature map or None."""
-    lbfgs, features = lbfgs or LbfgsSettings(), None
+    lbfgs = lbfgs or LbfgsSettings()
     if entry.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
         policy = classifier_policy(train, entry.classifier, entry.weights)
         parts = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
         return score_policy(policy.coef, *parts), policy.features
-    if entry.features is not None:
-        # The module imports scikit-learn, which takes half a second.
-        from drcrm.policies.feature_maps import FeatureMap, as_transformer
-
-        features = FeatureMap(as_transformer(entry.features), train.X)
-        train, heldout = (part.replace(X=features(part.X)) for part in (train, heldout))
-    if train.X.shape[1] * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
+    n_mapped = sum(entry.features.values()) if isinstance(entry.features, Mapping) else 0
+    if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         lbfgs = replace(lbfgs, pairs=PAIRS)
     settings = LearnSettings(ridges=entry.ridges, fewer_rows=fewer_rows, lbfgs=lbfgs)
-    return learn(train, entry.algorithm, heldout, settings=settings), features
+    return learn_with_features(train, entry.algorithm, heldout, entry.features, settings=settings, units=units)
 
 
 def halve_entries(

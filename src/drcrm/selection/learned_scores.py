@@ -1,0 +1,249 @@
+"""Policies over learned scores: π(a|x) ∝ exp(Σ_j θ_j s_j(x, a)), with θ fitted to a log as for listed actions.
+
+The scores are log π0(a|x), −ĉ(x, a)/σ of a cost model, and the log-probabilities of classifiers of rewarded actions. So
+the family contains π0, θ = (1, 0, 0, 0), sharper and tilted versions of it, and each model's own policy in the limit of
+a large θ_j. The scores of a training row come from models that were fitted to other contexts, or other groups. The fit
+of θ uses the log in which every context lists its K actions, with the scores as features. The cost model is linear in
+these features, ĉ = −σ s_1. The result is a softmax policy over X' = [X, s φ(X)], where φ has all scores of all actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from drcrm.actions.action_lists import ActionLists
+from drcrm.cost_models.adapters import PaddedModel
+from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.support import SUPPORT, SupportedModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
+from drcrm.policies.feature_map_names import LEARNED_SCORES
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.grid_search import Learned, LearnSettings, learn
+
+FOLDS = 3
+START = (0.0, 5.0, 1.0, 1.0)  # θ with which the fit starts
+RIDGE = 1e-5  # λ of a ridge towards the start if the algorithm has none: see FitOptions
+
+
+def default_models() -> list[Any]:
+    """Return the models of the default scores: boosted trees for the costs, and twice for the rewarded actions.
+
+    The first classifier weights rows by their rewards, and the second one by rewards divided by propensities.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    classifier = HistGradientBoostingClassifier(random_state=0)
+    return [
+        HistGradientBoostingRegressor(random_state=0),
+        ("none", classifier),
+        ("inverse_propensity", classifier),
+    ]
+
+
+@dataclass(frozen=True)
+class LearnedScores:
+    """Scores of the K actions of a log by cross-fitted models.
+
+    Attributes
+    ----------
+    features : FeatureMap
+        X ↦ X', whose φ is a :class:`drcrm.policies.action_scores.ActionScores`.
+    training : array (m, J, K)
+        Scores of the training contexts, by models that were fitted to other contexts.
+    deviation : float
+        σ.
+    """
+
+    features: Any
+    training: np.ndarray
+    deviation: float
+
+    def as_lists(self, log: BanditLog, scores: np.ndarray) -> BanditLog:
+        """Return a log with the same rows, in which each context lists its eligible actions with their scores."""
+        m, _, n_actions = scores.shape
+        eligible = getattr(log.actions, "eligible", None)
+        is_listed = np.ones((m, n_actions), dtype=bool) if eligible is None else eligible
+        starts = np.append(0, np.cumsum(is_listed.sum(axis=1)))
+        place = (np.cumsum(is_listed, axis=1) - 1)[log.context, log.Y]
+        lists = ActionLists(scores.transpose(0, 2, 1)[is_listed], starts)
+        listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
+        listed.imitated_propensities = log.imitated_propensities
+        return listed
+
+    def scores_of(self, X: Any) -> np.ndarray:
+        """Return the scores of other contexts, (m, J, K), as means over the folds."""
+        return self.features.transformer.transform(X).reshape(X.shape[0], *self.training.shape[1:])
+
+    def expand(self, theta: np.ndarray) -> np.ndarray:
+        """Return coefficients of X', (…, d', K), for coefficients θ of the scores, (…, J)."""
+        n_actions = self.training.shape[2]
+        blocks = np.multiply.outer(theta / self.features.scale, np.eye(n_actions))
+        blocks = blocks.reshape(*theta.shape[:-1], -1, n_actions)
+        zeros = np.zeros((*theta.shape[:-1], self.features.n_features, n_actions))
+        return np.concatenate([zeros, blocks], axis=-2)
+
+
+def fit_scores(
+    log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
+) -> LearnedScores:
+    """Fit the models of the scores to a log, each to two thirds of its contexts.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Training rows, with one of K actions.
+    logging_policy : SoftmaxPolicy, optional
+        π0; by default it is cloned from the log.
+    models : sequence of models, optional
+        A regressor of scikit-learn for the costs, first, and further regressors, or classifiers with their weights,
+        ``("none", classifier)`` or ``("inverse_propensity", classifier)``; by default those of ``default_models``.
+    units : array (n,), optional
+        Ids of independent units of rows, which a fold keeps together; by default contexts.
+
+    Raises
+    ------
+    InputError
+        If the actions are not one of K, or a model cannot be fitted.
+    """
+    from drcrm.policies.action_scores import ActionScores  # these modules import scikit-learn, which is slow
+    from drcrm.policies.feature_maps import FeatureMap
+
+    if "n_actions" not in log.actions.log_options:
+        raise InputError(f"learned scores need one action of K per row, got {log.actions}")
+    models = default_models() if models is None else models
+    logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy
+    check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
+    if logging.features:
+        raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
+    _, unit = np.unique(log.context if units is None else units, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(unit.max() + 1) % FOLDS)[unit]
+    of_context = np.zeros(log.n_contexts, dtype=int)
+    of_context[log.context] = fold
+    folds, residuals = [], np.zeros(len(log.Y))
+    with threadpool_limits(1, "openmp"):  # on a busy machine, boosted trees take 20 times as long with two threads
+        for number in range(FOLDS):
+            part = log.recount(log.count * (fold != number)) if (fold != number).any() else log
+            folds.append([_fit_model(part, model) for model in models])
+            rows = fold == number
+            residuals[rows] = (log.cost - folds[-1][0].action_effects(log.X, log.actions)[log.context, log.Y])[rows]
+    deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
+    limits = log.actions.cost_limits(log.cost, residuals)
+    is_supported = None
+    if logging_policy is None and not log.imitated_propensities:
+        is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
+    transformer = ActionScores(folds, logging, deviation, SUPPORT, limits, is_supported)
+    training = np.empty((log.n_contexts, len(models) + 1, *log.actions.shape))
+    for number in range(FOLDS):
+        inside = of_context == number
+        if inside.any():
+            training[inside] = transformer.scores(log.X[inside], folds[number : number + 1])
+    return LearnedScores(FeatureMap(transformer, log.X), training, deviation)
+
+
+def _fit_model(log: BanditLog, model: Any) -> Any:
+    if is_regressor(model):
+        return RegressorModel(model).fit_log(log)
+    from sklearn.base import clone
+
+    from drcrm.policies.classifier_policy import fit_classifier
+
+    weights, classifier = model
+    return fit_classifier(log, clone(classifier), weights)
+
+
+def learn_over_scores(
+    log: BanditLog,
+    algorithm: Algorithm,
+    heldout: BanditLog | None = None,
+    logging_policy: LinearPolicy | None = None,
+    settings: LearnSettings | None = None,
+    units: Any = None,
+) -> tuple[Learned, Any]:
+    """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
+
+    Returns
+    -------
+    learned : Learned
+        Candidates, start and cost model over X'.
+    features : FeatureMap
+        X ↦ X'.
+    """
+    log = log.recount(log.count)
+    scores = fit_scores(log, logging_policy, units=units)
+    n_scores = scores.training.shape[1]
+    start = np.array((*START, *[1.0] * n_scores))[:n_scores]
+    known, model = np.eye(n_scores)[0], CostModel()
+    model.coef_ = -scores.deviation * np.eye(n_scores)[1]
+    supported = SupportedModel(
+        model, SoftmaxPolicy(known), SUPPORT, scores.features.transformer.limits, is_cloned=logging_policy is None
+    )
+    if heldout is not None:
+        heldout = heldout.recount(heldout.count)
+        heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
+    listed = scores.as_lists(log, scores.training)
+    settings = replace(settings or LearnSettings(), start=start)
+    algorithm = replace(algorithm, options={"ridge": RIDGE, **algorithm.options})
+    learned = learn(listed, algorithm, heldout, None, supported, settings)
+    expanded = CostModel()
+    expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
+    cost_model = replace(supported, model=expanded, logging_policy=SoftmaxPolicy(scores.expand(known)))
+    if cost_model.is_cloned:
+        cost_model = cost_model.trust_propensities(log.replace(X=scores.features(log.X)))
+    fits = replace(learned.fits, coef=scores.expand(learned.fits.coef))
+    return replace(learned, fits=fits, start=scores.expand(start), cost_model=cost_model), scores.features
+
+
+def learn_with_features(
+    log: BanditLog,
+    algorithm: Algorithm,
+    heldout: BanditLog | None = None,
+    features: Any = None,
+    logging_policy: LinearPolicy | None = None,
+    cost_model: Any = None,
+    settings: LearnSettings | None = None,
+    names: list[str] | None = None,
+    units: Any = None,
+) -> tuple[Learned, Any]:
+    """Fit an algorithm to mapped features, to learned scores, or to the features of the log.
+
+    Parameters
+    ----------
+    log, heldout, algorithm, logging_policy, cost_model, settings
+        As in :func:`drcrm.selection.grid_search.learn`, over the features of the log.
+    features : transformer, mapping, "scores" or None
+        Feature map of the policy.
+    names : list of str, optional
+        Names of the features.
+    units : array (n,), optional
+        Ids of independent units of rows, which a fold of the learned scores keeps together; by default contexts.
+
+    Returns
+    -------
+    learned : Learned
+        Results over the mapped features X'.
+    features : FeatureMap or None
+        X ↦ X'.
+    """
+    if features is None:
+        return learn(log, algorithm, heldout, logging_policy, cost_model, settings), None
+    if isinstance(features, str) and features == LEARNED_SCORES:
+        if cost_model is not None:
+            raise InputError("features='scores' fits its own cost model; leave cost_model out")
+        return learn_over_scores(log, algorithm, heldout, logging_policy, settings, units)
+    # The module imports scikit-learn, which takes half a second.
+    from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+    mapped = FeatureMap(as_transformer(features), log.X, names)
+    log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
+    if not (cost_model is None or is_regressor(cost_model)):
+        cost_model = PaddedModel(cost_model, mapped)
+    return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model, settings), mapped

@@ -1,0 +1,167 @@
+"""Learned scores: cross-fitting, the family of policies, eligible actions, and what a linear policy cannot learn."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+from drcrm import BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_policy_value
+from drcrm.__main__ import main
+from drcrm.errors import InputError
+from drcrm.selection import learned_scores
+from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.learned_scores import fit_scores, learn_over_scores
+
+ALGORITHM = Algorithm("KLDRO", "radius", [1e-3], {"estimate": "dr", "safe": True})
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    """Use few trees in the default scores."""
+    settings = {"max_iter": 15, "random_state": 0}
+    classifier = HistGradientBoostingClassifier(**settings)
+    models = [HistGradientBoostingRegressor(**settings), ("none", classifier), ("inverse_propensity", classifier)]
+    monkeypatch.setattr(learned_scores, "default_models", lambda: models)
+
+
+def draw_contexts(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return contexts with a constant, and their best of three actions, which is not linear in x."""
+    X = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int) + (np.abs(X[:, 0]) > 1.5)
+
+
+def draw_log(n: int = 900, seed: int = 0, logging: SoftmaxPolicy | None = None) -> tuple[BanditLog, SoftmaxPolicy]:
+    rng = np.random.default_rng(seed)
+    X, best = draw_contexts(n, rng)
+    logging = logging or SoftmaxPolicy(0.5 * rng.normal(size=(3, 3)))
+    action = logging.sample(X, rng)
+    cost = -(rng.random(n) < 0.1 + 0.6 * (action == best)).astype(float)
+    return BanditLog(X, action, np.exp(logging.log_prob(X, action)), cost, n_actions=3), logging
+
+
+def test_training_scores_come_from_models_of_other_contexts():
+    log, logging = draw_log(200)
+    context = np.arange(200) // 4
+    log = BanditLog(log.X[::4], log.Y, log.propensity, log.cost, context=context, n_actions=3)
+    models = [KNeighborsRegressor(1), ("none", _Memory(1))]
+    scores = fit_scores(log, logging, models)
+    transformer = scores.features.transformer
+    assert len(transformer.folds) == 3
+    number = np.array([[model.classes_.size for model in fold[1:]] for fold in transformer.folds])
+    assert number.min() > 1
+    of_fold = np.stack([transformer.scores(log.X, [fold]) for fold in transformer.folds])
+    matches = np.isclose(of_fold, scores.training, atol=1e-12).all(axis=(2, 3))  # (fold, context)
+    assert matches.any(axis=0).all()
+    for number, contexts in enumerate(matches):
+        fitted = {float(x) for model in transformer.folds[number][0].regressors_ for x in model._fit_X[:, 0]}
+        own = np.flatnonzero(contexts & ~np.delete(matches, number, axis=0).any(axis=0))
+        assert own.size
+        assert not fitted & set(log.X[own, 0])
+
+
+class _Memory(KNeighborsClassifier):
+    """Nearest neighbour that accepts weights."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y)
+
+
+def test_groups_stay_together():
+    log, logging = draw_log(300)
+    groups = np.random.default_rng(0).integers(0, 30, 300)
+    scores = fit_scores(log, logging, [KNeighborsRegressor(1)], units=groups)
+    for fold in scores.features.transformer.folds:
+        fitted = {float(x) for model in fold[0].regressors_ for x in model._fit_X[:, 0]}
+        is_inside = np.isin(log.X[:, 0], list(fitted))
+        assert not set(groups[is_inside]) & set(groups[~is_inside])
+
+
+def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
+    log, logging = draw_log()
+    heldout, _ = draw_log(600, 1, logging)
+    learned, features = learn_over_scores(log, ALGORITHM, heldout, logging)
+    scores = features.transformer.transform(heldout.X).reshape(600, 4, 3)
+    assert scores[:, 0] == pytest.approx(np.log(np.maximum(logging.marginals(heldout.X), 1e-4)))
+    is_logging = learned.fits.step == 0
+    [known] = learned.fits.coef[is_logging]
+    policy = SoftmaxPolicy(known, features=features)
+    assert policy.marginals(heldout.X) == pytest.approx(logging.marginals(heldout.X), abs=1e-3)
+    for coef in learned.fits.coef:
+        theta = coef[features.n_features :: 3, 0] * features.scale
+        weights = np.exp(np.einsum("j,mjk->mk", theta, scores))
+        expected = weights / weights.sum(axis=1, keepdims=True)
+        assert SoftmaxPolicy(coef, features=features).marginals(heldout.X) == pytest.approx(expected, abs=1e-9)
+    modelled = learned.cost_model.model.action_effects(features(heldout.X), heldout.actions)
+    deviation = features.transformer.deviation
+    assert modelled == pytest.approx(-deviation * scores[:, 1], abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:DoublyRobustDRO keeps π0")
+@pytest.mark.parametrize("known", [True, False])
+def test_scores_learn_what_a_linear_policy_cannot(known):
+    log, logging = draw_log(2000)
+    X, best = draw_contexts(2000, np.random.default_rng(2))
+    shares = {}
+    for features in (None, "scores"):
+        estimator = DoublyRobustDRO(features=features, radius=1e-3)
+        options = {"logging_policy": logging} if known else {}
+        estimator.fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, n_actions=3, **options)
+        shares[features] = estimator.predict_proba(X)[np.arange(2000), best].mean()
+    assert shares["scores"] > 0.65
+    assert shares["scores"] > shares[None] + 0.1
+    assert estimator.improvement_bound_ < 0
+    heldout, _ = draw_log(4000, 3, logging)
+    value = off_policy_value(estimator, heldout, cost_model=estimator.cost_model_)
+    best = draw_contexts(4000, np.random.default_rng(3))[1]
+    truth = -(0.1 + 0.6 * estimator.predict_proba(heldout.X)[np.arange(4000), best])
+    assert value.low - 0.02 < truth.mean() < value.high + 0.02
+
+
+def test_ineligible_actions_are_not_listed():
+    log, logging = draw_log(600)
+    eligible = np.random.default_rng(4).random((600, 3)) < 0.6
+    eligible[np.arange(600), log.Y] = True
+    some = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, eligible=eligible)
+    scores = fit_scores(some, logging)
+    listed = scores.as_lists(some, scores.training)
+    assert listed.X.shape == (eligible.sum(), 4)
+    row = listed.actions.starts[listed.context] + listed.Y
+    assert listed.X[row] == pytest.approx(scores.training[log.context, :, log.Y])
+
+
+def test_what_learned_scores_need():
+    rng = np.random.default_rng(5)
+    labels = BanditLog(np.ones((40, 1)), rng.integers(0, 2, (40, 2)), np.full(40, 0.25), -rng.random(40))
+    with pytest.raises(InputError, match="learned scores need one action of K per row, got 2 labels"):
+        fit_scores(labels, None)
+    log, _ = draw_log(90)
+    with pytest.raises(InputError, match="features='scores' fits its own cost model"):
+        DoublyRobustDRO(features="scores").fit(
+            log.X, log.Y, propensity=log.propensity, cost=log.cost, cost_model=HistGradientBoostingRegressor()
+        )
+    with pytest.raises(InputError, match=r"the logging policy's coef has shape \(2, 3\)"):
+        fit_scores(log, SoftmaxPolicy(np.zeros((2, 3))))
+
+
+def test_a_policy_file_keeps_the_scores(tmp_path):
+    log, _ = draw_log(1500)
+    frame = pd.DataFrame({"x": log.X[:, 0], "y": log.X[:, 1], "action": log.Y, "p": log.propensity, "cost": log.cost})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    mapping = {"action": "action", "propensity": "p", "cost": "cost", "features": {"numeric": ["x", "y"]}}
+    (tmp_path / "mapping.json").write_text(json.dumps(mapping | {"algorithm": "kl_dro_dr_scores"}))
+    policy, answer = tmp_path / "policy.npz", tmp_path / "answer.json"
+    settings = ["--config", str(tmp_path / "mapping.json"), "--output", str(policy), "--json", str(answer)]
+    assert main(["learn", str(tmp_path / "log.csv"), *settings]) == 0
+    assert json.loads(answer.read_text())["verdict"]["verdict"] == "better"
+    decisions = tmp_path / "decisions.csv"
+    assert main(["predict", str(policy), str(tmp_path / "log.csv"), "--output", str(decisions)]) == 0
+    served, drawn = load_policy(policy), pd.read_csv(decisions)
+    for row, context in enumerate(frame[["x", "y"]][:5].to_dict("records")):
+        draws = [served.decide(context, random_state=seed) for seed in range(40)]
+        propensities = {int(action): propensity for action, propensity in draws}
+        assert propensities[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
