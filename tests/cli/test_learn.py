@@ -121,6 +121,28 @@ def test_the_logging_policy_is_returned_if_nothing_is_better(learn, tmp_path, ru
     assert "the policy is an estimate of the logging policy" in error
 
 
+def test_a_candidate_that_is_not_yet_proven_is_proven_by_later_rows(learn, tmp_path, run):
+    answer = learn(decisions(260, seed=4), MAPPING)
+    assert answer["verdict"]["verdict"] == "not shown"
+    assert "The best candidate is in p.candidate.npz" in answer["verdict"]["changes"][-1]
+    candidate = read_policy(tmp_path / "p.candidate.npz")
+    assert candidate.header["kept"] == candidate.header["algorithm"]["name"] == "kl_dro_dr"
+    decisions(4000, seed=5).to_csv(tmp_path / "later.csv", index=False)
+    arguments = ["certify", tmp_path / "p.candidate.npz", tmp_path / "later.csv", "--json", tmp_path / "c.json"]
+    assert run(*arguments, "--fail-unless", "better")[0] == 0
+    certified = answer_of(tmp_path / "c.json")
+    assert (certified["choices"], certified["candidates"][0]["certificate"]["choices"]) == (1, 1)
+
+
+def test_the_candidate_has_the_name_that_the_user_gives(tmp_path, run):
+    decisions(300).assign(click=1).to_csv(tmp_path / "log.csv", index=False)
+    arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--best", tmp_path / "b.npz"]
+    assert run(*arguments, "--output", tmp_path / "p.npz")[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.npz", "log.csv", "p.npz"]
+    status, _, error = run(*arguments, "--output", tmp_path / "b.npz")
+    assert (status, "is both --output and best, expected two different files" in error) == (1, True)
+
+
 @pytest.mark.parametrize("features", [None, {"nystroem": 30}], ids=str)
 def test_labels_and_feature_maps(features, tmp_path, run):
     """Only a feature map can represent the best rule, x² > 1."""
@@ -152,7 +174,7 @@ def test_a_deterministic_rule_without_propensities_cannot_be_improved(learn):
     verdict = learn(frame, FAST | {"propensity": None, "propensity_model": "softmax"})["verdict"]
     assert verdict["verdict"] == "the log cannot say"
     assert "The logging policy is near-deterministic" in verdict["sentence"]
-    assert verdict["changes"] == ["Randomise some decisions, for example 5 %, and log their propensities."]
+    assert verdict["changes"][0] == "Randomise some decisions, for example 5 %, and log their propensities."
     assert any("estimated from the log itself" in caution for caution in verdict["cautions"])
 
 
@@ -208,7 +230,7 @@ class TestCluster:
         with distributed.LocalCluster(n_workers=2, **options) as cluster:
             answer = learn(decisions(1200), MAPPING, "--cluster", cluster.scheduler_address)
         close(answer, local)
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "log.csv", "p.npz"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [*("a.json", "log.csv", "p.candidate.npz", "p.npz")]
 
     def test_an_unreachable_scheduler_is_one_line(self, tmp_path, run, monkeypatch):
         pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")

@@ -15,7 +15,7 @@ from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 from drcrm.version import __version__
 
-INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "json", "report")
+INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "best", "json", "report")
 
 
 def build_answer(command: str, opened: OpenedLog, **parts: object) -> dict:

@@ -185,7 +185,8 @@ Writes  the answer, on standard output; --output: the policy, npz; --report: the
 
 learn fits candidates, which differ in algorithm, hyper-parameter and feature map, and compares them with the logging
 policy on held-out rows. Its certificate, a bound on the cost, is adjusted for the number of candidates. If no candidate
-is shown to be better than the logging policy, learn writes an estimate of the logging policy.""",
+is shown to be better than the logging policy, learn writes an estimate of the logging policy to --output, and the best
+candidate to --best. On rows that are logged later, certify may show that this candidate is better.""",
         (
             LOG,
             CONFIG,
@@ -196,6 +197,15 @@ is shown to be better than the logging policy, learn writes an estimate of the l
                     "type": Path,
                     "metavar": "POLICY",
                     "help": "the learned policy, npz; - is standard output",
+                },
+            ),
+            (
+                "--best",
+                {
+                    "type": Path,
+                    "metavar": "POLICY",
+                    "help": "the best candidate, npz, if it is not shown to be better; by default the name of --output "
+                    "with .candidate before the suffix",
                 },
             ),
             FAIL_UNLESS,

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,18 @@ class LearningResult:
         )
         return replace(verdict, sentence=sentence)
 
+    def advise(self, best: Path | None) -> list[str]:
+        """Return what would change the verdict, with advice on the file of the best candidate."""
+        changes = self.verdict.changes
+        if best is None or self.is_better:
+            return changes
+        return [*changes, f"The best candidate is in {best.name}. Certify it on rows that are logged later."]
+
 
 def run(options: argparse.Namespace) -> int:
     """Run the command: check the arguments, learn, evaluate the candidates, and write policy and answer."""
+    if options.best is None and not is_stream(options.output):
+        options.best = options.output.with_suffix(f".candidate{options.output.suffix}")
     require_separate_outputs(options)
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
@@ -121,7 +131,9 @@ def run(options: argparse.Namespace) -> int:
         report("evaluating the candidates")
         learned = _evaluate(opened, results, options.confidence)
         answer = _answer(learned, options)
-        write_policy(options.output, _stored_policy(learned, options))
+        write_policy(options.output, _stored_policy(learned, options, learned.is_better))
+        if options.best and not learned.is_better:
+            write_policy(options.best, _stored_policy(learned, options, is_candidate=True))
     write_answer(answer, options)
     return exit_status(learned.verdict, options.fail_unless)
 
@@ -265,7 +277,7 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
         logging=logging,
         candidates=candidates,
         **evaluation.diagnosis.as_dict(),
-        verdict=asdict(learned.verdict),
+        verdict=asdict(learned.verdict) | {"changes": learned.advise(options.best)},
         kept=learned.kept,
         made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
     )
@@ -275,14 +287,14 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
     return answer
 
 
-def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> StoredPolicy:
-    """Return the policy to write: the best candidate, or the estimate of the logging policy if it is not better.
+def _stored_policy(learned: LearningResult, options: argparse.Namespace, is_candidate: bool) -> StoredPolicy:
+    """Return the policy to write: the best candidate, or else the estimate of the logging policy.
 
     The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
     """
     opened, best = learned.opened, learned.best
     policy, model = best.policy, best.cost_model
-    if not learned.is_better:
+    if not is_candidate:
         policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
@@ -293,6 +305,6 @@ def _stored_policy(learned: LearningResult, options: argparse.Namespace) -> Stor
         "choices": learned.choices,
         "confidence": options.confidence,
         "verdict": asdict(learned.verdict),
-        "kept": learned.kept,
+        "kept": best.name if is_candidate else "logging",
     }
     return StoredPolicy(policy, opened.log.encoding, model, header, opened.learned_rows)
