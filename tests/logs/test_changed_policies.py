@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from served_contexts import random_contexts, stored_policy
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor, RandomTreesEmbedding
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -27,7 +27,7 @@ from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.policies.feature_maps import FeatureMap
 from drcrm.rows.recognition import LearnedRows
 
 CHILD = Path(__file__).with_name("changed_policies.py")
@@ -73,7 +73,7 @@ POLICIES = {
     "single": (lambda: with_model(stored_policy("single")), random_contexts(3)),
     "labels": (lambda: with_model(stored_policy("labels")), random_contexts(3)),
     "lists": (lambda: with_model(LISTS), [{"_multi": [{"a": 1}, {"b": 2}]}]),
-    "trees": (lambda: of_arrays(FeatureMap(as_transformer({"random_trees": 1}), X)), X[:2].tolist()),
+    "trees": (lambda: of_arrays(FeatureMap(RandomTreesEmbedding(1, random_state=0), X)), X[:2].tolist()),
     "forest": (lambda: of_arrays(regressor=FOREST), X[:2].tolist()),
     "pipeline": (lambda: of_arrays(regressor=make_pipeline(PolynomialFeatures(2), FOREST)), X[:2].tolist()),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomTreesEmbedding
 
 from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.errors import InputError
@@ -16,7 +17,7 @@ from drcrm.policies.feature_maps import FeatureMap, as_transformer
 X = np.random.default_rng(0).normal(size=(60, 3))
 
 
-@pytest.fixture(params=[{"nystroem": 8}, {"random_trees": 3}], ids=str)
+@pytest.fixture(params=[{"nystroem": 8}, RandomTreesEmbedding(3, random_state=0)], ids=str)
 def file(request, tmp_path):
     """Return the path of a file with a mapped policy, and the policy."""
     features = FeatureMap(as_transformer(request.param), X)

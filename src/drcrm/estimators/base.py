@@ -70,8 +70,8 @@ class CounterfactualEstimator(FittedPolicy):
         Whether to fit an intercept for each label or action. If not, X should have a constant column. Lists of actions
         have no intercept.
     features : transformer, dict or "scores", optional
-        Feature map φ: a scikit-learn transformer, {"nystroem": 300} or {"random_trees": 30}. Policy, cost model and
-        start then use X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm. With "scores", φ has
+        Feature map φ: a scikit-learn transformer, or {"nystroem": 300}. Policy, cost model and start then use
+        X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm. With "scores", φ has
         learned scores of the K actions, and the policy is exponential in them: see
         :mod:`drcrm.selection.learned_scores`.
     max_iter : int

@@ -8,18 +8,16 @@ from collections.abc import Mapping
 from drcrm.arrays.validation import check_positive_integer
 from drcrm.errors import InputError
 
-FEATURE_MAPS = ("nystroem", "random_trees")
+NYSTROEM = "nystroem"
 LEARNED_SCORES = "scores"  # in place of a map: see drcrm.selection.learned_scores
 CLASSIFIER_WEIGHTS = ("none", "inverse_propensity")
 
 
-def parse_feature_map(features: object, name: str = "features") -> tuple[str, int]:
-    """Return the name and the size of a feature map, ``{"nystroem": 300}``; InputError for anything else."""
-    if not isinstance(features, Mapping) or len(features) != 1 or not features.keys() <= {*FEATURE_MAPS}:
-        expected = f"{LEARNED_SCORES!r}, or one of {', '.join(FEATURE_MAPS)} with its size, like {{'nystroem': 300}}"
-        raise InputError(f"{name} is {features!r}, expected {expected}")
-    [(kind, size)] = features.items()
-    return kind, check_positive_integer(size, f"{name}.{kind}")
+def parse_feature_map(features: object, name: str = "features") -> int:
+    """Return the size of a feature map, ``{"nystroem": 300}``; InputError for anything else."""
+    if not isinstance(features, Mapping) or {*features} != {NYSTROEM}:
+        raise InputError(f"{name} is {features!r}, expected {LEARNED_SCORES!r} or a size like {{'nystroem': 300}}")
+    return check_positive_integer(features[NYSTROEM], f"{name}.{NYSTROEM}")
 
 
 def check_feature_option(features: object, name: str = "features") -> None:

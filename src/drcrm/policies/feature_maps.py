@@ -13,7 +13,6 @@ import pandas as pd
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
@@ -25,7 +24,6 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_map_names import parse_feature_map
 
 DISTANCE_SAMPLE = 1000  # number of contexts from which the median distance is computed
-DEPTH = 5  # depth of random trees
 MOST_FITTED = 2**17  # largest number of contexts to fit a map to, evenly spaced if there are more
 
 
@@ -148,10 +146,7 @@ def as_transformer(features: object, name: str = "features") -> Any:
     """Return a transformer from a name and a size, ``{"nystroem": 300}``; any other object is returned unchanged."""
     if not isinstance(features, Mapping):
         return features
-    kind, size = parse_feature_map(features, name)
-    if kind == "nystroem":
-        return MedianNystroem(size)
-    return RandomTreesEmbedding(size, max_depth=DEPTH, random_state=0)
+    return MedianNystroem(parse_feature_map(features, name))
 
 
 def _mean_square(X: Features) -> float:
