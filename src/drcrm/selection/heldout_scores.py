@@ -98,29 +98,28 @@ class HeldoutScores:
     ):
         self._clip, self._is_cloned = np.inf if clip is None else clip, is_cloned
         self.logged = log.count @ log.cost / log.size
-        # Keep two predictors: their last digits differ, and published scores come from both.
-        self._weighing = LinearPredictor(log, intercept=intercept)
-        self._bounding = LinearPredictor(log, effects, intercept, trains=True)
+        self._design = LinearPredictor(log, effects, intercept, trains=True)
         self._ball, weight = KLBall("auto"), Clipped(self._clip)
-        self._objectives = {"snips_bound": Objective(self._bounding, self._ball, weight, "snips")}
+        self._objectives = {"snips_bound": Objective(self._design, self._ball, weight, "snips")}
         if effects is not None:
-            self._objectives["dr"] = Objective(self._bounding, MeanRisk(), weight, "dr")
-            self._objectives["dr_bound"] = Objective(self._bounding, self._ball, weight, "dr")
+            self._objectives["dr"] = Objective(self._design, MeanRisk(), weight, "dr")
+            self._objectives["dr_bound"] = Objective(self._design, self._ball, weight, "dr")
         self._baseline = None
         if effects is not None and logging_policy is not None:
-            self._doubly_robust: Any = self._bounding.estimate(DoublyRobust)
-            self._baseline = self._bounding.log.cost
+            self._doubly_robust: Any = self._design.estimate(DoublyRobust)
+            self._baseline = self._design.log.cost
             if not is_cloned:
                 baseline = LinearPredictor(log, effects, intercept=True)
                 self._baseline = self._z(*baseline.forward(logging_policy.coef_with_intercept))
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, …)."""
-        return list(self._unmodelled(self._weight(coef)).values())
+        return list(self._unmodelled(self._weight(self._design.forward(coef)[0])).values())
 
     def __call__(self, coef: np.ndarray) -> dict[str, float]:
         """Return all scores at Θ, (d, …), by their names in the order of ``SCORES``."""
-        weight, forward = self._weight(coef), self._bounding.forward(coef)
+        forward = self._design.forward(coef)
+        weight = self._weight(forward[0])
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.evaluate_forward(*forward)[0] for name, objective in self._objectives.items()}
         if self._baseline is not None:
@@ -129,27 +128,27 @@ class HeldoutScores:
 
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
-        log = self._bounding.log
-        return mean_and_deviation(self._z(*self._bounding.forward(coef)) - self._baseline, log.count, log.size)[1]
+        log = self._design.log
+        return mean_and_deviation(self._z(*self._design.forward(coef)) - self._baseline, log.count, log.size)[1]
 
-    def _weight(self, coef: np.ndarray) -> np.ndarray:
-        return importance_weights(self._weighing.forward(coef)[0], self._weighing.log)
+    def _weight(self, log_prob: np.ndarray) -> np.ndarray:
+        return importance_weights(log_prob, self._design.log)
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
-        return off_policy_scores(weight, self._weighing.log.cost, self._clip, self._weighing.log.count)
+        return off_policy_scores(weight, self._design.log.cost, self._clip, self._design.log.count)
 
     def _z(self, log_prob: np.ndarray, expected: Any) -> np.ndarray:
         """Return the doubly robust z of each row, without clipping."""
-        return self._doubly_robust.z(importance_weights(log_prob, self._bounding.log), expected)
+        return self._doubly_robust.z(self._weight(log_prob), expected)
 
     def _improvement(self, log_prob: np.ndarray, expected: Any) -> float:
         """Return the upper bound on the mean of z(π) − z(π0)."""
-        log = self._bounding.log
+        log = self._design.log
         z = self._z(log_prob, expected)
         difference = z - self._baseline
         if self._is_cloned:
             largest = max(log.cost.max(), 0.0)
-            gaps = worst_case_gaps(z, importance_weights(log_prob, log), log.cost, largest)
+            gaps = worst_case_gaps(z, self._weight(log_prob), log.cost, largest)
             if np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
                 difference = difference + gaps
         return self._ball.evaluate(difference, log.count / log.size, log.size)[0]
@@ -157,9 +156,9 @@ class HeldoutScores:
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""
         with np.errstate(over="ignore", invalid="ignore"):
-            z = weight * self._weighing.log.cost
+            z = weight * self._design.log.cost
         try:
-            return upper_bound(z, method="log_smoothing", weights=self._weighing.log.count)
+            return upper_bound(z, method="log_smoothing", weights=self._design.log.count)
         except InputError:
             return np.nan
 
