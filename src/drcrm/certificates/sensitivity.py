@@ -8,6 +8,7 @@ uncertainty. Sources: Tan 2006; Kallus & Zhou 2021.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from drcrm.policies.linear_predictor import forward_policy, importance_weights
 
 ESTIMATES = ("snips", "dr")
 LARGEST_GAMMA = 1e4
-CURVE = 25  # points of the curve
+CURVE = 13  # points of the curve
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Sensitivity:
         propensities are off by Γ.
     breakeven : float
         Largest Γ* at which this bound is at most 0. NaN if the bound is above 0 at Γ = 1. At most 10 000.
-    curve : array (25, 3)
+    curve : array (13, 3)
         Γ, worst and bound, for Γ from 1 to beyond ``gamma`` and ``breakeven``.
     certain_share : float
         Share of the rows with propensity 1, whose weights have no uncertainty.
@@ -53,6 +54,13 @@ class Sensitivity:
     breakeven: float
     curve: np.ndarray
     certain_share: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the attributes as JSON values."""
+        names = ("gamma", "worst", "bound", "breakeven", "certain_share")
+        values = {name: getattr(self, name) for name in names}
+        values["breakeven"] = None if np.isnan(self.breakeven) else self.breakeven
+        return values | {"curve": self.curve.tolist()}
 
 
 def sensitivity(
@@ -150,12 +158,17 @@ class _WorstCases:
             residual, modelled = log.cost - design.modelled_cost, expected[log.context]
         return cls(log, inputs.groups, confidence, np.exp(np.minimum(log_prob, 0)), weight, residual, modelled)
 
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Rows from the largest residual to the smallest."""
+        return np.argsort(-self.residual, kind="stable")
+
     def at(self, gamma: float) -> tuple[float, float]:
         """Return the worst cost at Γ, and the upper bound on its difference from the logging policy's cost."""
         low = self.prob * (1 - 1 / gamma) + self.weight / gamma
         high = self.weight * gamma - self.prob * (gamma - 1)
         log, share = self.log, self.log.count / self.log.size
-        ratio, weight = worst_ratio(self.residual, share, low, high)
+        ratio, weight = worst_ratio(self.residual, share, low, high, self.order)
         z = self.modelled + ratio + weight * (self.residual - ratio) / (share @ weight)
         worst, difference = float(share @ self.modelled + ratio), z - log.cost
         value = worst - float(share @ log.cost)
@@ -171,15 +184,19 @@ class _WorstCases:
         return float(np.exp(brentq(lambda log_gamma: self.at(np.exp(log_gamma))[1], 0, np.log(LARGEST_GAMMA))))
 
 
-def worst_ratio(cost: np.ndarray, share: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[float, np.ndarray]:
+def worst_ratio(
+    cost: np.ndarray, share: np.ndarray, low: np.ndarray, high: np.ndarray, order: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """Return the largest Σ s w c/Σ s w over weights w between ``low`` and ``high``, and these weights.
 
     Parameters
     ----------
     cost, share, low, high : array (n,)
         c, s, and the ends of the range of each w, with 0 ≤ low ≤ high.
+    order : integer array (n,), optional
+        Rows from the largest cost to the smallest; by default they are sorted.
     """
-    order = np.argsort(-cost, kind="stable")
+    order = np.argsort(-cost, kind="stable") if order is None else order
     sorted_low, gain = (share * low)[order], (share * (high - low))[order]
     mass = sorted_low.sum() + np.r_[0.0, np.cumsum(gain)]
     total = sorted_low @ cost[order] + np.r_[0.0, np.cumsum(gain * cost[order])]

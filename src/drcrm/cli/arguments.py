@@ -113,6 +113,14 @@ FAIL_UNLESS: Option = (
         "log cannot say'. 'not shown' also gives status 4 with `better`. All files are written in any case",
     },
 )
+SENSITIVITY: Option = (
+    "--sensitivity",
+    {
+        "type": number_type(float, lambda value: 1 <= value < float("inf"), "a number of at least 1"),
+        "metavar": "FACTOR",
+        "help": "also bound the difference for propensities whose odds are off by at most this factor",
+    },
+)
 ANSWERS: tuple[Option, ...] = (
     ("--report", {"type": Path, "metavar": "HTML", "help": "write the report; - is standard output"}),
     ("--json", {"type": Path, "metavar": "FILE", "help": "write the answer as JSON; - is standard output"}),
@@ -209,6 +217,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
                 },
             ),
             FAIL_UNLESS,
+            SENSITIVITY,
             *ANSWERS,
             seed_option("of the split into training and held-out rows"),
             (
@@ -227,7 +236,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
         logged action; LOG: the same as learn; --config: the mapping, by default that of the learned policy.
 Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.""",
-        (POLICY, LOG, CONFIG, FAIL_UNLESS, *ANSWERS),
+        (POLICY, LOG, CONFIG, FAIL_UNLESS, SENSITIVITY, *ANSWERS),
     ),
     "certify": Command(
         "bound the cost of a policy at a stated confidence",
@@ -252,6 +261,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                     "the policy has a cost model, else snips",
                 },
             ),
+            SENSITIVITY,
             *ANSWERS,
         ),
     ),

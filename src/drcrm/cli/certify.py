@@ -7,7 +7,7 @@ import argparse
 from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.diagnostic import with_confidence
-from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, untested
+from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_breakeven, untested
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,4 +30,6 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
         f"The policy's {unit} is {side} {sign * cost.bound:.4g} per row. Its difference from the logging policy's "
         f"{unit} is {side} {sign * difference.bound:+.4g}. Each bound holds {with_confidence(cost.confidence)}."
     )
+    if verdict.verdict == "better":
+        sentence += describe_breakeven(evaluation.sensitivity)
     return Verdict("certified", sentence + untested(evaluation.diagnosis), [], verdict.cautions)

@@ -69,7 +69,7 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
     require_separate_outputs(options)
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
-        evaluation = _evaluate(case, options.confidence, getattr(options, "estimate", None))
+        evaluation = _evaluate(case, options)
         [candidate] = evaluation.candidates()
         verdict = conclude(evaluation)
         answer = build_answer(
@@ -79,7 +79,7 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
             choices=case.choices,
             logging=estimate_logging(case.opened, evaluation.diagnosis, options.confidence),
             candidates=[candidate | {"chosen": True}],
-            **evaluation.diagnosis.as_dict(),
+            **evaluation.as_dict(),
             verdict=asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]},
             judged_by=case.rows,
             recognised=case.counts,
@@ -88,15 +88,16 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
     return exit_status(evaluation.verdict, options.fail_unless)
 
 
-def _evaluate(case: PolicyOnLog, confidence: float, estimate: str | None) -> Evaluation:
+def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
     """Evaluate the policy. The default estimate is "dr" for a policy with a cost model, else "snips"."""
-    has_model = case.policy.cost_model is not None
+    has_model, estimate = case.policy.cost_model is not None, getattr(options, "estimate", None)
     if estimate == "dr" and not has_model:
         raise InputError(
             f"--estimate dr needs a cost model of this outcome, which {case.policy.label} lacks; use snips or ips"
         )
     estimate = estimate or ("dr" if has_model else "snips")
-    settings = ComparisonSettings(estimate, confidence, case.choices, case.opened.records.mapping.cost_range)
+    cost_range = case.opened.records.mapping.cost_range
+    settings = ComparisonSettings(estimate, options.confidence, case.choices, cost_range, options.sensitivity)
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.diagnostics.verdict import (
@@ -15,8 +16,10 @@ from drcrm.diagnostics.verdict import (
     ComparisonSettings,
     Verdict,
     compare_with_logging,
+    describe_breakeven,
     estimate_values,
     reach_verdict,
+    sensitivity_to_propensities,
 )
 
 
@@ -59,6 +62,9 @@ class Evaluation:
         Checks of the log, and of the policy that the verdict is about.
     verdict : Verdict
     confidence : float
+    sensitivity : Sensitivity or None
+        Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
+        given.
     """
 
     opened: OpenedLog
@@ -67,6 +73,7 @@ class Evaluation:
     diagnosis: Diagnosis
     verdict: Verdict
     confidence: float
+    sensitivity: Sensitivity | None = None
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
@@ -80,6 +87,11 @@ class Evaluation:
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
             entries.append(entry | defaults | dict(policy.settings))
         return entries
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the checks and the sensitivity as JSON values."""
+        worst = None if self.sensitivity is None else self.sensitivity.as_dict()
+        return {**self.diagnosis.as_dict(), "sensitivity": worst}
 
 
 def exit_status(verdict: Verdict, requirement: str | None) -> int:
@@ -116,7 +128,13 @@ def evaluate(
     ]
     comparison = comparisons[policies.index(best)]
     verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
-    return Evaluation(opened, policies, comparisons, diagnosis, verdict, settings.confidence)
+    worst = None
+    if verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None):
+        options = {"cost_model": best.cost_model, "groups": diagnosis.units}
+        worst = sensitivity_to_propensities(best.policy, opened.log, settings, **options)
+    if verdict.verdict == "better":
+        verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
+    return Evaluation(opened, policies, comparisons, diagnosis, verdict, settings.confidence, worst)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:

@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
         units = None if groups is None else groups[opened.recognised.training]
         results = fit_candidates(train, opened.log, entries, report, units)
         report("evaluating the candidates")
-        learned = _evaluate(opened, results, options.confidence)
+        learned = _evaluate(opened, results, options)
         answer = _answer(learned, options)
         write_policy(options.output, _stored_policy(learned, options, learned.is_better))
         if options.best and not learned.is_better:
@@ -254,9 +254,10 @@ def _require_several_actions(heldout: OpenedLog) -> None:
         )
 
 
-def _evaluate(opened: OpenedLog, results: list[AlgorithmResult], confidence: float) -> LearningResult:
+def _evaluate(opened: OpenedLog, results: list[AlgorithmResult], options: argparse.Namespace) -> LearningResult:
     best, choices = best_candidate(results), sum(result.tried for result in results)
-    settings = ComparisonSettings("dr", confidence, choices, opened.records.mapping.cost_range)
+    cost_range = opened.records.mapping.cost_range
+    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity)
     return LearningResult(opened, best, choices, evaluate(opened, results, best, settings))
 
 
@@ -276,7 +277,7 @@ def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
         choices=learned.choices,
         logging=logging,
         candidates=candidates,
-        **evaluation.diagnosis.as_dict(),
+        **evaluation.as_dict(),
         verdict=asdict(learned.verdict) | {"changes": learned.advise(options.best)},
         kept=learned.kept,
         made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},

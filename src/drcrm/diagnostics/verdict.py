@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from drcrm.certificates.evaluation import LOGGING
 from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
+from drcrm.certificates.sensitivity import Sensitivity, sensitivity
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis
@@ -35,6 +36,7 @@ MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
 MIN_SHARE = 1e-3  # the advice names an action only if more than this share of the policy's choices is affected
 ROUNDING = 1e-9  # relative to the largest cost
+GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 RANDOMISE = "Randomise some decisions, for example 5 %, and log their propensities."
 REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
@@ -65,12 +67,21 @@ class ComparisonSettings:
         Number K of candidates that were compared on the same rows. Each certificate has the level δ/K.
     cost_range : (float, float), optional
         Bounds on the costs, if known.
+    gamma : float, optional
+        Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
     """
 
     estimate: str = "dr"
     confidence: float = 0.95
     choices: int = 1
     cost_range: tuple[float, float] | None = None
+    gamma: float | None = None
+
+    @property
+    def certificate_options(self) -> dict[str, Any]:
+        """The options of :func:`drcrm.certificates.policy_certificate`."""
+        names = ("estimate", "confidence", "choices", "cost_range")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -193,7 +204,7 @@ def _certify(
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
     try:
-        return policy_certificate(policy, log, baseline=baseline, **asdict(settings), **models), ""
+        return policy_certificate(policy, log, baseline=baseline, **settings.certificate_options, **models), ""
     except InputError as error:
         return None, str(error)
 
@@ -221,6 +232,29 @@ def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, mode
     models = models | {"cost_model": None if model is None else _NegatedModel(model)}
     certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, LOGGING, models)
     return -np.inf if certificate is None else -certificate.bound
+
+
+def sensitivity_to_propensities(
+    policy: Any,
+    log: BanditLog,
+    settings: ComparisonSettings,
+    *,
+    cost_model: Any = None,
+    groups: np.ndarray | None = None,
+) -> Sensitivity:
+    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
+    has_model = settings.estimate == "dr" and cost_model is not None and knows_all_actions(policy_for_log(policy, log))
+    confidence = 1 - (1 - settings.confidence) / settings.choices
+    estimate, model = ("dr", cost_model) if has_model else ("snips", None)
+    return sensitivity(policy, log, settings.gamma or GAMMA, estimate, model, confidence, groups)
+
+
+def describe_breakeven(sensitivity: Sensitivity | None) -> str:
+    """Return a sentence on how wrong propensities may be; empty if this is unknown."""
+    if sensitivity is None or np.isnan(sensitivity.breakeven):
+        return ""
+    factor = f"{np.floor(100 * sensitivity.breakeven) / 100:.3g}"
+    return f" It stays better as long as no propensity's odds are off by more than a factor of {factor}."
 
 
 def untested(diagnosis: Diagnosis) -> str:

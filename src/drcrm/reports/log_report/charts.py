@@ -174,3 +174,20 @@ def calibration(points: Sequence[tuple[float, float]]) -> Mapping[str, object]:
         "dots": [(scale.at(x), percent(1 - scale.share(y))) for x, y in points],
         "labels": scale.labels(),
     }
+
+
+def curve(points: Sequence[tuple[float, float]], level: float, mark: float | None) -> Mapping[str, object]:
+    """Return a line through points, a horizontal line at ``level``, and a vertical one at ``mark``.
+
+    The path has positions in percent of the width and of the height.
+    """
+    x, y = Scale(points[0][0], points[-1][0]), Scale.over([level, *(value for _, value in points)])
+    shares = [(100 * x.share(at), 100 * (1 - y.share(value))) for at, value in points]
+    return {
+        "path": " ".join(f"{left:.2f},{top:.2f}" for left, top in shares),
+        "level": percent(1 - y.share(level)),
+        "mark": x.at(mark) if is_number(mark) and x.contains(mark) else None,
+        "horizontal": [percent(1 - y.share(tick)) for tick in y.ticks()],
+        "values": y.labels(),
+        "labels": x.labels(),
+    }

@@ -73,6 +73,7 @@ def page(answer: Mapping) -> str:
             overlap=sections.overlap(view),
             checks=sections.checks(view),
             slices=sections.slices(view),
+            sensitivity=sections.sensitivity(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
             options=options(view.part("made")),

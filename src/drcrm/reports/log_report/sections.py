@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
-from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
+from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 from drcrm.reports.log_report.formatting import (
     DASH,
     clean,
@@ -329,3 +329,20 @@ def influential_rows(answer: Answer) -> Section:
     ]
     table = Table.of(columns, rows, style="scroll narrow")
     return {"table": table, "result": f"{len(rows)} rows with the largest weights"} if table else None
+
+
+def sensitivity(answer: Answer) -> Section:
+    """Return how much better the policy is at least if propensities are wrong, by the factor of their odds."""
+    view, units = answer.part("sensitivity"), answer.units
+    points = [(gamma, units.convert(bound)) for gamma, _, bound in view.get("curve", ()) if is_number(bound)]
+    if len(points) < 2:
+        return None
+    breakeven = view.get("breakeven")
+    known = is_number(breakeven)
+    return {
+        "result": f"better up to a factor of {breakeven:.3g}" if known else "not shown to be better at any factor",
+        "breakeven": f"{breakeven:.3g}" if known else "",
+        "gamma": f"{view['gamma']:g}",
+        "bound": f"{units.side} {answer.format(units.convert(view['bound']), sign=True)}",
+        "chart": curve(points, 0.0, breakeven),
+    }
