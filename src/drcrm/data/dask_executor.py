@@ -2,7 +2,6 @@
 
 Only functions, their arguments and results travel over the network. The executor writes the chunks to a folder that all
 workers see, and each worker reads its chunks once. For a memory-mapped array, it writes the path of the array's file.
-If a worker dies, the remaining workers get new shares of the chunks.
 """
 
 import ctypes
@@ -25,8 +24,6 @@ from drcrm.files import locked_folder
 
 FEW = 16  # up to this number of chunks (half a million contexts), this machine is faster than a cluster
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes
-ATTEMPTS = 5  # how often a map is tried, each time on the remaining workers
-PATIENCE = 60  # seconds to wait for a worker to restart
 
 
 @contextmanager
@@ -59,10 +56,10 @@ def use_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]
 
 
 class DaskExecutor(ChunkExecutor):
-    """Executor whose workers hold shares of the chunks as actors; see ``use_cluster``.
+    """Executor whose workers hold shares of the chunks; see ``use_cluster``.
 
-    A direct call to an actor takes 2 ms; a task that goes through the scheduler takes 20 ms. Work that is too small for
-    the cluster stays on this machine, with the executor that was current before.
+    Work that is too small for the cluster stays on this machine, with the executor that was current before. If a worker
+    dies, Dask reads its share again on another worker and repeats the tasks.
     """
 
     def __init__(self, client: Any, folder: str | Path):
@@ -76,51 +73,28 @@ class DaskExecutor(ChunkExecutor):
         if len(chunks) <= FEW:
             yield from self._local.map_chunks(chunks, task, values)
             return
-        for outcome in self._outcomes(chunks, task, values):
-            if isinstance(outcome, Exception):
-                raise outcome
-            yield from outcome
-
-    def _outcomes(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> list:
-        """Return the results of each share, or the exception that it raised.
-
-        If a worker is lost, distribute all chunks among the remaining workers and repeat the map.
-        """
-        attempts = 0
-        while True:
-            if not self._client.nthreads():
-                raise InputError("the cluster has no workers, expected at least one")
-            try:
-                with self._client.as_current():
-                    calls = [
-                        share.map(task, values[start:stop], threads)
-                        for share, start, stop, threads in self._shares_of(chunks)
-                    ]
-                    return [call.result() for call in calls]
-            except MemoryError:
-                raise
-            except Exception:
-                self._shares.pop(chunks, None)
-                attempts += 1
-                if attempts == ATTEMPTS:
-                    raise
-                with suppress(TimeoutError):
-                    self._client.wait_for_workers(1, timeout=PATIENCE)
+        if not self._client.nthreads():
+            raise InputError("the cluster has no workers, expected at least one")
+        calls = [
+            self._client.submit(_map_share, share, task, values[start:stop], threads, pure=False)
+            for share, start, stop, threads in self._shares_of(chunks)
+        ]
+        for call in calls:
+            yield from call.result()
 
     def _shares_of(self, chunks: Chunks) -> list[tuple[Any, int, int, int]]:
-        """Return the actor, start, stop and number of threads of each share, which has the chunks start to stop − 1."""
+        """Return the future, start, stop and threads of each share, which has the chunks start to stop − 1."""
         if chunks not in self._shares:
             workers = sorted(self._client.nthreads().items())
             groups = -(-len(chunks) // chunks.group)
             parts = np.cumsum([0, *(threads for _, threads in workers)]) / sum(threads for _, threads in workers)
             ends = np.minimum(chunks.group * np.round(groups * parts).astype(int), len(chunks)).tolist()
-            submit = partial(self._client.submit, _Share, actor=True, pure=False, allow_other_workers=True)
-            futures = [
+            submit = partial(self._client.submit, _read_share, pure=False, allow_other_workers=True)
+            self._shares[chunks] = [
                 (submit(self._write_share(chunks, start, stop), workers=[worker]), start, stop, threads)
                 for (start, stop), (worker, threads) in zip(pairwise(ends), workers, strict=True)
                 if start < stop
             ]
-            self._shares[chunks] = [(future.result(), *share) for future, *share in futures]
         return self._shares[chunks]
 
     def _write_share(self, chunks: Chunks, start: int, stop: int) -> str:
@@ -132,23 +106,19 @@ class DaskExecutor(ChunkExecutor):
         return str(path)
 
 
-class _Share:
-    """The chunks of one worker."""
+def _read_share(path: str) -> list:
+    """Return the chunks of a file."""
+    _keep_freed_memory()
+    with open(path, "rb") as file:
+        return pickle.load(file)
 
-    def __init__(self, path: str):
-        _keep_freed_memory()
-        with open(path, "rb") as file:
-            self._chunks = pickle.load(file)
 
-    def map(self, task: ChunkTask, values: Sequence[tuple], threads: int) -> Any:
-        """Return the results, or the exception that the function raised."""
-        try:
-            if threads == 1:
-                return task.run(self._chunks, values)
-            with ThreadExecutor(threads) as executor:
-                return [*executor.map_chunks(Chunks(self._chunks), task, values)]
-        except Exception as error:
-            return error
+def _map_share(share: list, task: ChunkTask, values: Sequence[tuple], threads: int) -> list:
+    """Return the results of a task for the chunks of a share."""
+    if threads == 1:
+        return task.run(share, values)
+    with ThreadExecutor(threads) as executor:
+        return [*executor.map_chunks(Chunks(share), task, values)]
 
 
 def _keep_freed_memory() -> None:
