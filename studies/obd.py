@@ -32,7 +32,8 @@ import numpy as np
 import pandas as pd
 
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.learn import AlgorithmResult, algorithm_entries, fit_candidates
+from drcrm.cli.evaluation import EvaluatedPolicy
+from drcrm.cli.learn import algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, open_log
@@ -137,7 +138,7 @@ def path_of(resources: Path, policy: str, name: str) -> Path:
     return resources / f"{policy}_{name}.csv.bz2"
 
 
-def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple[OpenedLog, list[AlgorithmResult]]:
+def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple[OpenedLog, list[EvaluatedPolicy]]:
     """Return the training log, and the result of each algorithm, like in ``drcrm learn``."""
     path = path_of(resources, policy, name)
     opened = open_log(path, as_mapping(None), lambda _: None, select=hold_out_by(0))

@@ -1,4 +1,4 @@
-"""The answer of a command as JSON values, and its outputs: the JSON file, the HTML report and the terminal."""
+"""Outputs of a command's answer: the JSON file, the HTML report and the terminal."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ import sys
 from pathlib import Path
 
 from drcrm.diagnostics.diagnostic import to_json
-from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
 from drcrm.files import is_null_device, is_stream, standard_descriptor, write_json, write_text
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
-from drcrm.version import __version__
 
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "best", "json", "report")
-
-
-def build_answer(command: str, opened: OpenedLog, **parts: object) -> dict:
-    """Return the answer of a command on a log. ``parts`` are the keys that not all commands share."""
-    header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
-    return header | {"reward": opened.records.is_reward, **parts}
 
 
 def write_answer(answer: dict, options: argparse.Namespace) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
-from drcrm.cli.evaluation import diagnose_log, estimate_logging
+from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluation import build_answer, diagnose_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.logs.mapping import as_mapping
 from drcrm.progress import show_progress
@@ -14,11 +14,9 @@ from drcrm.progress import show_progress
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     require_separate_outputs(options)
-    mapping, confidence = as_mapping(options.config), options.confidence
+    mapping = as_mapping(options.config)
     with show_progress(options.verbose, options.jobs) as report, log_folder(options.log) as folder:
         opened = open_log(options.log, mapping, report, folder)
         report("diagnosing")
-        diagnosis = diagnose_log(opened)
-        logging = estimate_logging(opened, diagnosis, confidence)
-        answer = build_answer("diagnose", opened, confidence=confidence, logging=logging, **diagnosis.as_dict())
+        answer = build_answer("diagnose", opened, diagnose_log(opened), options.confidence)
     write_answer(answer, options)

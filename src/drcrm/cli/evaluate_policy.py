@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate, exit_status
+from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
@@ -70,20 +70,9 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
         evaluation = _evaluate(case, options)
-        [candidate] = evaluation.candidates()
         verdict = conclude(evaluation)
-        answer = build_answer(
-            command,
-            case.opened,
-            confidence=options.confidence,
-            choices=case.choices,
-            logging=estimate_logging(case.opened, evaluation.diagnosis, options.confidence),
-            candidates=[candidate | {"chosen": True}],
-            **evaluation.as_dict(),
-            verdict=asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]},
-            judged_by=case.rows,
-            recognised=case.counts,
-        )
+        stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
+        answer = evaluation.answer(command, verdict=stated, judged_by=case.rows, recognised=case.counts)
     write_answer(answer, options)
     return exit_status(evaluation.verdict, options.fail_unless)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from typing import Any
 
 from drcrm.certificates.off_policy_value import off_policy_value
@@ -21,6 +22,7 @@ from drcrm.diagnostics.verdict import (
     reach_verdict,
     sensitivity_to_propensities,
 )
+from drcrm.version import __version__
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,12 @@ class EvaluatedPolicy:
         The clipping constant of the estimate "clipped_ips".
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
+    bound : float
+        Selection criterion of ``learn``: the upper bound at 0.95 on the policy's cost minus the logging policy's cost.
+    tried : int
+        Number of candidates of the algorithm that learned the policy.
+    is_shown : bool
+        Whether the bound is below 0, so that the policy is shown to be better.
     """
 
     name: str
@@ -45,6 +53,9 @@ class EvaluatedPolicy:
     cost_model: object = None
     clip: float | str | None = "auto"
     settings: Mapping[str, object] = field(default_factory=dict)
+    bound: float = inf
+    tried: int = 1
+    is_shown: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,12 +67,14 @@ class Evaluation:
     opened : OpenedLog
         The rows.
     policies : sequence of EvaluatedPolicy
+    best : EvaluatedPolicy
+        The policy that the verdict is about.
     comparisons : list of Comparison
         One for each policy.
     diagnosis : Diagnosis
-        Checks of the log, and of the policy that the verdict is about.
+        Checks of the log, and of the best policy.
     verdict : Verdict
-    confidence : float
+    settings : ComparisonSettings
     sensitivity : Sensitivity or None
         Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
         given.
@@ -69,29 +82,36 @@ class Evaluation:
 
     opened: OpenedLog
     policies: Sequence[EvaluatedPolicy]
+    best: EvaluatedPolicy
     comparisons: list[Comparison]
     diagnosis: Diagnosis
     verdict: Verdict
-    confidence: float
+    settings: ComparisonSettings
     sensitivity: Sensitivity | None = None
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the best policy is better than the logging policy."""
+        return self.verdict.verdict == "better"
+
+    def answer(self, command: str, **parts: object) -> dict:
+        """Return the answer of a command, with its own ``parts``."""
+        common = {"choices": self.settings.choices, "candidates": self.candidates(), "verdict": asdict(self.verdict)}
+        common |= {"sensitivity": None if self.sensitivity is None else self.sensitivity.as_dict()}
+        return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
         defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0}
-        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.confidence}
+        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
         entries = []
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
             values = estimate_values(
                 policy.policy, self.opened.log, cost_model=policy.cost_model, clip=policy.clip, **options
             )
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
-            entries.append(entry | defaults | dict(policy.settings))
+            entries.append(entry | defaults | dict(policy.settings) | {"chosen": policy is self.best})
         return entries
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the checks and the sensitivity as JSON values."""
-        worst = None if self.sensitivity is None else self.sensitivity.as_dict()
-        return {**self.diagnosis.as_dict(), "sensitivity": worst}
 
 
 def exit_status(verdict: Verdict, requirement: str | None) -> int:
@@ -134,7 +154,7 @@ def evaluate(
         worst = sensitivity_to_propensities(best.policy, opened.log, settings, **options)
     if verdict.verdict == "better":
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
-    return Evaluation(opened, policies, comparisons, diagnosis, verdict, settings.confidence, worst)
+    return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, worst)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
@@ -163,7 +183,14 @@ def _details(opened: OpenedLog) -> LogDetails:
     )
 
 
-def estimate_logging(opened: OpenedLog, diagnosis: Diagnosis, confidence: float) -> dict:
-    """Return the estimated cost of the logging policy as JSON values: the mean cost of the log, with its interval."""
-    log, options = opened.log, {"groups": diagnosis.units, "confidence": confidence}
-    return off_policy_value(log.propensity, log, "ips", **options).as_dict()
+def build_answer(
+    command: str, opened: OpenedLog, diagnosis: Diagnosis, confidence: float, **parts: object
+) -> dict[str, Any]:
+    """Return the answer of a command on a log as JSON values.
+
+    ``logging`` is the mean cost of the log with its interval. ``parts`` are the keys that not all commands share.
+    """
+    logging = off_policy_value(opened.log.propensity, opened.log, "ips", groups=diagnosis.units, confidence=confidence)
+    header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
+    header |= {"reward": opened.records.is_reward, "confidence": confidence, "logging": logging.as_dict()}
+    return header | diagnosis.as_dict() | parts

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from drcrm.cli.answers import build_answer, require_separate_outputs, write_answer
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, estimate_logging, evaluate, exit_status
+from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
-from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping, import_extra
@@ -35,75 +34,6 @@ DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
 MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to compete by default
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AlgorithmResult(EvaluatedPolicy):
-    """The candidate that an algorithm selected on the held-out rows.
-
-    Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
-    ``step`` is 0 for π0 and 1 for the fit.
-
-    Attributes
-    ----------
-    entry : Entry
-        The algorithm.
-    bound : float
-        Selection criterion: the upper bound at 0.95 on the candidate's cost minus the logging policy's cost, on the
-        held-out rows.
-    tried : int
-        Number of candidates of the algorithm.
-    is_shown : bool
-        Whether the bound is below 0, so that the candidate is shown to be better. If no bound is below 0, the candidate
-        with the smallest bound is selected.
-    """
-
-    entry: Entry
-    bound: float
-    tried: int
-    is_shown: bool
-
-
-@dataclass(frozen=True)
-class LearningResult:
-    """The best candidate of all algorithms, and the evaluation of all candidates on the held-out rows.
-
-    ``choices`` is the number of candidates that competed.
-    """
-
-    opened: OpenedLog
-    best: AlgorithmResult
-    choices: int
-    evaluation: Evaluation
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the best candidate is better. If not, ``learn`` writes an estimate of the logging policy."""
-        return self.evaluation.verdict.verdict == "better"
-
-    @property
-    def kept(self) -> str:
-        """The name of the policy that ``learn`` writes."""
-        return self.best.name if self.is_better else "logging"
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the best candidate; it says if an estimate of the logging policy is written instead."""
-        verdict = self.evaluation.verdict
-        if verdict.verdict != "not shown":
-            return verdict
-        sentence = (
-            f"No candidate was shown to beat the logging policy on the {self.opened.records.size} held-out rows, "
-            f"so an estimate of the logging policy is written. {verdict.sentence}"
-        )
-        return replace(verdict, sentence=sentence)
-
-    def advise(self, best: Path | None) -> list[str]:
-        """Return what would change the verdict, with advice on the file of the best candidate."""
-        changes = self.verdict.changes
-        if best is None or self.is_better:
-            return changes
-        return [*changes, f"The best candidate is in {best.name}. Certify it on rows that are logged later."]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -129,13 +59,13 @@ def run(options: argparse.Namespace) -> int:
         units = None if groups is None else groups[opened.recognised.training]
         results = fit_candidates(train, opened.log, entries, report, units)
         report("evaluating the candidates")
-        learned = _evaluate(opened, results, options)
-        answer = _answer(learned, options)
-        write_policy(options.output, _stored_policy(learned, options, learned.is_better))
-        if options.best and not learned.is_better:
-            write_policy(options.best, _stored_policy(learned, options, is_candidate=True))
+        evaluation = _evaluate(opened, results, options)
+        answer = _answer(evaluation, options)
+        write_policy(options.output, _stored_policy(evaluation, options, evaluation.is_better))
+        if options.best and not evaluation.is_better:
+            write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
     write_answer(answer, options)
-    return exit_status(learned.verdict, options.fail_unless)
+    return exit_status(evaluation.verdict, options.fail_unless)
 
 
 @contextmanager
@@ -189,9 +119,11 @@ def fit_candidates(
     entries: Sequence[Entry],
     report: Callable[[str], None],
     units: np.ndarray | None = None,
-) -> list[AlgorithmResult]:
+) -> list[EvaluatedPolicy]:
     """Return the candidate that each algorithm selects on the held-out rows.
 
+    Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
+    ``step`` is 0 for π0 and 1 for the fit. If no bound is below 0, the candidate with the smallest bound is selected.
     If evaluations are expensive, the algorithms first compete on samples of the training rows. See
     :mod:`drcrm.selection.successive_halving`.
 
@@ -215,7 +147,7 @@ def fit_candidates(
     return results
 
 
-def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None) -> AlgorithmResult:
+def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None) -> EvaluatedPolicy:
     learned, features = fit_entry(train, heldout, entry, lbfgs)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
@@ -224,21 +156,20 @@ def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: Lb
         chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
     value = float(fits.grid[chosen])
     settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
-    return AlgorithmResult(
+    return EvaluatedPolicy(
         name=entry.name,
         label=entry.label,
         policy=make_policy(train.actions, fits.coef[chosen], features=features),
         cost_model=replace(learned.cost_model, features=features),
         clip=learned.clip,
         settings=settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
-        entry=entry,
         bound=float(bounds[chosen]),
         tried=len(fits.grid),
         is_shown=is_shown,
     )
 
 
-def best_candidate(results: list[AlgorithmResult]) -> AlgorithmResult:
+def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
     """Return the candidate with the smallest bound. A candidate that is shown to be better precedes any that is not."""
     return min(results, key=lambda result: (not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf))
 
@@ -254,46 +185,46 @@ def _require_several_actions(heldout: OpenedLog) -> None:
         )
 
 
-def _evaluate(opened: OpenedLog, results: list[AlgorithmResult], options: argparse.Namespace) -> LearningResult:
-    best, choices = best_candidate(results), sum(result.tried for result in results)
+def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argparse.Namespace) -> Evaluation:
+    """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
+    choices = sum(result.tried for result in results)
     cost_range = opened.records.mapping.cost_range
     settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity)
-    return LearningResult(opened, best, choices, evaluate(opened, results, best, settings))
-
-
-def _answer(learned: LearningResult, options: argparse.Namespace) -> dict:
-    opened, evaluation = learned.opened, learned.evaluation
-    logging = estimate_logging(opened, evaluation.diagnosis, options.confidence)
-    mapping = opened.records.mapping
-    is_chosen = [policy is learned.best and learned.is_better for policy in evaluation.policies]
-    candidates = [entry | {"chosen": chosen} for entry, chosen in zip(evaluation.candidates(), is_chosen, strict=True)]
-    if not learned.is_better:
-        entry = {"name": "logging", "label": "π0", "estimates": {"ips": logging}, "is_logging": True}
-        candidates = [entry | {"chosen": True}, *candidates]
-    answer = build_answer(
-        "learn",
-        opened,
-        confidence=options.confidence,
-        choices=learned.choices,
-        logging=logging,
-        candidates=candidates,
-        **evaluation.as_dict(),
-        verdict=asdict(learned.verdict) | {"changes": learned.advise(options.best)},
-        kept=learned.kept,
-        made={"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name},
+    evaluation = evaluate(opened, results, best_candidate(results), settings)
+    verdict = evaluation.verdict
+    if verdict.verdict != "not shown":
+        return evaluation
+    sentence = (
+        f"No candidate was shown to beat the logging policy on the {opened.records.size} held-out rows, "
+        f"so an estimate of the logging policy is written. {verdict.sentence}"
     )
+    return replace(evaluation, verdict=replace(verdict, sentence=sentence))
+
+
+def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
+    opened, is_better = evaluation.opened, evaluation.is_better
+    mapping = opened.records.mapping
+    made = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
+    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else "logging", made=made)
+    if not is_better:
+        logging = {"name": "logging", "label": "π0", "estimates": {"ips": answer["logging"]}, "is_logging": True}
+        candidates = [candidate | {"chosen": False} for candidate in answer["candidates"]]
+        answer["candidates"] = [logging | {"chosen": True}, *candidates]
+    if options.best and not is_better:
+        advice = f"The best candidate is in {options.best.name}. Certify it on rows that are logged later."
+        answer["verdict"]["changes"] = [*evaluation.verdict.changes, advice]
     rows = opened.checks.propensity.size
     sizes = {"training": rows - opened.records.size, "heldout": opened.records.size, "split": mapping.split}
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 
 
-def _stored_policy(learned: LearningResult, options: argparse.Namespace, is_candidate: bool) -> StoredPolicy:
+def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candidate: bool) -> StoredPolicy:
     """Return the policy to write: the best candidate, or else the estimate of the logging policy.
 
     The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
     """
-    opened, best = learned.opened, learned.best
+    opened, best = evaluation.opened, evaluation.best
     policy, model = best.policy, best.cost_model
     if not is_candidate:
         policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
@@ -303,9 +234,9 @@ def _stored_policy(learned: LearningResult, options: argparse.Namespace, is_cand
         "algorithm": {"name": best.name, "label": best.label, **best.settings},
         "digest": opened.digest,
         "seed": options.seed,
-        "choices": learned.choices,
+        "choices": evaluation.settings.choices,
         "confidence": options.confidence,
-        "verdict": asdict(learned.verdict),
+        "verdict": asdict(evaluation.verdict),
         "kept": best.name if is_candidate else "logging",
     }
     return StoredPolicy(policy, opened.log.encoding, model, header, opened.learned_rows)
