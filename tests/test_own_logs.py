@@ -70,10 +70,9 @@ def test_every_command_says_what_the_page_says(folder):
     assert answer["verdict"]["sentence"][:40] in page
 
 
-def test_what_the_page_quotes_is_what_is_said():
-    from drcrm.diagnostics.verdict import RANDOMISE, VERDICTS
+def test_the_page_has_every_verdict():
+    from drcrm.diagnostics.verdict import VERDICTS
 
-    assert RANDOMISE in " ".join(GUIDE.split())
     assert re.findall(r"^\| ([a-z ]+) \| (?!when)", GUIDE, re.M)[: len(VERDICTS)] == [*VERDICTS]
 
 
