@@ -6,7 +6,7 @@ Results are in the order of the chunks. Threads share the work because numpy rel
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -73,14 +73,6 @@ class ChunkExecutor(Executor):
 
     threads = 1
 
-    def submit(self, function: Callable, /, *arguments: Any, **keywords: Any) -> Future:
-        future: Future = Future()
-        try:
-            future.set_result(function(*arguments, **keywords))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
-
     def map_chunks(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> Iterator:
         """Yield the results of a task for each chunk or group, in order; see ``ChunkTask.run``."""
         step = task.group or max(len(chunks) // (TASKS * self.threads), 1)
@@ -89,7 +81,18 @@ class ChunkExecutor(Executor):
             yield from results
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
-        """Run calls on this machine, and yield their results in order. Only a few calls are submitted ahead."""
+        """Run calls on this machine, and yield their results in order."""
+        return (call() for call in calls)
+
+
+class ThreadExecutor(ThreadPoolExecutor, ChunkExecutor):
+    """Thread pool; only a few calls are submitted ahead."""
+
+    def __init__(self, threads: int):
+        super().__init__(threads, thread_name_prefix="drcrm")
+        self.threads = threads
+
+    def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
         calls = iter(calls)
         first = zip(range(PREFETCH * (self.threads - 1)), calls, strict=False)  # islice does not accept large numbers
         waiting = deque(self.submit(call) for _, call in first)
@@ -102,14 +105,6 @@ class ChunkExecutor(Executor):
         finally:
             for future in waiting:
                 future.cancel()
-
-
-class ThreadExecutor(ThreadPoolExecutor, ChunkExecutor):
-    """Thread pool."""
-
-    def __init__(self, threads: int):
-        super().__init__(threads, thread_name_prefix="drcrm")
-        self.threads = threads
 
 
 _EXECUTOR: ContextVar[ChunkExecutor] = ContextVar("executor", default=ChunkExecutor())  # noqa: B039  it has no state

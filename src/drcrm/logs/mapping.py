@@ -189,10 +189,10 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         raise InputError(f"{name} is of type {type(content).__name__}, expected a mapping of keys such as action: item")
     _validate(content, name)
     values = {key: value for key, value in content.items() if value is not None and key != "features"}
-    converters = {"labels": tuple, "booleans": _as_texts, "cost_range": _as_range, "algorithm": _as_list}
-    for key, convert in converters.items():
-        if key in values:
-            values[key] = convert(values[key])
+    if isinstance(texts := values.get("booleans"), str):
+        values["booleans"] = (texts,)
+    converters = {"labels": tuple, "booleans": tuple, "cost_range": _as_range, "algorithm": _as_list}
+    values |= {key: convert(values[key]) for key, convert in converters.items() if key in values}
     if "features" in content:
         features = content["features"] or {}
         values |= {attribute: tuple(features.get(key) or ()) for key, attribute in FEATURES.items()}
@@ -212,8 +212,6 @@ def _load(path: Path) -> object:
         raise InputError("is not UTF-8 text, expected a mapping in YAML or JSON") from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in a path
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if path.suffix != ".json":
-        import_extra("yaml")
     content = (parse_json if path.suffix == ".json" else parse_yaml)(text)
     if not isinstance(content, Mapping):
         raise InputError("has no mapping of keys such as action: item")
@@ -245,10 +243,6 @@ def _validate(content: Mapping, name: str) -> None:
 
 def _as_range(ends: Iterable) -> tuple[float, ...]:
     return tuple(map(to_float, ends))
-
-
-def _as_texts(texts: str | Iterable[str]) -> tuple[str, ...]:
-    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:

@@ -48,7 +48,7 @@ class RecordCollector:
             arrays["sizes"] = np.diff(batch.data.starts)
         if batch.slices is not None:
             coded["slices"] = batch.slice_values
-        if batch.kind == "single":
+        if batch.kind == "single" and batch.first_action is None:
             coded["action"] = batch.names
         for key, values in coded.items():
             arrays[key] = self._renumbered(key, arrays[key], values)
@@ -126,14 +126,17 @@ def as_mapped(values: np.ndarray | None, origin: np.ndarray) -> np.ndarray | Non
 
 
 def _named_actions(batch: Records, appeared: list[str], action: np.ndarray) -> tuple[list, np.ndarray]:
-    """Return the sorted names of the actions, and ``action`` as places among them instead of in ``appeared``."""
-    size, last = len(action), max(map(int, appeared)) if batch.first_action is not None else 0
-    if last > MANY and last > 10 * size:
-        raise InputError(f"the largest action is {last} in {size} rows, expected numbers from {batch.first_action}")
-    if batch.first_action is None and len(appeared) > MANY and 2 * len(appeared) > size:
+    """Return the names of all actions in order, and ``action`` as places among them instead of in ``appeared``."""
+    size, first = len(action), batch.first_action
+    if first is not None:
+        last = first + max(int(action.max()), len(batch.names) - 1)
+        if last > MANY and last > 10 * size:
+            raise InputError(f"the largest action is {last} in {size} rows, expected numbers from {first}")
+        return list(range(first, last + 1)), action
+    if len(appeared) > MANY and 2 * len(appeared) > size:
         label = batch.mapping.label_of("action")
         raise InputError(f"{label} has {len(appeared)} values in {size} rows, expected fewer different actions")
-    names = as_names(appeared) if batch.first_action is None else list(range(batch.first_action, last + 1))
+    names = as_names(appeared)
     place = {str(name): at for at, name in enumerate(names)}
     places = np.array([place[name] for name in appeared], dtype=np.intp)
     return names, map_rows(action, lambda codes: places[codes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,15 +23,21 @@ BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processe
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
 KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
+COLUMNS = (  # attributes of Records with a value for each row
+    *("action", "cost", "rows", "propensity", "context", "slices", "groups"),
+    *("candidate", "count", "time", "ids", "group_marks", "weights"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
-class RowColumns:
-    """Columns of n logged rows.
+class Records:
+    """Logged rows with the features of their contexts: a log, or the batch of consecutive rows that a reader yields.
 
     Attributes
     ----------
     action : integer array (n,), or (n, q)
-        For single actions, the place in ``names``. For lists, the place in the context's list. For labels, 0 or 1.
+        For single actions, the place in ``names``, or the number minus ``first_action``. For lists, the place in the
+        context's list. For labels, 0 or 1.
     cost : array (n,)
         The lower, the better; a reward is negated.
     rows : integer array (n,)
@@ -56,6 +62,26 @@ class RowColumns:
         Hash of the group's name, −1 for a row without a group. Only batches have it, instead of ``groups``.
     weights : array (n,), optional
         Weight of the row if the logger dropped rows at random. Only batches have it, instead of ``count``.
+    format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
+    mapping : LogMapping
+    kind : "single", "labels" or "lists"
+        Kind of the actions.
+    data : ContextFeatures or None
+        Features of the m contexts; None once they are encoded.
+    is_reward : bool
+        Whether the costs are negated rewards.
+    first_action : int, optional
+        Number of the first action if the format numbers the actions; None if they have names.
+    clock : str, optional
+        Kind of ``time``: numbers, times, or times with zone.
+    names : list of str or int
+        Names of the actions, or labels; empty for lists, and for batches that number the actions.
+    slice_values : list of str
+        Values of the slice column.
+    skipped : dict of int
+        Number of rows that the reader skipped, by reason.
+    missing : dict of int
+        Number of missing values by feature column.
     """
 
     action: np.ndarray
@@ -71,46 +97,6 @@ class RowColumns:
     ids: np.ndarray | None = None
     group_marks: np.ndarray | None = None
     weights: np.ndarray | None = None
-
-    @property
-    def size(self) -> int:
-        """n."""
-        return len(self.action)
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return the columns that the log has, by name."""
-        columns = {column.name: getattr(self, column.name) for column in fields(RowColumns)}
-        return {name: values for name, values in columns.items() if values is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Records(RowColumns):
-    """Logged rows with the features of their contexts: a log, or the batch of consecutive rows that a reader yields.
-
-    Attributes
-    ----------
-    format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
-    mapping : LogMapping
-    kind : "single", "labels" or "lists"
-        Kind of the actions.
-    data : ContextFeatures or None
-        Features of the m contexts; None once they are encoded.
-    is_reward : bool
-        Whether the costs are negated rewards.
-    first_action : int, optional
-        Number of the first action if the format numbers the actions; None if they have names.
-    clock : str, optional
-        Kind of ``time``: numbers, times, or times with zone.
-    names : list of str or int
-        Names of the actions, or labels; empty for lists.
-    slice_values : list of str
-        Values of the slice column.
-    skipped : dict of int
-        Number of rows that the reader skipped, by reason.
-    missing : dict of int
-        Number of missing values by feature column.
-    """
-
     format: str
     mapping: LogMapping
     kind: str
@@ -122,6 +108,15 @@ class Records(RowColumns):
     slice_values: list[str] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return len(self.action)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of rows that the log has, by name."""
+        return {name: values for name in COLUMNS if (values := getattr(self, name)) is not None}
 
     @property
     def summary(self) -> tuple[str, str, str]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
-from drcrm.errors import InputError
+from drcrm.errors import InputError, import_extra
 
 
 def parse_yaml(text: str) -> object:
     """Return the content of YAML; InputError has a line for each repeated key, or explains why it is not YAML."""
-    yaml = import_module("yaml")  # in the extra ``logs``
+    yaml = import_extra("yaml")
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         repeated = [*_repeated_below(node, [], set())]  # before the construction, which changes the node

@@ -91,9 +91,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Recor
     data = features_of(decisions)
     outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
     action, cost, propensity = outcomes.reshape(-1, 3).T
-    numbers, action, is_single = np.empty(0), action.astype(np.intp), data.starts is None
-    if is_single:
-        numbers, action = np.unique(action, return_inverse=True)
+    is_single = data.starts is None
     event_ids = [decision.event_id for decision in decisions if decision.event_id is not None]
     weights = [decision.weight for decision in decisions if decision.weight is not None]
     records = Records(
@@ -101,9 +99,8 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Recor
         mapping=mapping,
         kind="single" if is_single else "lists",
         first_action=1 if is_single else None,
-        names=numbers.tolist(),
         data=data,
-        action=action,
+        action=action.astype(np.intp) - int(is_single),
         cost=cost,
         propensity=None if mapping.propensity_model else propensity,
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),

@@ -28,6 +28,7 @@ from drcrm.arrays.validation import (
 )
 from drcrm.errors import InputError, refuse_errors
 from drcrm.logs.encoding.arrays import array_features
+from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.records import Records
@@ -98,7 +99,7 @@ def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
         raise InputError(f"Y has {n} rows, expected {m}, the number of contexts")
     names = list(range(action.shape[1])) if kind == "labels" else []
     if kind == "single":
-        names, action = _number_actions(action, arrays.get("n_actions"))
+        names = _require_numbers(action, arrays.get("n_actions"))
     cost = check_costs(arrays["reward" if is_reward else "cost"], n)
     records = Records(
         format="npz",
@@ -144,7 +145,7 @@ def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str =
     if rounds is not None and rounds != n:
         raise InputError(f"n_rounds is {rounds}, expected {n}, the number of rows of context")
     action = check_integers(feedback["action"], n, "action")
-    names, places = _number_actions(action, feedback.get("n_actions"))
+    names = _require_numbers(action, feedback.get("n_actions"))
     position = feedback.get("position")
     positions, slices = np.empty(0), None
     if position is not None:
@@ -157,7 +158,7 @@ def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str =
         first_action=0,
         names=names,
         data=array_features(append_constant(X)),
-        action=places,
+        action=action,
         cost=0 - check_costs(feedback["reward"], n),
         propensity=_logged_propensities(feedback, "pscore", n, mapping),
         rows=np.arange(n),
@@ -176,12 +177,9 @@ def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mappin
     return check_vector(arrays[name], n, name)
 
 
-def _number_actions(action: np.ndarray, n_actions: object = None) -> tuple[list[int], np.ndarray]:
-    """Return the sorted numbers of the actions that occur or are last, and each row's action as a place among them."""
+def _require_numbers(action: np.ndarray, n_actions: object = None) -> list[int]:
+    """Return the numbers of all actions if ``n_actions`` is known, else an empty list; InputError for other actions."""
     last = int(action.max(initial=0)) if n_actions is None else int(check_positive_integer(n_actions, "n_actions")) - 1
     bad = (action < 0) | (action > last)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InputError(f"action is {action[row]} in row {row}, expected a number from 0 to {last}")
-    names, places = np.unique(np.append(action, last), return_inverse=True)
-    return names.tolist(), places[:-1]
+    reject_rows(bad, action, "action", np.arange(len(action)), f"a number from 0 to {last}")
+    return [] if n_actions is None else list(range(last + 1))
