@@ -45,10 +45,7 @@ def add_title(
 
 def handles_of(looks: Iterable[Look], has_line: bool = False) -> list[Line2D]:
     """Return legend entries for markers, with or without a line."""
-    return [
-        Line2D([], [], color=look.colour, marker=look.marker, linestyle="-" if has_line else "", label=look.label)
-        for look in looks
-    ]
+    return [Line2D([], [], **look.style, linestyle="-" if has_line else "") for look in looks]
 
 
 def level_handles(keys: Iterable[tuple[str, str]]) -> list[Line2D]:
@@ -109,13 +106,12 @@ def draw_curves(axes: Axes, frame: pd.DataFrame, results: DatasetResults) -> Non
     largest_shift = min(distances, default=1) / 6
     for place, (name, curve) in enumerate(curves):
         look, shift = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * largest_shift
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label, "elinewidth": 0.8}
         count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
         count *= 2**shift
         if results.has_few_seeds:
             seeds = results.runs(str(name), results.plan.selections[0], LOSS)[results.counts].to_numpy(dtype=float)
             axes.plot(count, seeds.T, "_", color=look.colour, alpha=0.7, markersize=6)
-        axes.errorbar(count, mean, None if results.has_few_seeds else high - mean, **style)
+        axes.errorbar(count, mean, None if results.has_few_seeds else high - mean, **look.style, elinewidth=0.8)
 
 
 def draw_level_curves(axes: Axes, frame: pd.DataFrame) -> None:

@@ -21,6 +21,11 @@ class Look:
     group: str = ""
     parameter: str = "hyper-parameter"
 
+    @property
+    def style(self) -> dict[str, Any]:
+        """The keywords with which matplotlib draws a curve with this colour, marker and label."""
+        return {"color": self.colour, "marker": self.marker, "label": self.label}
+
 
 GREY = "#666666"
 ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}

@@ -4,6 +4,7 @@ The module ``drcrm.experiments.simulation.theory`` describes the columns.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,7 @@ def _draw_coverage(axes: Axes, part: pd.DataFrame, looks: Mapping[tuple[str, str
             continue
         shift, lowest = 1.1 ** (place - (len(looks) - 1) / 2), min(lowest, curve["low"].min())
         around = [curve["coverage"] - curve["low"], curve["high"] - curve["coverage"]]
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": look.label}
-        axes.errorbar(curve["n"] * shift, curve["coverage"], around, **style, elinewidth=0.7, linewidth=0.7)
+        axes.errorbar(curve["n"] * shift, curve["coverage"], around, **look.style, elinewidth=0.7, linewidth=0.7)
         axes.axhline(curve["limit"].iloc[0], color=look.colour, linestyle="--", linewidth=0.6, zorder=0)
     axes.axhline(confidence, color="black", linewidth=0.8, zorder=0)
     axes.set_ylim(lowest - (1 - confidence) / 2, 1 + (1 - confidence) / 10)
@@ -97,7 +97,7 @@ def width(frame: pd.DataFrame) -> Figure:
         )
         axes.axhline(1, color="black", linewidth=0.8, label="Student")
         for name, curve in part[~part["method"].isin(("mean", "student", *BALLS))].groupby("method", sort=False):
-            axes.loglog(curve["n"], curve["width"], **_style(str(name)))
+            axes.loglog(curve["n"], curve["width"], **BOUND_LOOKS[str(name)].style)
         _mark_sizes(axes, part)
     _write_numbers(panels[0, 0])
     return _label(figure, panels, SIZE, "width / Student's width\n(↓ tighter)")
@@ -111,7 +111,7 @@ def expansion(frame: pd.DataFrame) -> Figure:
     figure, panels, columns = _panels(frame, 2, 4.6, sharex=True, sharey=True)
     for column, part in columns:
         for name, curve in part.groupby("divergence", sort=False):
-            style, limit = _style(str(name)), curve["limit"].iloc[0]
+            style, limit = BOUND_LOOKS[str(name)].style, curve["limit"].iloc[0]
             for axes, kind in zip(column, ("printed", "rescaled"), strict=True):
                 axes.loglog(curve["n"], curve[kind].clip(lower=NEGLIGIBLE), **style)
             if limit > 0:
@@ -183,8 +183,9 @@ def weights(frame: pd.DataFrame) -> Figure:
     figure, panels, columns = _panels(frame[frame["divergence"] != "reverse_kl"], 1, 3.4)
     for (axes,), part in columns:
         for name, curve in part.groupby("divergence", sort=False):
-            style = _style(str(name)) | {"marker": "", "linestyle": "--" if name == "kl_crm" else "-", "linewidth": 1}
-            axes.plot(curve["z"], curve["weight"], **style)
+            look = replace(BOUND_LOOKS[str(name)], marker="")
+            line = "--" if name == "kl_crm" else "-"
+            axes.plot(curve["z"], curve["weight"], **look.style, linestyle=line, linewidth=1)
         axes.plot(curve["z"], [0] * len(curve), "|", color="black", markersize=5, zorder=3, label="a loss")
         is_variation = part["divergence"] == "total_variation"
         end, largest = 1.1 * part.loc[~is_variation, "weight"].max(), part.loc[is_variation, "weight"].max()
@@ -206,12 +207,6 @@ def _panels(
         axes.set_title(title)
     columns = [(column, frame[frame["tail"] == tail]) for column, tail in zip(panels.T, TAILS, strict=True)]
     return figure, panels, columns
-
-
-def _style(name: str) -> dict[str, Any]:
-    """Return the style of a bound's curve."""
-    look = BOUND_LOOKS[name]
-    return {"color": look.colour, "marker": look.marker, "label": look.label}
 
 
 def _mark_sizes(axes: Axes, part: pd.DataFrame) -> None:

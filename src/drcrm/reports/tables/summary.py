@@ -11,6 +11,7 @@ import pandas as pd
 from drcrm.reports.figures.figure_data import GREEDY, DatasetResults, closed_gap
 from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
 from drcrm.reports.tables.comparisons import ENOUGH_SEEDS, LEVEL, compare
+from drcrm.reports.tables.markup import MARKDOWN
 
 CAPTION = (
     "Share of the gap between CIPS (0 %) and full supervision (100 %) that each algorithm closes, in greedy loss. The "
@@ -68,10 +69,11 @@ def findings(results: DatasetResults) -> list[str]:
         return [f"On {data} every algorithm lacks a seed, so nothing can be compared."]
     best = str(means.idxmin())
     wrong, supervised = (results.plan.names.word(key, [results.dataset]) for key in ("wrong", "supervised"))
-    error, label = table["standard_error"][best], _plain(results.plan.names.label(best))
-    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(_number)
+    loss = MARKDOWN.with_error(MARKDOWN.number(means[best]), table["standard_error"][best])
+    label = _plain(results.plan.names.label(best))
+    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(MARKDOWN.number)
     return [
-        f"On {data} **{label}** is best: {means[best]:.3f}{'' if np.isnan(error) else f' ± {error:.3f}'} {wrong}. "
+        f"On {data} **{label}** is best: {loss} {wrong}. "
         f"Expected losses for comparison: π0 {expected[LOGGING]}, CIPS (the plain estimate) {expected[BASELINE]}, full "
         f"supervision ({supervised}) {expected[SKYLINE]}.",
         _gap_closed(results, best, label),
@@ -82,7 +84,7 @@ def findings(results: DatasetResults) -> list[str]:
 def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
     """Return how much of the gap between CIPS and full supervision the best algorithm and π0 close."""
     means = {name: results.losses(name, loss=GREEDY).mean() for name in (best, LOGGING, BASELINE, SKYLINE)}
-    numbers = {name: _number(mean) for name, mean in means.items()}
+    numbers = {name: MARKDOWN.number(mean) for name, mean in means.items()}
     greedy = (
         f"Greedy losses, of the most probable actions: {label} {numbers[best]}, π0 {numbers[LOGGING]}, CIPS "
         f"{numbers[BASELINE]}, full supervision {numbers[SKYLINE]}."
@@ -92,10 +94,11 @@ def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
     if means[BASELINE] <= means[SKYLINE]:
         return f"{greedy} CIPS is as good as full supervision, so there is no gap to close."
     gap = closed_gap(results).set_index("algorithm")["mean"]
-    logging = f"closes {_percent(gap[LOGGING])} of it" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
+    closed = gap.map(lambda share: f"{MARKDOWN.number(share, '.0f')} %")
+    logging = f"closes {closed[LOGGING]} of it" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
     gain = "" if gap[best] > gap[LOGGING] else ", less than π0"
     return (
-        f"{greedy} {label} closes {_percent(gap[best])} of the gap between CIPS and full supervision{gain}. "
+        f"{greedy} {label} closes {closed[best]} of the gap between CIPS and full supervision{gain}. "
         f"π0 itself {logging}."
     )
 
@@ -118,14 +121,6 @@ def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, 
 def _plain(text: str) -> str:
     """Escape the characters of a name that are markup in reStructuredText."""
     return re.sub(r"([\\*`|_])", r"\\\1", text)
-
-
-def _number(loss: float) -> str:
-    return "missing" if np.isnan(loss) else f"{loss:.3f}"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0f} %".replace("-", "−")
 
 
 def _join(parts: Iterable[str]) -> str:
