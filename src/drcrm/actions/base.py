@@ -188,11 +188,17 @@ class Actions(ModelledCosts, SupportRule):
         The memory order of scores with which evaluations are fastest.
     has_intercept : bool
         Whether an intercept changes the policy.
+    are_shared : bool
+        Whether contexts have the same actions, which have no features of their own.
+    are_classes : bool
+        Whether an action is one of K, so that a classifier of contexts can predict it.
     """
 
     shape: tuple[int, ...]
     order: Literal["C", "F"] = "C"
     has_intercept = True
+    are_shared = True
+    are_classes = False
 
     @classmethod
     @abstractmethod
@@ -230,6 +236,10 @@ class Actions(ModelledCosts, SupportRule):
         rows = self._array_rows(contexts)
         take = slice_rows if isinstance(contexts, slice) else take_rows
         return self._restrict(contexts), *(None if array is None else take(array, rows) for array in arrays)
+
+    def feature_rows(self, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
+        """Return the row of X that has the features of each logged action, (n,): the row of its context if shared."""
+        return context
 
     def _restrict(self, contexts: slice | np.ndarray) -> Actions:
         return self

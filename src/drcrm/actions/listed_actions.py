@@ -28,7 +28,7 @@ class ListedActions(OneOfMany):
     """
 
     shape = effect_shape = ()
-    has_intercept = False
+    has_intercept = are_shared = False
 
     def __init__(self, starts: np.ndarray | None = None):
         self.starts: Any = starts
@@ -57,6 +57,9 @@ class ListedActions(OneOfMany):
     def n_contexts(self, X: np.ndarray | sparse.csr_array) -> int:
         return len(self.starts) - 1
 
+    def feature_rows(self, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
+        return self.starts[context] + Y
+
     def _restrict(self, contexts: slice | np.ndarray) -> Actions:
         return ListedActions(starts_of_lists(self.starts, contexts))
 
@@ -75,7 +78,7 @@ class ListedActions(OneOfMany):
             )
 
     def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
-        position = self.starts[context] + Y
+        position = self.feature_rows(Y, context)
         return ChosenRows((position,), position, context, (self.starts[-1],), self.sum_actions)
 
     def one_row_map(self, Y: np.ndarray) -> RowMap:
@@ -118,7 +121,7 @@ class ListedActions(OneOfMany):
         return effects
 
     def regression_log(self, log: Any) -> Any:
-        chosen, context = np.unique(self.starts[log.context] + log.Y, return_inverse=True)
+        chosen, context = np.unique(self.feature_rows(log.Y, log.context), return_inverse=True)
         X = take_rows(log.X, chosen)
         return log.replace(X=X, actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
 

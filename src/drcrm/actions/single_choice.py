@@ -23,6 +23,8 @@ class SingleChoice(OneOfMany):
         The available actions of each context of a log; by default all.
     """
 
+    are_classes = True
+
     def __init__(self, n_actions: int, eligible: np.ndarray | None = None):
         self.shape = self.effect_shape = (n_actions,)
         self.eligible = eligible

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from drcrm.actions.listed_actions import ListedActions
 from drcrm.data.bandit_log import BanditLog
 
 MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to
@@ -51,7 +50,7 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     kept = np.zeros(log.n_contexts, dtype=bool)
     kept[order[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
     pairs = [_pairs(log, X, actions) for actions in (log.Y, drawn[log.context])]
-    n_codes = 0 if isinstance(log.actions, ListedActions) else int(np.prod(log.actions.shape)) * log.Y.ndim
+    n_codes = int(np.prod(log.actions.shape)) * log.Y.ndim if log.actions.are_shared else 0
     categories = [X.shape[1]] if 0 < n_codes <= MAX_CODES else None
     place, logit = _draw_rows(log, rng), np.zeros_like(modelled)
     with threadpool_limits(1, "openmp"):
@@ -95,11 +94,12 @@ def _pairs(log: BanditLog, X: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
     The last feature is the number of the action or label value. Lists have features of the action itself instead.
     """
-    if isinstance(log.actions, ListedActions):
-        return X[log.actions.starts[log.context] + actions][:, None]
+    features = X[log.actions.feature_rows(actions, log.context)][:, None]
+    if not log.actions.are_shared:
+        return features
     codes = 2 * np.arange(actions.shape[1]) + actions if actions.ndim == 2 else actions[:, None]
-    features = np.broadcast_to(X[log.context][:, None], (*codes.shape, X.shape[1]))
-    return np.concatenate([features, codes[:, :, None]], axis=2)
+    repeated = np.broadcast_to(features, (*codes.shape, X.shape[1]))
+    return np.concatenate([repeated, codes[:, :, None]], axis=2)
 
 
 def _log_odds(trees: Any, X: np.ndarray, n_codes: int, has_labels: bool) -> np.ndarray:

@@ -308,7 +308,7 @@ def _estimate_slices(weights: PolicyWeights, details: LogDetails, units: np.ndar
 def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray, names: Sequence | None) -> dict[str, object]:
     """Return the action or label that the policy takes most often on selected rows, and its share; empty for lists."""
     log = weights.log
-    if weights.mean is None or not log.actions.shape:
+    if weights.mean is None or not log.actions.are_shared:
         return {}
     count = np.bincount(log.context, log.count * rows, log.n_contexts)
     share = count @ weights.mean / count.sum()

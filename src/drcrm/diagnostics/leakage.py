@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from drcrm.actions.listed_actions import ListedActions
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
 from drcrm.rows.folds import draw_folds
@@ -81,10 +80,7 @@ def check_leakage(
 
 def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:
     """Return the features of the rows, as an array or CSC matrix. For lists, return those of the logged actions."""
-    places = log.context[rows]
-    if isinstance(log.actions, ListedActions):
-        places = log.actions.starts[places] + log.Y[rows]
-    used, place = np.unique(places, return_inverse=True)
+    used, place = np.unique(log.actions.feature_rows(log.Y[rows], log.context[rows]), return_inverse=True)
     X = log.X[used][place]
     return X.tocsc() if sparse.issparse(X) else X
 
@@ -120,9 +116,7 @@ def _dense_column(column: Any) -> np.ndarray:
 
 def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
     """Return an integer for each row, which equal actions share; None for lists, whose actions differ by context."""
-    if isinstance(log.actions, ListedActions):
-        return None
-    return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
+    return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel() if log.actions.are_shared else None
 
 
 def _explained_share(

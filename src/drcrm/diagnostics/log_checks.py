@@ -154,7 +154,7 @@ def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None
     z-tests. p-values have a Bonferroni correction. The sentence names the action with the largest |z|. Return None for
     lists of actions, and for fewer than 40 rows.
     """
-    if not _has_enough_rows(log) or not log.actions.shape:
+    if not _has_enough_rows(log) or not log.actions.are_shared:
         return None
     tests = [(*shift, name) for name, is_last in _last_parts(order) if (shift := _shift_of_actions(log, is_last))]
     if not tests:

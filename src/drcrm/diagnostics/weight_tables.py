@@ -77,7 +77,7 @@ def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
 def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, object]]:
     """Return how often each action or label was logged, and its probability under the policy; empty for lists."""
     log = weights.log
-    if not log.actions.shape:
+    if not log.actions.are_shared:
         return []
     is_chosen = log.Y if log.Y.ndim == 2 else (log.Y[:, None] == np.arange(*log.actions.shape))
     policy = unsupported = np.full(log.actions.shape, np.nan)

@@ -42,7 +42,7 @@ def competitor_probabilities(log: BanditLog, X: Features, competitor: Any, seed:
         model.fit(log.X[log.context[rows]], log.Y[rows], propensity=log.propensity[rows], cost=log.cost[rows])
         predict = model.marginals if hasattr(model, "marginals") else model.predict_proba
         predicted = as_float_array(predict(X), "probabilities")
-        actions, is_single = log.actions.shape, "n_actions" in log.actions.log_options
+        actions, is_single = log.actions.shape, log.actions.are_classes
         first = range(min(predicted.shape[-1], actions[0])) if is_single else range(actions[0])
         known = np.asarray(getattr(model, "classes_", first) if is_single else first, dtype=int)
         if predicted.shape != (expected := (X.shape[0], len(known))):

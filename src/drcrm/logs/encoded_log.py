@@ -71,7 +71,7 @@ def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None,
         for log in run_in_order(partial(_encode_block, block, encoding) for block in records.blocks_of(rows)):
             arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
             collector.append(arrays | {"context": log.context + n_contexts})
-            sizes += [log.actions.count_choices()] if isinstance(log.actions, ListedActions) else []
+            sizes += [] if log.actions.are_shared else [log.actions.count_choices()]
             n_contexts += log.n_contexts
             report_progress(len(log.Y), "rows", records.size)
         changes: dict[Any, Any] = collector.finish()

@@ -73,7 +73,7 @@ def row_weights(log: BanditLog, weights: str) -> np.ndarray:
 
 def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
     """Return a classifier fitted to the rows with a positive weight, or a constant one if they all have one action."""
-    if "n_actions" not in log.actions.log_options:
+    if not log.actions.are_classes:
         raise InputError(f"a classifier needs one action of K per row, got {log.actions}")
     if not (hasattr(classifier, "predict_proba") and has_fit_parameter(classifier, "sample_weight")):
         raise InputError(f"{classifier!r} must have predict_proba, and fit with sample_weight")

@@ -128,7 +128,7 @@ def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
     """Return the policy of an array: probabilities of the logged actions, or μ."""
     values = as_float_array(values, name)
     row_shape, mean_shape = (len(log.Y),), (log.X.shape[0], *log.actions.shape)
-    if log.actions.shape == () and values.shape == (*mean_shape, 1):
+    if not log.actions.are_shared and values.shape == (*mean_shape, 1):
         return _from_mean(values[:, 0], log, name)
     if values.shape not in (row_shape, mean_shape):
         raise InputError(

@@ -117,7 +117,7 @@ def fit_scores(
     from drcrm.policies.action_scores import ActionScores  # these modules import scikit-learn, which is slow
     from drcrm.policies.feature_maps import FeatureMap
 
-    if "n_actions" not in log.actions.log_options:
+    if not log.actions.are_classes:
         raise InputError(f"learned scores need one action of K per row, got {log.actions}")
     models = default_models() if models is None else models
     logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy

@@ -96,7 +96,7 @@ def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: 
     train, _ = read_log(inputs["log"])
     X, _ = read_contexts(inputs["test"])
     with prefix_errors(inputs["log"]):
-        if parameters["classifier"] and "n_actions" not in train.actions.log_options:
+        if parameters["classifier"] and not train.actions.are_classes:
             raise InputError(f"a classifier needs one action of K per row, got {train.actions}")
         if train.X.shape[1] != X.shape[1]:
             raise InputError(f"has {train.X.shape[1]} features, expected {X.shape[1]} as in {inputs['test']}")
