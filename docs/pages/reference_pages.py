@@ -44,7 +44,10 @@ API = {  # heading: module and its names
     "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "PolicyValue", "policy_support"),
     "Cost models": ("drcrm", "CostModel", "RegressorModel"),
     "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk"),
-    "Certificates": ("drcrm.certificates", "policy_certificate", "upper_bound", "Certificate"),
+    "Certificates": (
+        *("drcrm.certificates", "policy_certificate", "upper_bound", "Certificate"),
+        *("sensitivity", "Sensitivity"),
+    ),
     "Risks": (
         "drcrm.risks",
         *(

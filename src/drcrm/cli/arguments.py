@@ -261,6 +261,14 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                     "the policy has a cost model, else snips",
                 },
             ),
+            (
+                "--anytime",
+                {
+                    "action": "store_true",
+                    "help": "bounds by ips that hold at every look together, for a log that grows and is certified "
+                    "again; needs cost_range in the mapping unless outcomes are 0 or 1",
+                },
+            ),
             SENSITIVITY,
             *ANSWERS,
         ),

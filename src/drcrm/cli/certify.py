@@ -12,7 +12,24 @@ from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_bre
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    return answer_on_policy("certify", options, _state_certificates)
+    return answer_on_policy("certify", options, _state_running_bounds if options.anytime else _state_certificates)
+
+
+def _state_running_bounds(evaluation: Evaluation) -> Verdict:
+    """Return the verdict "certified" with the bounds that hold at every look; without them, that of the evaluation."""
+    verdict, running = evaluation.verdict, evaluation.running
+    if running is None:
+        return verdict
+    is_reward = evaluation.opened.records.is_reward
+    unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
+    first, unit_name = running["first_better"], "rows" if running["by"] == "row" else "groups"
+    since = f"The policy was first shown to be better after row {first}." if first else ""
+    sentence = (
+        f"The policy's {unit} is {side} {sign * running['bound']:.4g} per row. Its difference from the logging "
+        f"policy's {unit} is {side} {sign * running['difference_bound']:+.4g}. These bounds and those after fewer "
+        f"{unit_name} hold together {with_confidence(evaluation.settings.confidence)}. {since}"
+    )
+    return Verdict("certified", sentence.rstrip() + untested(evaluation.diagnosis), [], verdict.cautions)
 
 
 def _state_certificates(evaluation: Evaluation) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
+from drcrm.cli.running_bounds import watch
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
@@ -25,6 +26,8 @@ from drcrm.progress import Progress, show_progress
 from drcrm.rows.recognition import RecognisedRows
 
 COLUMN = "column:"
+# Checks that the bounds of --anytime do not need: they charge missing actions, and hold for any weights.
+NEEDED_FOR_OVERLAP = {"effective sample size", "unsupported actions", "skewness of the estimate"}
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
 HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
@@ -70,6 +73,8 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
         evaluation = _evaluate(case, options)
+        if getattr(options, "anytime", False):
+            evaluation = _watch(case, evaluation)
         verdict = conclude(evaluation)
         stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
         answer = evaluation.answer(command, verdict=stated, judged_by=case.rows, recognised=case.counts)
@@ -88,6 +93,19 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
     cost_range = case.opened.records.mapping.cost_range
     settings = ComparisonSettings(estimate, options.confidence, case.choices, cost_range, options.sensitivity)
     return evaluate(case.opened, [case.policy], case.policy, settings)
+
+
+def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
+    """Return the evaluation with bounds that hold at every look, and the verdict that they reach.
+
+    These bounds need no overlap, so a failed check of the weights' overlap does not count. Other failed checks do.
+    """
+    verdict = evaluation.verdict
+    if {*evaluation.diagnosis.failed} - NEEDED_FOR_OVERLAP:
+        return evaluation
+    running = watch(case.opened, case.policy.policy, evaluation.settings.confidence, case.choices)
+    name = "better" if running["difference_bound"] < 0 else "not shown"
+    return replace(evaluation, verdict=replace(verdict, verdict=name, changes=[]), running=running, sensitivity=None)
 
 
 @contextmanager

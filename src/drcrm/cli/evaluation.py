@@ -78,6 +78,8 @@ class Evaluation:
     sensitivity : Sensitivity or None
         Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
         given.
+    running : mapping or None
+        Bounds that hold at every look: see :func:`drcrm.cli.running_bounds.watch`.
     """
 
     opened: OpenedLog
@@ -88,6 +90,7 @@ class Evaluation:
     verdict: Verdict
     settings: ComparisonSettings
     sensitivity: Sensitivity | None = None
+    running: Mapping[str, Any] | None = None
 
     @property
     def is_better(self) -> bool:
@@ -97,7 +100,7 @@ class Evaluation:
     def answer(self, command: str, **parts: object) -> dict:
         """Return the answer of a command, with its own ``parts``."""
         common = {"choices": self.settings.choices, "candidates": self.candidates(), "verdict": asdict(self.verdict)}
-        common |= {"sensitivity": None if self.sensitivity is None else self.sensitivity.as_dict()}
+        common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
     def candidates(self) -> list[dict]:
@@ -110,8 +113,16 @@ class Evaluation:
                 policy.policy, self.opened.log, cost_model=policy.cost_model, clip=policy.clip, **options
             )
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
+            entry |= {} if self.running is None else self._running_bounds(entry["difference"])
             entries.append(entry | defaults | dict(policy.settings) | {"chosen": policy is self.best})
         return entries
+
+    def _running_bounds(self, difference: Any) -> dict[str, Any]:
+        """Return the certificate and the difference with the bounds that hold at every look."""
+        running: Any = self.running
+        certificate = {"estimate": "ips", "confidence": self.settings.confidence, "choices": self.settings.choices}
+        certificate |= {key: running[key] for key in ("value", "bound", "n", "by")}
+        return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
 def exit_status(verdict: Verdict, requirement: str | None) -> int:

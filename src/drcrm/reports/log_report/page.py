@@ -74,6 +74,7 @@ def page(answer: Mapping) -> str:
             checks=sections.checks(view),
             slices=sections.slices(view),
             sensitivity=sections.sensitivity(view),
+            running=sections.running(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
             options=options(view.part("made")),

@@ -346,3 +346,16 @@ def sensitivity(answer: Answer) -> Section:
         "bound": f"{units.side} {answer.format(units.convert(view['bound']), sign=True)}",
         "chart": curve(points, 0.0, breakeven),
     }
+
+
+def running(answer: Answer) -> Section:
+    """Return the bound on the difference after each number of rows."""
+    view, units = answer.part("running"), answer.units
+    points = [(rows, units.convert(bound)) for rows, bound in view.get("curve", ())]
+    if len(points) < 2:
+        return None
+    first = view.get("first_better")
+    return {
+        "result": f"better from row {format_count(first)} on" if first else "not shown to be better so far",
+        "chart": curve(points[len(points) // 20 :], 0.0, first),
+    }

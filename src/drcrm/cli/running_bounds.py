@@ -1,0 +1,116 @@
+"""Bounds that hold at every look at a growing log, for ``drcrm certify --anytime``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drcrm.certificates.anytime import anytime_terms
+from drcrm.certificates.bounds import ANYTIME, Bound
+from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.independent_units import number_groups
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.errors import InputError
+
+LOOKS = 100  # number of rows at which the bound is computed
+
+
+def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> dict[str, Any]:
+    """Return the bounds after all rows, the first row from which the policy was better, and the running bound.
+
+    Rows are taken in the order of the mapping's ``time``, or else of the files. A group is one unit, which enters with
+    the mean of its terms at its last row.
+
+    Parameters
+    ----------
+    opened : OpenedLog
+        Rows that did not train the policy.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    confidence : float
+        Probability 1 − δ with which all bounds at all looks hold together.
+    choices : int
+        Number K of candidates that share δ.
+
+    Returns
+    -------
+    dict
+        value, bound: of the policy's cost; difference, difference_bound: of its difference from the logged costs;
+        first_better: number of rows after which the bound was first below 0, or None; n, by; and the curve, pairs of a
+        number of rows and a bound on the difference.
+
+    Raises
+    ------
+    InputError
+        If the range of costs is unknown.
+    """
+    log, costs = opened.log, _cost_range(opened)
+    order = np.arange(len(log.Y)) if opened.records.time is None else np.argsort(opened.records.time, kind="stable")
+    unit = np.arange(len(log.Y)) if opened.units is None else number_groups(opened.units, len(log.Y))
+    level = 1 - (1 - confidence) / choices
+    cost, difference = (_Running.of(policy, log, baseline, costs, order, unit, level) for baseline in (None, LOGGING))
+    looks = np.unique(np.linspace(1, len(cost.z), LOOKS).astype(int))
+    bounds = np.array([difference.bound(n) for n in looks])
+    first = _first_below_zero(difference, looks, bounds)
+    return {
+        "value": float(cost.z.mean()),
+        "bound": cost.bound(len(cost.z)),
+        "difference": float(difference.z.mean()),
+        "difference_bound": float(bounds[-1]),
+        "first_better": None if first is None else int(cost.rows[first - 1]),
+        "n": len(cost.z),
+        "by": "row" if opened.units is None else "group",
+        "curve": [[int(cost.rows[n - 1]), float(bound)] for n, bound in zip(looks, bounds, strict=True)],
+    }
+
+
+class _Running:
+    """Terms of the units in the order in which they are complete, and the number of rows until then."""
+
+    def __init__(self, z: np.ndarray, rows: np.ndarray, bound: Bound):
+        self.z, self.rows, self._bound = z, rows, bound
+
+    @classmethod
+    def of(
+        cls,
+        policy: Any,
+        log: BanditLog,
+        baseline: str | None,
+        costs: tuple[float, float],
+        order: np.ndarray,
+        unit: np.ndarray,
+        level: float,
+    ) -> _Running:
+        inputs = EvaluationInputs.create(policy, log, baseline, None, None, None)
+        terms, high = anytime_terms(inputs, "ips", costs)
+        unit, count = unit[order], log.count[order]
+        last, means = np.zeros(unit.max() + 1, dtype=int), np.bincount(unit, count * terms.z[order])
+        np.maximum.at(last, unit, np.arange(len(unit)))
+        complete = np.argsort(last, kind="stable")
+        z = (means / np.bincount(unit, count))[complete]
+        return cls(np.minimum(z, high), last[complete] + 1, Bound(ANYTIME, level, high=high))
+
+    def bound(self, n: int) -> float:
+        """Return the bound after the first n units."""
+        return self._bound(self.z[:n], np.ones(n))
+
+
+def _first_below_zero(running: _Running, looks: np.ndarray, bounds: np.ndarray) -> int | None:
+    """Return the first number of units with a bound below 0, at the first such look or after the look before it."""
+    is_below = bounds < 0
+    if not is_below.any():
+        return None
+    place = int(np.argmax(is_below))
+    before = looks[place - 1] if place else 0
+    return next(n for n in range(before + 1, looks[place] + 1) if running.bound(n) < 0)
+
+
+def _cost_range(opened: OpenedLog) -> tuple[float, float]:
+    """Return the range of costs of the mapping; for outcomes of 0 and 1 it is known."""
+    known, cost = opened.records.mapping.cost_range, opened.log.cost
+    if known is not None:
+        return known
+    if np.isin(cost, (0, -1) if opened.records.is_reward else (0, 1)).all():
+        return (-1.0, 0.0) if opened.records.is_reward else (0.0, 1.0)
+    raise InputError("--anytime needs cost_range in the mapping: [least, largest], the possible costs of any action")
