@@ -68,7 +68,7 @@ def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None,
     """
     sizes, n_contexts = [], 0
     with closing(ArrayCollector(path)) as collector:
-        for log in run_in_order(partial(_encode_block, block, encoding) for block in records.blocks_of(rows)):
+        for log in run_in_order(partial(block.encoded, encoding) for block in records.blocks_of(rows)):
             arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
             collector.append(arrays | {"context": log.context + n_contexts})
             sizes += [] if log.actions.are_shared else [log.actions.count_choices()]
@@ -78,7 +78,3 @@ def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None,
     if sizes:
         changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
     return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
-
-
-def _encode_block(records: Records, encoding: Encoding) -> BanditLog:
-    return BanditLog(**records.arrays(encoding))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.base import Encoding
@@ -40,6 +39,7 @@ POLICIES = {"labels": ExponentialPolicy, "single": SoftmaxPolicy, "lists": Softm
 HEADER = {"mapping": dict, "algorithm": dict, "kept": str, "choices": int, "seed": int, "digest": str}
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
+INCOMPLETE = "the {} is truncated or from another version"
 FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
 
 
@@ -116,27 +116,16 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     header, arrays = _read(path, with_rows)
     with prefix_errors(path):
         encoding = encoding_of(header.get("encoding"))
-        with _complete("feature map"):
+        with refuse_errors(INCOMPLETE.format("feature map")):
             features = _feature_map(arrays, encoding.n_features)
         n_features = encoding.n_features + (features.n_mapped if features else 0)
         policy = _linear_policy(encoding, n_features, arrays["coef"], features=features)
-        with _complete("cost model"):
+        with refuse_errors(INCOMPLETE.format("cost model")):
             model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
         rows = _part(arrays, ROWS)
-        with _complete("hashes of the rows"):
+        with refuse_errors(INCOMPLETE.format("hashes of the rows")):
             learned_rows = LearnedRows.of_arrays(_checked_rows(rows)) if rows else None
     return StoredPolicy(policy, encoding, model, header, learned_rows)
-
-
-@contextmanager
-def _complete(name: str) -> Iterator[None]:
-    """Raise InputError if a part of the file lacks content."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise InputError(f"the {name} is truncated or from another version: {error}") from None
 
 
 def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
@@ -169,10 +158,8 @@ def encoding_of(content: Any) -> Encoding:
     name = content.get("of") if isinstance(content, Mapping) else None
     if not isinstance(name, str) or name not in ENCODINGS:
         raise InputError(f"encoding is of type {name!r}, expected one of {', '.join(ENCODINGS)}")
-    try:
+    with refuse_errors(INCOMPLETE.format("encoding")):
         encoding = ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"encoding is truncated or from another version: {type(error).__name__} {error}") from None
     if encoding.type_name != name:
         raise InputError(f"encoding is of type {name!r}, but its actions are {encoding.kind}")
     return encoding

@@ -125,7 +125,7 @@ def _draw_rows(units: np.ndarray) -> np.ndarray:
 
 def _log(records: Records, rows: np.ndarray, encoding: Encoding) -> BanditLog:
     part = records.take(rows)
-    return BanditLog(**replace(part, propensity=np.ones(part.size)).arrays(encoding))
+    return replace(part, propensity=np.ones(part.size)).encoded(encoding)
 
 
 def _log_prob(policy: LinearPolicy, log: BanditLog) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from drcrm.arrays.array_collector import ArrayCollector
 from drcrm.arrays.mapped_arrays import scratch_path, take_rows
 from drcrm.arrays.validation import round_probabilities
+from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
@@ -206,15 +207,15 @@ class Records:
             rows = used
         return self.data.fit(self.kind, self.names, rows)
 
-    def arrays(self, encoding: Encoding) -> dict:
-        """Return the arguments of a ``BanditLog``."""
+    def encoded(self, encoding: Encoding) -> BanditLog:
+        """Return the log of the rows, in memory."""
         if self.propensity is None:
             raise InputError("the file has no propensities; add propensity_model: softmax to the mapping")
         if self.kind != encoding.kind:
             raise InputError(f"the log has {KINDS[self.kind]}, but its encoding is for {KINDS[encoding.kind]}")
-        arrays = {"X": encoding.contexts(self.data), "Y": self._action_among(encoding.names)}
-        arrays |= {"propensity": self.propensity, "cost": self.cost, "context": self.context, "count": self.count}
-        return arrays | ({"n_actions": len(encoding.names)} if self.kind == "single" else {})
+        X, Y = encoding.contexts(self.data), self._action_among(encoding.names)
+        n_actions = len(encoding.names) if self.kind == "single" else None
+        return BanditLog(X, Y, self.propensity, self.cost, self.context, self.count, n_actions)
 
     def _action_among(self, names: list) -> np.ndarray:
         """Return the actions as places among the names of an encoding."""

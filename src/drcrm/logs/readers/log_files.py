@@ -24,7 +24,7 @@ from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.readers.decisions import batch_of, batches, features_of
 from drcrm.logs.readers.npz_files import feedback_batch, npz_batch, npz_contexts, read_arrays
-from drcrm.logs.readers.packed_files import format_of_file, lines_of
+from drcrm.logs.readers.packed_files import format_of_file, opened
 from drcrm.logs.readers.table_files import Columns, joint_types, table_chunks
 from drcrm.logs.readers.table_records import dataset_mapping, frame_batch, frame_mapping
 from drcrm.logs.record_collector import collect
@@ -311,9 +311,10 @@ class _Lines:
     """
 
     def __init__(self, path: Path, reported: bool = False):
-        self.row, self._lines = 0, lines_of(path, reported)
+        self.row, self._path, self._reported = 0, path, reported
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for line in self._lines:
-            self.row += 1
-            yield self.row - 1, line
+        with opened(self._path, self._reported) as file:
+            for line in file:
+                self.row += 1
+                yield self.row - 1, line

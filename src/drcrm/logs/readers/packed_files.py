@@ -85,12 +85,6 @@ def opened(path: Path, reported: bool = False) -> Iterator[io.BufferedIOBase]:
         raise InputError(message) from None
 
 
-def lines_of(path: Path, reported: bool = False) -> Iterator[bytes]:
-    """Yield the lines of a file; with ``reported``, report the progress. InputError for a truncated file."""
-    with opened(path, reported) as file:
-        yield from file
-
-
 def format_of_file(path: Path) -> str:
     """Return the format of a file by its suffix, or by its first bytes if the suffix is not in ``SUFFIXES``."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
