@@ -34,7 +34,7 @@ ALGORITHM = Algorithm("KLDRO", "radius", (0.01, 0.1), OPTIONS)
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Divide every log into many chunks, all of which go to the workers."""
-    sizes = {"LARGE": 100, "MOST_CONTEXTS": 32, "MANY_SCORES": 2000, "BLOCK_SCORES": 1000, "GROUP_SCORES": 4000}
+    sizes = {"LARGE": 100, "MOST_CONTEXTS": 32, "MANY_SCORES": 2000, "BLOCK_SCORES": 1000}
     for name, value in sizes.items():
         monkeypatch.setattr(chunked_log, name, value)
     monkeypatch.setattr(dask_executor, "FEW", 0)

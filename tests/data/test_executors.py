@@ -22,8 +22,7 @@ def test_there_may_be_more_threads_than_chunks():
         assert [*Chunks([1, 2, 3]).map(float)] == [1, 2, 3]
 
 
-def test_groups_are_consecutive_chunks():
-    assert [*Chunks(range(9), 4).map_groups(list)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+def test_each_chunk_may_have_a_value():
     assert [*Chunks([1, 2]).map(pow, by_chunk=[3, 4])] == [1, 16]
 
 

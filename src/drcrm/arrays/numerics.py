@@ -1,6 +1,6 @@
 """Numerical helpers that policies, risks, weights and the objective share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from inspect import signature
 
 import numpy as np
@@ -28,23 +28,6 @@ def transposed_product(left: np.ndarray, X: np.ndarray | sparse.csr_array) -> np
     Unlike ``@``, ``np.dot`` releases the interpreter's lock, so that other threads continue.
     """
     return left.T @ X if sparse.issparse(X) else np.dot(left.T, X)
-
-
-def compensated_sum(values: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the sum of arrays as if computed in twice the precision and then rounded.
-
-    Source: Møller 1965, Knuth 1969.
-    """
-    [total, *terms] = values
-    if not terms:
-        return total
-    lost = 0.0
-    for term in terms:
-        rounded = total + term
-        added = rounded - total
-        lost = lost + ((total - (rounded - added)) + (term - added))
-        total = rounded
-    return np.where(np.isfinite(lost), total + lost, total)
 
 
 def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[float]) -> np.ndarray:

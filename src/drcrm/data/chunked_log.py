@@ -20,8 +20,6 @@ BLOCK_FEATURES = 2**20  # number of entries in the feature matrix of a block
 MOST_CONTEXTS, LEAST_CONTEXTS = 2**15, 2**10  # limits of the number of contexts in such a block
 MANY_SCORES = 2**20  # if a block would have more scores, blocks have BLOCK_SCORES scores instead
 BLOCK_SCORES = 2**17  # these take 1 MB, so that temporary arrays stay in the cache
-BLOCKS = 4  # number of blocks in a group; sums are taken over whole groups
-GROUP_SCORES = 2**22  # number of scores in a group, if blocks have BLOCK_SCORES scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ class ChunkedLog:
 
     def __init__(self, log: BanditLog, *context_arrays: Any):
         self._log, self._context_arrays = log, context_arrays
-        self._block_size, self._group = _sizes(log)
+        self._block_size = _contexts_of_block(log)
 
     @cached_property
     def blocks(self) -> Chunks:
@@ -82,7 +80,7 @@ class ChunkedLog:
             contexts = slice(int(starts[number]), int(starts[number + 1]))
             rows = slice(int(row_ends[number]), int(row_ends[number + 1]))
             blocks.append(self._block(contexts, rows if order is None else order[rows], paired_context))
-        return Chunks(blocks, self._group)
+        return Chunks(blocks)
 
     def _block(self, contexts: slice, rows: slice | np.ndarray, paired_context: np.ndarray | None) -> Block:
         """Return a block. ``paired_context`` is 0, 1, 2 … if row i belongs to context i, else None."""
@@ -115,16 +113,15 @@ class ChunkedLog:
         return [values[block.rows] for block in self.blocks]
 
 
-def _sizes(log: BanditLog) -> tuple[int, int]:
-    """Return the number of contexts in a block and the number of blocks in a group, both powers of 2."""
+def _contexts_of_block(log: BanditLog) -> int:
+    """Return the number of contexts in a block: a power of 2, or all contexts."""
     m = log.n_contexts
     scores_per_context = max(log.X.shape[0] * int(np.prod(log.actions.shape)) // m, 1)
     features_per_context = max(log.X.size // m, 1)
     size = min(max(_round_to_power(BLOCK_FEATURES // features_per_context), LEAST_CONTEXTS), MOST_CONTEXTS)
     if min(m, size) * scores_per_context > MANY_SCORES:
-        size = _round_to_power(BLOCK_SCORES // scores_per_context)
-        return size, _round_to_power(GROUP_SCORES // (size * scores_per_context))
-    return (size if m >= LARGE else m), BLOCKS
+        return _round_to_power(BLOCK_SCORES // scores_per_context)
+    return size if m >= LARGE else m
 
 
 def _round_to_power(number: int) -> int:

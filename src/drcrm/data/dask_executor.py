@@ -86,9 +86,8 @@ class DaskExecutor(ChunkExecutor):
         """Return the future, start, stop and threads of each share, which has the chunks start to stop − 1."""
         if chunks not in self._shares:
             workers = sorted(self._client.nthreads().items())
-            groups = -(-len(chunks) // chunks.group)
             parts = np.cumsum([0, *(threads for _, threads in workers)]) / sum(threads for _, threads in workers)
-            ends = np.minimum(chunks.group * np.round(groups * parts).astype(int), len(chunks)).tolist()
+            ends = np.round(len(chunks) * parts).astype(int).tolist()
             submit = partial(self._client.submit, _read_share, pure=False, allow_other_workers=True)
             self._shares[chunks] = [
                 (submit(self._write_share(chunks, start, stop), workers=[worker]), start, stop, threads)

@@ -21,18 +21,14 @@ TASKS = 64  # approximate number of tasks for each thread; smaller tasks would t
 
 @dataclass(frozen=True)
 class ChunkTask:
-    """A function and its arguments. It is run on each chunk or, if ``group`` is set, on groups of that many chunks."""
+    """A function and its arguments, to be run on each chunk."""
 
     function: Callable
     arguments: tuple
-    group: int | None = None
 
     def run(self, chunks: Sequence, values: Sequence[tuple]) -> list:
         """Return the results for consecutive chunks. Each chunk's tuple of values is passed before the arguments."""
-        if self.group is None:
-            return [self.function(chunk, *value, *self.arguments) for chunk, value in zip(chunks, values, strict=True)]
-        starts = range(0, len(chunks), self.group)
-        return [self.function(chunks[start : start + self.group], *self.arguments) for start in starts]
+        return [self.function(chunk, *value, *self.arguments) for chunk, value in zip(chunks, values, strict=True)]
 
 
 class Chunks(Sequence):
@@ -42,12 +38,10 @@ class Chunks(Sequence):
     ----------
     items : sequence
         Chunks. A cluster needs picklable chunks and functions.
-    group : int
-        The number of consecutive chunks of a group.
     """
 
-    def __init__(self, items: Iterable, group: int = 1):
-        self._items, self.group = list(items), group
+    def __init__(self, items: Iterable):
+        self._items = list(items)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -63,10 +57,6 @@ class Chunks(Sequence):
         values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
         return _EXECUTOR.get().map_chunks(self, ChunkTask(function, arguments), values)
 
-    def map_groups(self, function: Callable, *arguments: Any) -> Iterator:
-        """Yield ``function(chunks, *arguments)`` for each group, a list of chunks, in order."""
-        return _EXECUTOR.get().map_chunks(self, ChunkTask(function, arguments, self.group), [()] * len(self))
-
 
 class ChunkExecutor(Executor):
     """A ``concurrent.futures`` executor that also maps functions over chunks; this class uses the current thread."""
@@ -74,8 +64,8 @@ class ChunkExecutor(Executor):
     threads = 1
 
     def map_chunks(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> Iterator:
-        """Yield the results of a task for each chunk or group, in order; see ``ChunkTask.run``."""
-        step = task.group or max(len(chunks) // (TASKS * self.threads), 1)
+        """Yield the results of a task for each chunk, in order."""
+        step = max(len(chunks) // (TASKS * self.threads), 1)
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
         for results in self.run(partial(task.run, chunks[part], values[part]) for part in parts):
             yield from results

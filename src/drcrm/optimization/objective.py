@@ -119,7 +119,7 @@ class Objective:
         if design.objective_blocks[0] != key:
             keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MAX_KEPT_SCORES)
             arguments, blocks = (design.scores, self.weight, self.estimate, keeps), design.chunked.blocks
-            design.objective_blocks = key, Chunks([ObjectiveBlock(block, *arguments) for block in blocks], blocks.group)
+            design.objective_blocks = key, Chunks([ObjectiveBlock(block, *arguments) for block in blocks])
         return design.objective_blocks[1]
 
 

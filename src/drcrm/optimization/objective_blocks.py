@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.numerics import compensated_sum
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
 from drcrm.policies.linear_predictor import ScoreMap
@@ -122,8 +121,8 @@ class BlockCosts:
         return float(np.min(low)), float(np.max(high))
 
     def sum(self, function: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
-        """Return Σ function(z, share, *arguments) over groups of blocks."""
-        return compensated_sum(self._blocks.map_groups(_group_sum, self._coef, function, *arguments))
+        """Return Σ function(z, share, *arguments) over blocks."""
+        return sum(self._blocks.map(_block_sum, self._coef, function, *arguments))
 
     def gather(self) -> tuple[np.ndarray, np.ndarray]:
         """Return z and share of all rows, (n,): 16 bytes a row."""
@@ -134,15 +133,15 @@ class BlockCosts:
     def gradient(self, in_z: GradientInZ) -> np.ndarray:
         """Return the gradient in Θ, (d, …), from the gradient in z; an array has the order of ``gather``."""
         by_block = [in_z] * len(self) if callable(in_z) else np.split(in_z, self._ends)
-        return compensated_sum(self._blocks.map(ObjectiveBlock.gradient, self._coef, by_chunk=by_block))
+        return sum(self._blocks.map(ObjectiveBlock.gradient, self._coef, by_chunk=by_block))
 
 
 def _costs_and_shares(block: ObjectiveBlock, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return block.costs(coef), block.share
 
 
-def _group_sum(blocks: list[ObjectiveBlock], coef: np.ndarray, function: Callable, *arguments: Any) -> np.ndarray:
-    return function(*_concatenate_pairs([_costs_and_shares(block, coef) for block in blocks]), *arguments)
+def _block_sum(block: ObjectiveBlock, coef: np.ndarray, function: Callable, *arguments: Any) -> np.ndarray:
+    return function(*_costs_and_shares(block, coef), *arguments)
 
 
 def _concatenate_pairs(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
