@@ -27,12 +27,6 @@ HEADING = "# "  # marks group names among algorithm names
 MAX_TICKS = 8  # otherwise the number of ticks depends on the space that labels leave
 
 
-def one_panel(height: float) -> tuple[Figure, Axes]:
-    """Return a figure of the usual width with one panel."""
-    figure = Figure(figsize=(WIDTH, height))
-    return figure, figure.subplots()
-
-
 def add_title(
     figure: Figure, title: str, handles: Sequence = (), legend: str | None = None, columns: int = 2
 ) -> Figure:
@@ -177,6 +171,20 @@ def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
     groups = names.grouped(algorithms)
     has_headings = len(groups) > 1
     return [line for group, members in groups.items() for line in [HEADING + group] * has_headings + members]
+
+
+def lined_panel(
+    algorithms: Iterable[str], names: Names, height: float, line_height: float
+) -> tuple[Figure, Axes, list[str]]:
+    """Return a figure with one panel, which has a line for each algorithm and group, and the lines.
+
+    The figure is ``height`` tall in addition to its lines.
+    """
+    lines = grouped_lines(algorithms, names)
+    figure = Figure(figsize=(WIDTH, height + line_height * len(lines)))
+    axes = figure.subplots()
+    label_lines(axes, lines, names)
+    return figure, axes, lines
 
 
 def label_lines(axes: Axes, lines: Sequence[str], names: Names) -> None:

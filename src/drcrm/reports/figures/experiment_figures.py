@@ -83,15 +83,13 @@ def surprise(results: DatasetResults) -> Figure:
     Below 0, the score was too optimistic.
     """
     frame, names, selections = figure_data.surprises(results), results.plan.names, results.plan.selections
-    lines = drawing.grouped_lines(results.scored, names)
-    figure, axes = drawing.one_panel(1.3 + 0.36 * len(lines))
+    figure, axes, lines = drawing.lined_panel(results.scored, names, 1.3, 0.36)
     shifts = 0.24 * (np.arange(len(selections)) - (len(selections) - 1) / 2)
     for row in iterate(frame):
         height = lines.index(row.algorithm) + shifts[selections.index(row.selection)]
         look = replace(names.look(row.algorithm), marker=SCORE_MARKERS[row.selection])
         drawing.draw_mean(axes, row, height, look)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    drawing.label_lines(axes, lines, names)
     axes.set_xlabel("Held-out score − true cost per context\n(below 0: the score was too optimistic)")
     return drawing.add_title(figure, results.title, drawing.score_handles(results))
 
@@ -105,8 +103,7 @@ def certificates(results: DatasetResults) -> Figure:
     """
     frame, names = figure_data.certified(results), results.plan.names
     is_counted = results.plan.protocol.get("split_unit") != "row"
-    lines = drawing.grouped_lines(frame["algorithm"], names)
-    figure, axes = drawing.one_panel(1.8 + 0.34 * len(lines) + (0 if is_counted else 0.4))
+    figure, axes, lines = drawing.lined_panel(frame["algorithm"], names, 1.8 if is_counted else 2.2, 0.34)
     level = results.losses(LOGGING).mean()
     end = FARTHEST * level if np.isfinite(level) else np.inf
     for row in iterate(frame):
@@ -121,7 +118,6 @@ def certificates(results: DatasetResults) -> Figure:
     if (frame["mean"] > end).any():
         axes.set_xlim(right=end)
     drawing.draw_levels(axes.axvline, {(LOGGING, LOSS): level})
-    drawing.label_lines(axes, lines, names)
     axes.set_xlabel(results.loss_axis("←"))
     title = results.title_with_selection if is_counted else f"{results.title_with_selection}\n{LOGGED}"
     bound = replace(BOUND, label=f"certified bound, {'new' if is_counted else 'logged'} contexts")
@@ -132,14 +128,12 @@ def certificates(results: DatasetResults) -> Figure:
 def paired(results: DatasetResults) -> Figure:
     """Draw expected loss minus POEM's on the same seed: a stroke for each seed, and the mean with its interval."""
     frame, names = figure_data.differences(results, REFERENCE), results.plan.names
-    lines = drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
-    figure, axes = drawing.one_panel(1.4 + 0.3 * len(lines))
+    figure, axes, lines = drawing.lined_panel(dict.fromkeys(frame["algorithm"]), names, 1.4, 0.3)
     for name, of_seeds in frame.groupby("algorithm", sort=False):
         look, height = names.look(str(name)), lines.index(str(name))
         axes.plot(of_seeds["difference"], np.full(len(of_seeds), height), "|", color=look.colour, alpha=0.5, ms=8)
         drawing.draw_mean(axes, next(iterate(of_seeds)), height, look)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    drawing.label_lines(axes, lines, names)
     reference = names.label(REFERENCE)
     axes.set_xlabel(f"{results.loss_name()} − {reference}'s, by seed\n{results.loss_unit} (← better than {reference})")
     handles = drawing.handles_of([Look("one seed", GREY, "|"), Look("mean with 95 % interval", GREY, "o")])
@@ -153,8 +147,8 @@ def ablation(results: DatasetResults) -> Figure:
     are complete.
     """
     frame, names = figure_data.by_start(results), results.plan.names
-    starts, lines = list(dict.fromkeys(frame["start"])), drawing.grouped_lines(dict.fromkeys(frame["algorithm"]), names)
-    figure, axes = drawing.one_panel(1.7 + 0.36 * max(len(lines), 1))
+    starts = list(dict.fromkeys(frame["start"]))
+    figure, axes, lines = drawing.lined_panel(dict.fromkeys(frame["algorithm"]), names, 1.7, 0.36)
     levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
     most = levels[LOGGING, LOSS]
     end = np.fmax(most, frame.loc[~(frame["mean"] > most), ["mean", "high"]].max(axis=None))
@@ -165,7 +159,6 @@ def ablation(results: DatasetResults) -> Figure:
     drawing.draw_levels(axes.axvline, levels)
     if np.isfinite(end):
         axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
-    drawing.label_lines(axes, lines, names)
     axes.set_xlabel(results.loss_axis("←"))
     looks = [replace(START_LOOKS[start], label=f"from {START_LOOKS[start].label}") for start in starts]
     handles = [*drawing.level_handles(levels), *drawing.handles_of(looks)]
