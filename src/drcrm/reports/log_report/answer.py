@@ -201,6 +201,15 @@ class Answer:
         return sorted((Candidate(raw, self.units) for raw in self.items("candidates")), key=order)
 
     @cached_property
+    def compared(self) -> list[Candidate]:
+        """The candidates, with the logging policy in second place if it is not one of them."""
+        others = self.candidates
+        if not is_number(self.logging.value) or any(candidate.is_logging for candidate in others):
+            return others
+        logging = {"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}}
+        return [*others[:1], Candidate(logging, self.units), *others[1:]]
+
+    @cached_property
     def chosen(self) -> Candidate | None:
         """The policy that the verdict is about, if one was chosen or there is only one."""
         is_clear = len(self.candidates) == 1 or any(candidate.is_chosen for candidate in self.candidates)

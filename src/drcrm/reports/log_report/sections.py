@@ -77,18 +77,16 @@ def candidates(answer: Answer) -> Section:
     """Return the candidates with intervals and certificates on one scale, next to the logging policy."""
     if not answer.candidates:
         return None
-    drawn = answer.candidates[:MAX_DRAWN]
+    drawn = answer.compared[:MAX_DRAWN]
     intervals, bounds = [candidate.interval for candidate in drawn], [candidate.bound for candidate in drawn]
     values = [value for interval in intervals for value in interval]
     scale = Scale.over(values + bounds, [*answer.logging, *intervals[0], *bounds[:1]])
     rows = [_candidate_cells(answer, candidate, scale) for candidate in drawn]
-    if is_number(answer.logging.value) and not any(candidate.is_logging for candidate in drawn):
-        rows.insert(1, _logging_cells(answer, scale))
     units = answer.units
     columns = [Column("Policy", "name"), Column(units.name.capitalize(), "picture"), Column("Estimate")]
     columns += [Column("Interval"), Column(f"Certified {units.side}"), Column("Difference")]
     columns += [Column("Effective sample size")]
-    n_hidden = len(answer.candidates) - len(drawn)
+    n_hidden = len(answer.compared) - len(drawn)
     result = f"{len(answer.candidates)} compared with the logging policy"
     if answer.raw["command"] == "learn":
         result += f", each the best of its algorithm; {plural(answer.raw['choices'], 'candidate')} tried"
@@ -128,14 +126,6 @@ def _candidate_cells(answer: Answer, candidate: Candidate, scale: Scale) -> list
         difference,
         Cell(format_count(candidate.raw.get("effective_size"))),
     ]
-
-
-def _logging_cells(answer: Answer, scale: Scale) -> list[Cell]:
-    """Return the row of the logging policy, which is not among the candidates."""
-    chart = gauge(scale, answer.logging, "grey", None, answer.logging.value)
-    interval = answer.format_interval(answer.logging, DASH)
-    value = Cell(answer.format(answer.logging.value), style="bold")
-    return [Cell("logging policy"), Cell(chart=chart), value, Cell(interval), Cell(), Cell(), Cell()]
 
 
 def _all_estimates(answer: Answer) -> Table | None:

@@ -12,7 +12,6 @@ from drcrm.reports.log_report.formatting import (
     format_count,
     format_imputed,
     format_number,
-    is_number,
     shorten,
 )
 
@@ -57,14 +56,10 @@ def candidate_lines(answer: Answer) -> list[str]:
     """Return the table of the logging policy and the candidates."""
     sign = "≥" if answer.units.is_reward else "≤"
     header = ["", answer.units.name, f"{answer.confidence} interval", f"certified {sign}", "eff. sample size", "by"]
-    candidates, logging = answer.candidates, answer.logging
-    rows = [candidate_row(answer, candidate) for candidate in candidates[:MAX_CANDIDATES]]
-    if is_number(logging.value) and not any(candidate.is_logging for candidate in candidates):
-        interval = answer.format_interval(logging, DASH)
-        rows.insert(1, ["  logging policy", answer.format(logging.value), interval, DASH, DASH, ""])
+    rows = [candidate_row(answer, candidate) for candidate in answer.compared[:MAX_CANDIDATES]]
     if not rows:
         return []
-    n_hidden = len(candidates) - MAX_CANDIDATES
+    n_hidden = len(answer.compared) - MAX_CANDIDATES
     return align(header, rows) + ([f"  and {n_hidden} more"] if n_hidden > 0 else [])
 
 
