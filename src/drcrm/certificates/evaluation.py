@@ -109,12 +109,12 @@ def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
 
     Raise InputError if ``clip`` is given for an estimate that does not clip.
     """
-    if EVALUATIONS[estimate][1] is not None:
+    if EVALUATIONS[estimate].limited is not None:
         return as_clip("auto" if clip is None else clip, log)
     if clip is not None:
+        clipping = ", ".join(repr(name) for name, entry in EVALUATIONS.items() if entry.limited)
         raise InputError(
-            f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use 'clipped_ips', "
-            "'clipped_snips', 'clipped_dr' or 'switch_dr', or leave clip out"
+            f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use {clipping}, or leave clip out"
         )
     return None
 

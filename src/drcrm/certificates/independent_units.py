@@ -59,17 +59,24 @@ def group_means(groups: Any, weights: np.ndarray, *values: np.ndarray) -> tuple[
     return *(np.bincount(index, weights * value[occurs]) / total for value in values), np.ones(len(total))
 
 
-def unit_values(z: np.ndarray, count: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Return one value for each of the G units, (G,), whose plain mean is the mean z̄ of the n rows.
+def unit_values(groups: Any, count: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return, for each vector, one value for each unit; and last how often each unit occurs.
 
+    Without groups, the rows are the units. The plain mean of the G values of a vector z is its mean z̄ over the n rows.
     The value of unit g is z̄ + (Σ_{i∈g} z_i − n_g z̄) G/n. The standard error of the values is the clustered standard
     error of z̄. Source: Liang & Zeger 1986.
     """
-    _, index = np.unique(units, return_inverse=True)
-    n = count.sum()
-    mean = count @ z / n
-    total = np.bincount(index, count * (z - mean))
-    return mean + total * (len(total) / n)
+    count = count.astype(float)
+    if groups is None:
+        return *values, count
+    index, n = number_groups(groups, len(count)), count.sum()
+    size = len(np.bincount(index))
+
+    def by_unit(z: np.ndarray) -> np.ndarray:
+        mean = count @ z / n
+        return mean + np.bincount(index, count * (z - mean)) * (size / n)
+
+    return *map(by_unit, values), np.ones(size)
 
 
 def mean_and_deviation(z: np.ndarray, weights: np.ndarray, n: float) -> tuple[float, float]:
@@ -171,11 +178,8 @@ def compute_interval(
         Two-sided confidence level.
     """
     by = "group" if groups is not None else "context" if 1 < log.n_contexts < log.size else "row"
-    values, count = (np.full(len(log.Y), np.nan) if z is None else z), log.count.astype(float)
-    if by != "row":
-        units = log.context if groups is None else number_groups(groups, len(values))
-        values = unit_values(values, count, units)
-        count = np.ones(len(values))
+    units = log.context if by == "context" else groups
+    values, count = unit_values(units, log.count, np.full(len(log.Y), np.nan) if z is None else z)
     n, error, width = count.sum(), np.nan, np.nan
     if n > 1:
         if np.isfinite(values).all():

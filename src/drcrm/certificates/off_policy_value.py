@@ -184,11 +184,10 @@ def off_policy_values(
     values: dict[str, PolicyValue] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for name, (kind, limited) in EVALUATIONS.items():
+        for name, (kind, limited, _) in EVALUATIONS.items():
             if has_all or not kind.uses_model:
                 inputs = inputs.cross_fitted() if kind.uses_model else inputs
-                limit = clip if limited else None
-                values[name] = _evaluate(inputs, name, MeanRisk(), None, limit, 0.0, confidence)
+                values[name] = _evaluate(inputs, name, MeanRisk(), None, clip if limited else None, 0.0, confidence)
     warn_all(*dict.fromkeys(str(warning.message) for warning in caught))
     columns = ["value", "standard_error", "low", "high"]
     rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
@@ -205,7 +204,7 @@ def _evaluate(
     confidence: float,
 ) -> PolicyValue:
     """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none."""
-    kind, limited = EVALUATIONS[estimate]
+    kind, limited, _ = EVALUATIONS[estimate]
     limit = choose_limit(estimate, clip, inputs.log)
     if weight is not None and (limited or not isinstance(weight, Weight)):
         raise InputError(f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip")
@@ -246,7 +245,7 @@ def _estimate(
     Warn if the value is outside the range of the costs, or the mean weight far below 1.
     """
     design, log_prob, expected = forward_policy(policy, log, effects, role)
-    estimate = design.estimate(EVALUATIONS[name][0])
+    estimate = design.estimate(EVALUATIONS[name].kind)
     used, slope = weight(np.minimum(log_prob, 0), log.log_propensity)
     value = float(estimate.evaluate(risk, used, slope, expected, None)[0])
     importance = importance_weights(log_prob, log)

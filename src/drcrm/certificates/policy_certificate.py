@@ -24,13 +24,11 @@ from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates.snips import SelfNormalised
+from drcrm.estimates import EVALUATIONS, Estimate, SelfNormalised
 from drcrm.risks import PhiBall
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
-# Effective sample sizes below which bounds failed too often in simulations.
-FEW = {"ips": 25, "clipped_ips": 25, "snips": 10, "dr": 10}
 LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 
@@ -144,7 +142,7 @@ def policy_certificate(
     estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
     limit = choose_limit(estimate, clip, inputs.log)
     _check_bound(bound, inputs, estimate, clip)
-    inputs = inputs.cross_fitted() if estimate == "dr" else inputs
+    inputs = inputs.cross_fitted() if EVALUATIONS[estimate].kind.uses_model else inputs
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
     case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
     if bound.name == ANYTIME:
@@ -187,29 +185,38 @@ class _Case:
     costs: tuple[float, float]
     check_tails: bool
 
+    @property
+    def kind(self) -> type[Estimate]:
+        """Class of the estimate."""
+        return EVALUATIONS[self.estimate].kind
+
 
 def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
+    kind, limited, _ = EVALUATIONS[estimate]
     if bound.name == ANYTIME and bound.high is not None:
         raise InputError("high= does not apply to the method anytime here; it follows from cost_range=")
     if inputs.groups is not None and not (bound.asymptotic or bound.name == ANYTIME):
         raise InputError(f"groups need an asymptotic method, got {bound.name}")
-    if estimate == "dr" and inputs.cost_model is None and not bound.asymptotic:
-        raise InputError(f"'dr' by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
-    if estimate == "snips" and inputs.baseline is None and bound.ball is None:
-        raise InputError(f"the certificate of 'snips' needs a divergence as method, got {bound.name}")
-    if estimate == "snips" and not bound.asymptotic:
-        raise InputError(f"baseline with 'snips' needs an asymptotic method, got {bound.name}")
-    if estimate == "clipped_ips" and (inputs.log.cost > 0).any():
-        raise InputError("'clipped_ips' needs costs of at most 0, because clipping hides positive costs")
-    if estimate == "clipped_ips" and not bound.asymptotic and not to_float(clip) >= 1:
-        raise InputError(f"'clipped_ips' by {bound.name} needs clip=, a number that does not depend on the log")
+    if kind.uses_model and inputs.cost_model is None and not bound.asymptotic:
+        raise InputError(f"{estimate!r} by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
+    if kind.is_ratio and inputs.baseline is None and bound.ball is None:
+        raise InputError(f"the certificate of {estimate!r} needs a divergence as method, got {bound.name}")
+    if kind.is_ratio and not bound.asymptotic:
+        raise InputError(f"baseline with {estimate!r} needs an asymptotic method, got {bound.name}")
+    if limited and (inputs.log.cost > 0).any():
+        raise InputError(f"{estimate!r} needs costs of at most 0, because clipping hides positive costs")
+    if limited and not bound.asymptotic and not to_float(clip) >= 1:
+        raise InputError(f"{estimate!r} by {bound.name} needs clip=, a number that does not depend on the log")
 
 
 def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
-    if isinstance(estimate, str) and estimate == "dm":
-        raise InputError("estimate is 'dm', which has no certificate: no bound covers the error of a cost model")
-    check_choice([AUTO, *FEW], estimate, "estimate")
+    entry = EVALUATIONS.get(estimate) if isinstance(estimate, str) else None
+    if entry and not entry.kind.uses_weights:
+        raise InputError(
+            f"estimate is {estimate!r}, which has no certificate: no bound covers the error of a cost model"
+        )
+    check_choice([AUTO, *(name for name, entry in EVALUATIONS.items() if entry.least_size)], estimate, "estimate")
     check_choice(UNITS, by, "by")
     if not (1 <= to_float(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
@@ -238,8 +245,11 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
         z = z - (log.cost if isinstance(case.baseline, str) else sides[1].z)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-    (z, *gaps), count = _in_units(case, z, *gaps)
-    if case.estimate == "snips" and case.baseline is None:
+    if case.by == "context" and case.groups is None:
+        z, *gaps, count = group_means(log.context, log.count, z, *gaps)
+    else:
+        z, *gaps, count = unit_values(case.groups, log.count, z, *gaps)
+    if case.kind.is_ratio and case.baseline is None:
         value, upper = _bound_ratio(case, sides[0].counted, sides[0].cost)
     else:
         value, upper = np.average(z, weights=count), bound(z, count)
@@ -253,18 +263,6 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
         upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
     results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
     return results | {"missing": bool(lacking), "skewness": skewness}
-
-
-def _in_units(case: _Case, *values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return vectors with a value for each independent unit, from vectors of rows, and how often each unit occurs."""
-    log, count = case.log, case.log.count.astype(float)
-    if case.groups is not None:
-        units = [unit_values(value, count, case.groups) for value in values]
-        return units, np.ones(len(units[0]))
-    if case.by == "row":
-        return list(values), count
-    *units, count = group_means(log.context, log.count, *values)
-    return units, count
 
 
 def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[float, float]:
@@ -335,9 +333,9 @@ def _warn(case: _Case, sides: list[PolicyTerms]) -> None:
     """Warn of a small effective sample size and of a low mean weight."""
     log = case.log
     for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
-        if case.estimate in ("ips", "clipped_ips") and is_safe:  # the bound is too high if weights are missing
+        if is_safe and not case.kind.is_translation_equivariant:  # the bound is too high if weights are missing
             continue
-        rows, least = summarize_weights(side.weight, log)["effective_size"], FEW[case.estimate]
+        rows, least = summarize_weights(side.weight, log)["effective_size"], EVALUATIONS[case.estimate].least_size or 0
         few = (
             f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by {case.estimate!r} can "
             "be too low, and hold with less than the stated confidence"

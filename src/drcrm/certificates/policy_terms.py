@@ -23,7 +23,7 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.estimates import EVALUATIONS
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
 from drcrm.policies.tabular import AnyPolicy
@@ -82,7 +82,7 @@ class TermBuilder:
     @classmethod
     def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: AnyPolicy | None) -> "TermBuilder":
         """Return the builder; ``logging_policy`` replaces the logging policy of the cost model."""
-        if estimate != "dr":
+        if not EVALUATIONS[estimate].kind.uses_model:
             return cls(log, estimate, None, None if logging_policy is None else (logging_policy, SUPPORT, None))
         if logging_policy is not None:
             support = model.support if isinstance(model, SupportedModel) else 0
@@ -97,7 +97,7 @@ class TermBuilder:
         For the policy, ``extreme`` is the largest cost and ``sign`` is 1. For a baseline, ``extreme`` is the smallest
         cost and ``sign`` is −1.
         """
-        log, kind = self.log, EVALUATIONS[self.estimate][0]
+        log, kind = self.log, EVALUATIONS[self.estimate].kind
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
         full = importance_weights(log_prob, log)
         weight = _check_weights(full if clip is None else np.minimum(full, clip), log, name)
@@ -108,13 +108,13 @@ class TermBuilder:
             counted, unsupported = supported + mass, float(log.count @ mass / log.size)
             share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
             cost = cost + share * (extreme - cost)
-        if self.estimate == "dr":
+        if kind.uses_model:
             z = design.estimate(kind).terms(weight, expected)
             residual = log.cost - design.modelled_cost
         else:
             estimate: Any = kind(cost, log.count)
             z, weight = estimate.z(counted), supported
-            residual = cost - estimate.mean(counted) if kind is SelfNormalised else cost
+            residual = cost - estimate.mean(counted) if kind.is_ratio else cost
         gap = sign * worst_case_gaps(z, counted, cost, extreme)
         return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported, clipped_share(full, weight, log))
 

@@ -20,6 +20,7 @@ from drcrm.certificates.independent_units import compute_interval
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.estimates import SelfNormalised
 from drcrm.policies.linear_predictor import forward_policy, importance_weights
 
 ESTIMATES = ("snips", "dr")
@@ -169,7 +170,7 @@ class _WorstCases:
         high = self.weight * gamma - self.prob * (gamma - 1)
         log, share = self.log, self.log.count / self.log.size
         ratio, weight = worst_ratio(self.residual, share, low, high, self.order)
-        z = self.modelled + ratio + weight * (self.residual - ratio) / (share @ weight)
+        z = self.modelled + SelfNormalised(self.residual, log.count).terms(weight)
         worst, difference = float(share @ self.modelled + ratio), z - log.cost
         value = worst - float(share @ log.cost)
         interval = compute_interval(value, difference, log, self.groups, 2 * self.confidence - 1)

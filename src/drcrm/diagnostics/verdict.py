@@ -153,7 +153,7 @@ def estimate_values(
     lacks_model = cost_model is None or not knows_all_actions(policy)
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
         for name in ESTIMATES:
-            kind, limited = EVALUATIONS[name]
+            kind, limited, _ = EVALUATIONS[name]
             options = {"cost_model": cost_model, "groups": groups, "confidence": confidence}
             options |= {"clip": clip} if limited else {}
             is_missing = lacks_model and kind.uses_model
@@ -186,7 +186,7 @@ def compare_with_logging(
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
     has_mean = knows_all_actions(policy)
-    if settings.estimate == "dr" and (cost_model is None or not has_mean):
+    if EVALUATIONS[settings.estimate].kind.uses_model and (cost_model is None or not has_mean):
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):

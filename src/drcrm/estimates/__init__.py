@@ -1,5 +1,7 @@
 """Estimates of a policy's risk from a log: inverse propensity, self-normalised, doubly robust and direct."""
 
+from typing import NamedTuple
+
 from drcrm.arrays.validation import check_choice
 from drcrm.estimates.base import Estimate
 from drcrm.estimates.direct_method import DirectMethod
@@ -15,17 +17,35 @@ ESTIMATES: dict[str, type[Estimate]] = {
     "dr": DoublyRobust,
     "dm": DirectMethod,
 }
-# Estimates for evaluation, and the weight with a limit M that an estimate uses in place of π/p.
-EVALUATIONS: dict[str, tuple[type[Estimate], type[Clipped] | None]] = {
-    "ips": (InversePropensity, None),
-    "clipped_ips": (InversePropensity, Clipped),
-    "snips": (SelfNormalised, None),
-    "clipped_snips": (SelfNormalised, Clipped),
-    "dr": (DoublyRobust, None),
-    "clipped_dr": (DoublyRobust, Clipped),
-    "sndr": (SelfNormalisedDoublyRobust, None),
-    "switch_dr": (DoublyRobust, Switched),
-    "dm": (DirectMethod, None),
+
+
+class EvaluationEstimate(NamedTuple):
+    """An estimate for evaluation, and what it needs.
+
+    Attributes
+    ----------
+    kind : subclass of Estimate
+    limited : subclass of Clipped, optional
+        Weight with a limit M that the estimate uses in place of π/p.
+    least_size : int, optional
+        Effective sample size below which bounds failed too often in simulations. None if it has no certificate.
+    """
+
+    kind: type[Estimate]
+    limited: type[Clipped] | None = None
+    least_size: int | None = None
+
+
+EVALUATIONS = {
+    "ips": EvaluationEstimate(InversePropensity, least_size=25),
+    "clipped_ips": EvaluationEstimate(InversePropensity, Clipped, least_size=25),
+    "snips": EvaluationEstimate(SelfNormalised, least_size=10),
+    "clipped_snips": EvaluationEstimate(SelfNormalised, Clipped),
+    "dr": EvaluationEstimate(DoublyRobust, least_size=10),
+    "clipped_dr": EvaluationEstimate(DoublyRobust, Clipped),
+    "sndr": EvaluationEstimate(SelfNormalisedDoublyRobust),
+    "switch_dr": EvaluationEstimate(DoublyRobust, Switched),
+    "dm": EvaluationEstimate(DirectMethod),
 }
 
 
@@ -40,6 +60,7 @@ __all__ = [
     "DirectMethod",
     "DoublyRobust",
     "Estimate",
+    "EvaluationEstimate",
     "InversePropensity",
     "SelfNormalised",
     "SelfNormalisedDoublyRobust",

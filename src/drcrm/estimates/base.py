@@ -38,6 +38,8 @@ class Estimate(ABC):
         c − ĉ.
     uses_weights, uses_model : bool
         Whether the estimate needs importance weights, and a cost model.
+    is_ratio : bool
+        Whether the estimate divides by the mean weight.
     is_translation_equivariant : bool
         Whether a constant that is added to all costs and to the cost model is added to the value too, and leaves the
         gradients unchanged.
@@ -48,6 +50,7 @@ class Estimate(ABC):
 
     uses_weights = True
     uses_model = False
+    is_ratio = False
     is_translation_equivariant = False
     is_rowwise = False
 

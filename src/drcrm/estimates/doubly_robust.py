@@ -33,7 +33,7 @@ class SelfNormalisedDoublyRobust(Estimate):
     Source: Thomas & Brunskill 2016.
     """
 
-    uses_model = True
+    uses_model = is_ratio = True
 
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         return risk.evaluate(self.terms(weight, expected), self.share, self.size)[0], None, None, None

@@ -27,7 +27,7 @@ class SelfNormalised(Estimate):
     Source: Swaminathan & Joachims 2015.
     """
 
-    is_translation_equivariant = True
+    is_ratio = is_translation_equivariant = True
 
     @cached_property
     def bounds(self) -> tuple[float, float]:

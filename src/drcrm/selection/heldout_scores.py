@@ -47,7 +47,7 @@ def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) ->
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         means = {}
         for name in UNMODELLED:
-            kind, limited = EVALUATIONS[name]
+            kind, limited, _ = EVALUATIONS[name]
             mean = float(kind(cost, count).mean(np.minimum(weight, clip) if limited else weight))
             means[name] = mean if np.isfinite(mean) else np.nan
     return means
