@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, finalize
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
-from drcrm.data.executors import ChunkExecutor, Chunks, ChunkTask, ThreadExecutor, current_executor, use_executor
+from drcrm.data.executors import ChunkExecutor, Chunks, Task, ThreadExecutor, current_executor, use_executor
 from drcrm.errors import InputError
 from drcrm.files import locked_folder
 
@@ -69,7 +69,7 @@ class DaskExecutor(ChunkExecutor):
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
         return self._local.run(calls)
 
-    def map_chunks(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> Iterator:
+    def map_chunks(self, chunks: Chunks, task: Task, values: Sequence[tuple]) -> Iterator:
         if len(chunks) <= FEW:
             yield from self._local.map_chunks(chunks, task, values)
             return
@@ -112,10 +112,10 @@ def _read_share(path: str) -> list:
         return pickle.load(file)
 
 
-def _map_share(share: list, task: ChunkTask, values: Sequence[tuple], threads: int) -> list:
+def _map_share(share: list, task: Task, values: Sequence[tuple], threads: int) -> list:
     """Return the results of a task for the chunks of a share."""
     if threads == 1:
-        return task.run(share, values)
+        return task(share, values)
     with ThreadExecutor(threads) as executor:
         return [*executor.map_chunks(Chunks(share), task, values)]
 

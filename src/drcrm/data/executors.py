@@ -9,26 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from drcrm.errors import InputError
 
 PREFETCH = 4  # number of calls submitted ahead, for each thread except the first
 TASKS = 64  # approximate number of tasks for each thread; smaller tasks would take longer to submit than to run
 
-
-@dataclass(frozen=True)
-class ChunkTask:
-    """A function and its arguments, to be run on each chunk."""
-
-    function: Callable
-    arguments: tuple
-
-    def run(self, chunks: Sequence, values: Sequence[tuple]) -> list:
-        """Return the results for consecutive chunks. Each chunk's tuple of values is passed before the arguments."""
-        return [self.function(chunk, *value, *self.arguments) for chunk, value in zip(chunks, values, strict=True)]
+Task: TypeAlias = Callable[[Sequence, Sequence[tuple]], list]  # maps consecutive chunks, and a tuple of values for each
 
 
 class Chunks(Sequence):
@@ -55,7 +44,11 @@ class Chunks(Sequence):
         ``by_chunk`` has one value for each chunk; then yield ``function(chunk, value, *arguments)``.
         """
         values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
-        return _EXECUTOR.get().map_chunks(self, ChunkTask(function, arguments), values)
+        return _EXECUTOR.get().map_chunks(self, partial(_run_chunks, function, arguments), values)
+
+
+def _run_chunks(function: Callable, arguments: tuple, chunks: Sequence, values: Sequence[tuple]) -> list:
+    return [function(chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True)]
 
 
 class ChunkExecutor(Executor):
@@ -63,11 +56,11 @@ class ChunkExecutor(Executor):
 
     threads = 1
 
-    def map_chunks(self, chunks: Chunks, task: ChunkTask, values: Sequence[tuple]) -> Iterator:
+    def map_chunks(self, chunks: Chunks, task: Task, values: Sequence[tuple]) -> Iterator:
         """Yield the results of a task for each chunk, in order."""
         step = max(len(chunks) // (TASKS * self.threads), 1)
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
-        for results in self.run(partial(task.run, chunks[part], values[part]) for part in parts):
+        for results in self.run(partial(task, chunks[part], values[part]) for part in parts):
             yield from results
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:

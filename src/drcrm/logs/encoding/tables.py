@@ -279,8 +279,6 @@ def _fit_categories(values: list[str], codes: np.ndarray) -> list[str] | list[in
 
 def hash_categories(values: Sequence[str]) -> list[tuple[int, float]]:
     """Return a pair for each value: its hashed feature, an integer, and its sign, 1 or −1."""
-    if not values:
-        return []
     features, signs = hash_names(values, N_COLUMNS)
     return list(zip(features.tolist(), signs.tolist(), strict=True))
 
