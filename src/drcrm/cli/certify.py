@@ -8,6 +8,7 @@ from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.diagnostic import with_confidence
 from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_breakeven, untested
+from drcrm.reports.log_report.answer import Units
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,16 +21,13 @@ def _state_running_bounds(evaluation: Evaluation) -> Verdict:
     verdict, running = evaluation.verdict, evaluation.running
     if running is None:
         return verdict
-    is_reward = evaluation.opened.records.is_reward
-    unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
     first, unit_name = running["first_better"], "rows" if running["by"] == "row" else "groups"
     since = f"The policy was first shown to be better after row {first}." if first else ""
     sentence = (
-        f"The policy's {unit} is {side} {sign * running['bound']:.4g} per row. Its difference from the logging "
-        f"policy's {unit} is {side} {sign * running['difference_bound']:+.4g}. These bounds and those after fewer "
-        f"{unit_name} hold together {with_confidence(evaluation.settings.confidence)}. {since}"
+        f"These bounds and those after fewer {unit_name} hold together "
+        f"{with_confidence(evaluation.settings.confidence)}. {since}"
     )
-    return Verdict("certified", sentence.rstrip() + untested(evaluation.diagnosis), [], verdict.cautions)
+    return _certified(evaluation, running["bound"], running["difference_bound"], sentence.rstrip())
 
 
 def _state_certificates(evaluation: Evaluation) -> Verdict:
@@ -41,12 +39,18 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     cost, difference = comparison.cost_certificate, comparison.certificate
     if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
         return verdict
-    is_reward = evaluation.opened.records.is_reward
-    unit, side, sign = ("reward", "at least", -1) if is_reward else ("cost", "at most", 1)
-    sentence = (
-        f"The policy's {unit} is {side} {sign * cost.bound:.4g} per row. Its difference from the logging policy's "
-        f"{unit} is {side} {sign * difference.bound:+.4g}. Each bound holds {with_confidence(cost.confidence)}."
-    )
+    sentence = f"Each bound holds {with_confidence(cost.confidence)}."
     if verdict.verdict == "better":
         sentence += describe_breakeven(evaluation.sensitivity)
-    return Verdict("certified", sentence + untested(evaluation.diagnosis), [], verdict.cautions)
+    return _certified(evaluation, cost.bound, difference.bound, sentence)
+
+
+def _certified(evaluation: Evaluation, cost: float, difference: float, sentence: str) -> Verdict:
+    """Return the verdict with the bounds on the cost and on its difference; the sentence says when they hold."""
+    units = Units(evaluation.opened.records.is_reward)
+    unit, side, sign = units.name, units.side, -1 if units.is_reward else 1
+    bounds = (
+        f"The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from the logging policy's {unit} is "
+        f"{side} {sign * difference:+.4g}. "
+    )
+    return Verdict("certified", bounds + sentence + untested(evaluation.diagnosis), [], evaluation.verdict.cautions)
