@@ -15,7 +15,7 @@ import numpy as np
 from drcrm.arrays.validation import check_choice
 from drcrm.certificates.independent_units import check_groups
 from drcrm.cost_models.adapters import TabularModel, model_for_log
-from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog, as_clip, as_log
 from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
@@ -77,15 +77,21 @@ class EvaluationInputs:
         policies = [policy for policy in (self.policy, self.baseline) if not isinstance(policy, str | None)]
         return "dr" if all(map(knows_all_actions, policies)) else "snips"
 
-    def cross_fitted(self) -> EvaluationInputs:
-        """Return the inputs with a cross-fitted cost model if they have none.
+    def cross_fitted(self, estimate: str) -> EvaluationInputs:
+        """Return the inputs with a cross-fitted cost model if the estimate needs a model and they have none.
 
         Rows of different groups get contexts of their own, so that each context is in one fold.
         """
-        if self.cost_model is not None:
+        if self.cost_model is not None or not EVALUATIONS[estimate].kind.uses_model:
             return self
         inputs = self if self.groups is None else self._separate_contexts(self.groups)
         return replace(inputs, cost_model=cross_fit(inputs.log, inputs.groups))
+
+    def effects(self, estimate: str) -> np.ndarray | None:
+        """Return the effects of the cost model on the log; None if the estimate uses no model."""
+        if not EVALUATIONS[estimate].kind.uses_model:
+            return None
+        return action_effects(self.cost_model, self.log.X, self.log.actions)
 
     def _separate_contexts(self, groups: np.ndarray) -> EvaluationInputs:
         """Return the inputs with one context for each pair of a context and a group."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from drcrm.arrays.validation import check_fraction, check_open_fraction
 from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.independent_units import PolicyValue, compute_interval
 from drcrm.certificates.overlap import clipped_share, low_weight_warning, summarize_weights
-from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
@@ -179,19 +179,38 @@ def off_policy_values(
     """
     import pandas as pd  # imported here: it takes a third of a second
 
-    inputs = EvaluationInputs.create(policy, log, baseline, groups, None, cost_model)
-    confidence, has_all = check_open_fraction(confidence, "confidence"), knows_all_actions(inputs.policy)
-    values: dict[str, PolicyValue] = {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for name, (kind, limited, _) in EVALUATIONS.items():
-            if has_all or not kind.uses_model:
-                inputs = inputs.cross_fitted() if kind.uses_model else inputs
-                values[name] = _evaluate(inputs, name, MeanRisk(), None, clip if limited else None, 0.0, confidence)
+        values = evaluate_each(EVALUATIONS, policy, log, clip, cost_model, confidence, groups, baseline)
     warn_all(*dict.fromkeys(str(warning.message) for warning in caught))
     columns = ["value", "standard_error", "low", "high"]
     rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex([*EVALUATIONS])
+
+
+def evaluate_each(
+    names: Iterable[str],
+    policy: Any,
+    log: BanditLog,
+    clip: float | str | None = None,
+    cost_model: Any = None,
+    confidence: float = 0.95,
+    groups: Any = None,
+    baseline: Any = None,
+) -> dict[str, PolicyValue]:
+    """Return the named estimates, without those that need unknown probabilities of the policy.
+
+    :func:`off_policy_values` describes the other parameters.
+    """
+    inputs = EvaluationInputs.create(policy, log, baseline, groups, None, cost_model)
+    confidence, has_all = check_open_fraction(confidence, "confidence"), knows_all_actions(inputs.policy)
+    values: dict[str, PolicyValue] = {}
+    for name in names:
+        kind, limited, _ = EVALUATIONS[name]
+        if has_all or not kind.uses_model:
+            inputs = inputs.cross_fitted(name)
+            values[name] = _evaluate(inputs, name, MeanRisk(), None, clip if limited else None, 0.0, confidence)
+    return values
 
 
 def _evaluate(
@@ -204,19 +223,17 @@ def _evaluate(
     confidence: float,
 ) -> PolicyValue:
     """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none."""
-    kind, limited, _ = EVALUATIONS[estimate]
+    limited = EVALUATIONS[estimate].limited
     limit = choose_limit(estimate, clip, inputs.log)
     if weight is not None and (limited or not isinstance(weight, Weight)):
         raise InputError(f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip")
     weight = limited(limit) if limited else weight or Clipped(None)
-    inputs = inputs.cross_fitted() if kind.uses_model else inputs
+    inputs = inputs.cross_fitted(estimate)
     if support and inputs.cost_model is not None:
         model = restrict_to_support(inputs.cost_model, inputs.log, inputs.logging_policy, support)
         inputs = replace(inputs, cost_model=model)
-    log, effects = inputs.log, None
-    if kind.uses_model:
-        effects = action_effects(inputs.cost_model, log.X, log.actions)
-    options = {"log": log, "name": estimate, "risk": risk, "weight": weight, "effects": effects}
+    log = inputs.log
+    options = {"log": log, "name": estimate, "risk": risk, "weight": weight, "effects": inputs.effects(estimate)}
     value, z, importance, used = _estimate(inputs.policy, "policy", **options)
     if isinstance(inputs.baseline, str):
         value, z = value - float(log.count @ log.cost / log.size), z - log.cost

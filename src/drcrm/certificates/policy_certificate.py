@@ -142,7 +142,7 @@ def policy_certificate(
     estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
     limit = choose_limit(estimate, clip, inputs.log)
     _check_bound(bound, inputs, estimate, clip)
-    inputs = inputs.cross_fitted() if EVALUATIONS[estimate].kind.uses_model else inputs
+    inputs = inputs.cross_fitted(estimate)
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
     case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
     if bound.name == ANYTIME:

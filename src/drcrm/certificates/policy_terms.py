@@ -100,7 +100,7 @@ class TermBuilder:
         log, kind = self.log, EVALUATIONS[self.estimate].kind
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
         full = importance_weights(log_prob, log)
-        weight = _check_weights(full if clip is None else np.minimum(full, clip), log, name)
+        weight = check_weights(full if clip is None else np.minimum(full, clip), log, name)
         supported, counted, cost, unsupported = weight, weight, log.cost, None
         if self.support is not None:
             mass, is_rare = find_unsupported(policy, log, *self.support)
@@ -126,7 +126,7 @@ class TermBuilder:
         return action_effects(self.model, self.log.X, self.log.actions)
 
 
-def _check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:
+def check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:
     """Return the weights; InputError if all are 0 or one is not finite."""
     if not weight.any():
         raise InputError(f"every row of the log has weight 0: the log says nothing about this {name}")

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from drcrm.arrays.validation import check_choice, check_confidence, to_float
 from drcrm.certificates.evaluation import AUTO, EvaluationInputs
 from drcrm.certificates.independent_units import compute_interval
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.certificates.policy_terms import check_weights
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised
@@ -146,14 +146,10 @@ class _WorstCases:
 
     @classmethod
     def create(cls, inputs: EvaluationInputs, estimate: str, confidence: float) -> _WorstCases:
-        inputs = inputs.cross_fitted() if estimate == "dr" else inputs
-        log, effects = inputs.log, None
-        if estimate == "dr":
-            effects = action_effects(inputs.cost_model, log.X, log.actions)
+        inputs = inputs.cross_fitted(estimate)
+        log, effects = inputs.log, inputs.effects(estimate)
         design, log_prob, expected = forward_policy(inputs.policy, log, effects, "policy")
-        weight = importance_weights(log_prob, log)
-        if not weight.any():
-            raise InputError("every row of the log has weight 0: the log says nothing about this policy")
+        weight = check_weights(importance_weights(log_prob, log), log, "policy")
         residual, modelled = log.cost, np.zeros(len(log.cost))
         if effects is not None:
             residual, modelled = log.cost - design.modelled_cost, expected[log.context]

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+LEVEL = 1e-4  # significance level of all tests of one check together
+MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage
+
 
 @dataclass(frozen=True)
 class Diagnostic:
@@ -72,6 +75,11 @@ def to_json(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+def judge_share(share: float, most: float, fails: float) -> tuple[str, str]:
+    """Return the threshold in words, and the level of a share that should be at most ``most``."""
+    return f"at most {percent(most)}; fails above {percent(fails)}", worst_level(share > fails, share > most)
 
 
 def worst_level(fails: bool, cautions: bool) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.diagnostics.diagnostic import MIN_ROWS, Diagnostic, judge_share, percent
 from drcrm.rows.folds import draw_folds
 
 LEAKAGE = "leakage of the reward"
@@ -21,7 +21,6 @@ ADVICE = (
 )
 FAILS, CAUTIONS = 0.8, 0.5  # share of the variance of costs that a single feature explains
 MAX_ROWS = 20_000  # a sample of this size shows leakage as well as all rows
-MIN_ROWS = 40
 MIN_EFFECTIVE_ROWS = 5  # least (Σ d²)²/Σ d⁴, where d are the deviations of the costs from their mean
 MAX_BINS, ROWS_PER_BIN = 20, 5
 MAX_FEATURES = 200  # if there are more, those most correlated with the costs are tested
@@ -67,14 +66,13 @@ def check_leakage(
         return None
     name = max(shares, key=lambda name: shares[name])
     share = shares[name]
-    level = worst_level(share > FAILS, share > CAUTIONS)
+    threshold, level = judge_share(share, CAUTIONS, FAILS)
     sentence = f"the best single feature explains {percent(max(share, 0))} of the variance of costs"
     if level != "good":
         sentence = (
             f"feature {name} alone explains {percent(share)} of the variance of costs on rows that it was not fitted "
         )
         sentence += f"to. {ADVICE}"
-    threshold = f"at most {percent(CAUTIONS)}; fails above {percent(FAILS)}"
     return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
 
 

@@ -15,22 +15,20 @@ from drcrm.certificates.evaluation import cross_fit
 from drcrm.certificates.independent_units import compute_interval
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.diagnostics.diagnostic import LEVEL, MIN_ROWS, Diagnostic, percent, worst_level
 from drcrm.estimates import SelfNormalised
 from drcrm.policies.linear_predictor import modelled_cost
 
-DRIFT_LEVEL = 1e-4  # significance level of the drift tests
 CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1
 NEARLY_CERTAIN = 0.99  # estimated propensities of at least this count as 1
 MOST_CERTAIN, ALMOST_ALL_CERTAIN = 0.5, 0.99  # share of rows with propensity 1: a caution above, a failure at least
 # Estimated propensities fail if at least this share of them counts as 1 and their mean is at least LEAST_MEAN.
 ALMOST_ALL_ESTIMATED, LEAST_MEAN = 0.75, 0.94
 ROUNDING = 1e-9  # relative to the largest cost
-MIN_ROWS = 40
 MIN_R2 = -0.02
 MIN_EXPECTED = 5  # an action is tested if at least this many of its rows are expected in each part of the log
 LAST_PARTS = {"half": 1 / 2, "fifth": 1 / 5, "tenth": 1 / 10, "twentieth": 1 / 20}  # shares of the rows
-NO_DRIFT = f"0 in its interval, at {percent(1 - DRIFT_LEVEL, 2)} for all parts together"
+NO_DRIFT = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all parts together"
 
 
 class Parts(NamedTuple):
@@ -140,7 +138,7 @@ def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, unit
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
-    intervals = (compute_interval(0.0, z, log, units, 1 - DRIFT_LEVEL / len(LAST_PARTS)) for z in (terms, values))
+    intervals = (compute_interval(0.0, z, log, units, 1 - LEVEL / len(LAST_PARTS)) for z in (terms, values))
     width, pooled = (interval["high"] for interval in intervals)
     width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first  # NaN for a single unit
     distance = abs(change) / width if width > 0 else np.inf if change and not width else 0.0
@@ -166,9 +164,9 @@ def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None
         f"{percent(last, 1)} of the last {name} of the rows and in {percent(first, 1)} of the rows before "
         f"(p = {p_value:.2g})"
     )
-    sentence += ". The logged actions drift" if p_value < DRIFT_LEVEL else ""
-    threshold = f"p at least {DRIFT_LEVEL:g} if the logging policy does not drift"
-    level = worst_level(False, p_value < DRIFT_LEVEL)
+    sentence += ". The logged actions drift" if p_value < LEVEL else ""
+    threshold = f"p at least {LEVEL:g} if the logging policy does not drift"
+    level = worst_level(False, p_value < LEVEL)
     return Diagnostic("drift of actions", last - first, threshold, level, sentence, "Pearson 1900")
 
 

@@ -40,13 +40,12 @@ from drcrm.certificates.independent_units import check_groups, compute_interval,
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.boosted_propensities import MAX_CONTEXTS, boost_propensities, power_of
-from drcrm.diagnostics.diagnostic import Diagnostic, worst_level
+from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
-LEVEL = 1e-4  # significance level of the tests
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
 NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 ROUNDED = 0.05  # relative error of propensities of two digits, such as 0.33 for 1/3

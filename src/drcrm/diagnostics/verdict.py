@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.evaluation import LOGGING
 from drcrm.certificates.independent_units import PolicyValue
-from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.certificates.sensitivity import Sensitivity, sensitivity
 from drcrm.cost_models.ridge_model import action_effects
@@ -148,17 +148,10 @@ def estimate_values(
 
     Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes the parameters.
     """
-    policy = policy_for_log(policy, log)
-    values: dict[str, object] = {}
-    lacks_model = cost_model is None or not knows_all_actions(policy)
+    names = [name for name in ESTIMATES if cost_model is not None or not EVALUATIONS[name].kind.uses_model]
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-        for name in ESTIMATES:
-            kind, limited, _ = EVALUATIONS[name]
-            options = {"cost_model": cost_model, "groups": groups, "confidence": confidence}
-            options |= {"clip": clip} if limited else {}
-            is_missing = lacks_model and kind.uses_model
-            values[name] = None if is_missing else off_policy_value(policy, log, name, **options).as_dict()
-    return values
+        values = evaluate_each(names, policy, log, clip, cost_model, confidence, groups)
+    return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
 
 
 def compare_with_logging(

@@ -25,7 +25,7 @@ from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, worst_level
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
 
@@ -83,9 +83,10 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
         "the weighted costs": weight * np.abs(log.cost),
         "the cost differences to the logging policy": np.abs(weight - 1) * np.abs(log.cost),
     }
+    support = _check_support(weights)
     checks = (
-        _check_support(weights),
-        _check_mean(weights, units),
+        support,
+        _check_mean(weights, units, support.value if support else None),
         _check_effective_size(log, weight),
         _report_tail(weight, log.count),
         _check_largest("largest share of one row", {"the total weight": weight}, log.count),
@@ -149,9 +150,8 @@ def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndar
     if not shares:
         return None
     name = max(shares, key=lambda name: shares[name])
-    share, threshold = shares[name], f"at most {percent(LARGE_SHARE)}; fails above {percent(DOMINANT_SHARE)}"
-    level = worst_level(share > DOMINANT_SHARE, share > LARGE_SHARE)
-    return Diagnostic(title, share, threshold, level, f"one row has {percent(share, 1)} of {name}", "this project")
+    share, sentence = shares[name], f"one row has {percent(shares[name], 1)} of {name}"
+    return Diagnostic(title, share, *judge_share(share, LARGE_SHARE, DOMINANT_SHARE), sentence, "this project")
 
 
 def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic | None:
@@ -173,7 +173,7 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnos
     return Diagnostic("skewness of the estimate", skewness, threshold, level, sentence, "Hall 1992")
 
 
-def _check_mean(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic:
+def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: float | None) -> Diagnostic:
     """Check E w = 1. A mean below 1 fails unless the policy's unsupported actions explain it, at most to MIN_MEAN."""
     log, weight = weights.log, weights.weight
     mean = float(log.count @ weight / log.size)
@@ -183,7 +183,7 @@ def _check_mean(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic:
     # If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
     # log lacks all of them by chance is at most (1 − p)^(n (1 − mean)).
     is_missing = n * (1 - mean) * -np.log1p(-min(log.propensity.min(), 1 - ROUNDING)) > -np.log(MISSED)
-    least = max(1 - _unsupported_share(weights), MIN_MEAN)
+    least = max(1 - (unsupported or 0.0), MIN_MEAN)
     fails = bool((is_missing and mean + STANDARD_ERRORS * error < least) or mean - STANDARD_ERRORS * error > 1)
     is_off = not mean - width <= 1 <= mean + width
     sentence = f"the mean importance weight is {mean:.3g} ± {error:.2g}; its expectation is 1"
@@ -194,24 +194,17 @@ def _check_mean(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic:
     return Diagnostic("mean weight", mean, threshold, level, sentence, "E π/p = 1", interval["low"], interval["high"])
 
 
-def _unsupported_share(weights: PolicyWeights) -> float:
-    """Return the probability that the policy takes an unsupported action; 0 if it is unknown."""
-    if weights.mean is None:
-        return 0.0
-    log = weights.log
-    mass, _ = log.actions.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
-    return float(log.count @ mass[log.context] / log.size)
-
-
 def _check_support(weights: PolicyWeights) -> Diagnostic | None:
+    """Check the probability that the policy takes an unsupported action; None if it is unknown."""
     if weights.mean is None:
         return None
-    share = _unsupported_share(weights)
+    log = weights.log
+    mass, _ = log.actions.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
+    share = float(log.count @ mass[log.context] / log.size)
     return Diagnostic(
         "unsupported actions",
         share,
-        f"at most {percent(SOME_MASS)}; fails above {percent(LARGE_MASS)}",
-        worst_level(share > LARGE_MASS, share > SOME_MASS),
+        *judge_share(share, SOME_MASS, LARGE_MASS),
         f"{percent(share, 1)} of the policy's choices are unsupported actions, which the logging policy hardly takes",
         "Sachdeva, Su & Joachims 2020",
     )

@@ -15,13 +15,12 @@ import pandas as pd
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.diagnostics.repeated_rows.record_hashes import hash_actions
 from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.records import Records
 from drcrm.rows.agreement import measure_agreement, pair_equal_values
 
-LEVEL = 1e-4  # significance level of all tests together
 MAX_ROWS = 2**17  # only the first rows are tested
 MAX_NEIGHBOURS = 10_000  # rows among which nearest neighbours are searched for
 DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found

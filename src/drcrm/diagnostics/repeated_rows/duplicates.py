@@ -18,11 +18,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtrc, pdtr
 
-from drcrm.diagnostics.diagnostic import Diagnostic, percent, worst_level
+from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.rows.agreement import measure_agreement, pair_equal_values
 from drcrm.rows.row_hashes import RowHashes
 
-LEVEL = 1e-4  # significance level of all tests together
 DIVISORS = 2, 3, 5, 7
 POINTS = 16  # parts of the file; the test of crossing tries each border between them
 
