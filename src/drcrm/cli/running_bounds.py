@@ -14,14 +14,14 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
 
-LOOKS = 100  # number of rows at which the bound is computed
+LOOKS = 100  # how often the bound is computed
 
 
 def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> dict[str, Any]:
-    """Return the bounds after all rows, the first row from which the policy was better, and the running bound.
+    """Return the bounds after all rows and after fewer rows, and when the policy was first shown to be better.
 
-    Rows are taken in the order of the mapping's ``time``, or else of the files. A group is one unit, which enters with
-    the mean of its terms at its last row.
+    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. It enters at its last
+    row, with the mean of its terms.
 
     Parameters
     ----------
@@ -29,16 +29,18 @@ def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> di
         Rows that did not train the policy.
     policy : any policy that :func:`drcrm.off_policy_value` accepts
     confidence : float
-        Probability 1 − δ with which all bounds at all looks hold together.
+        Level 1 − δ: all bounds at all looks hold together with this probability.
     choices : int
         Number K of candidates that share δ.
 
     Returns
     -------
     dict
-        value, bound: of the policy's cost; difference, difference_bound: of its difference from the logged costs;
-        first_better: number of rows after which the bound was first below 0, or None; n, by; and the curve, pairs of a
-        number of rows and a bound on the difference.
+        - value and bound: the estimate of the policy's cost, and its upper bound.
+        - difference and difference_bound: the same for its difference from the logged costs.
+        - first_better: the number of rows after which this bound was first below 0, or None.
+        - n and by: the number of units, and "row" or "group".
+        - curve: pairs of a number of rows and the bound on the difference.
 
     Raises
     ------
