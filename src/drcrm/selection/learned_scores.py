@@ -190,7 +190,9 @@ def learn_over_scores(
         heldout = heldout.recount(heldout.count)
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
     listed = scores.as_lists(log, scores.training)
-    settings = replace(settings or LearnSettings(), start=start)
+    settings = settings or LearnSettings()
+    lbfgs = replace(settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
+    settings = replace(settings, start=start, lbfgs=lbfgs)
     algorithm = replace(algorithm, options={"ridge": RIDGE, **algorithm.options})
     learned = learn(listed, algorithm, heldout, None, supported, settings)
     expanded = CostModel()

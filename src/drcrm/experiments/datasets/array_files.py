@@ -115,7 +115,7 @@ def read_fits(path: str | Path, n_scores: int) -> dict[str, Any]:
     Raise InputError for a wrong shape or a value out of range. The arrays grid, scores and tilt may contain NaN.
     """
     names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
-    fits = read_npz(path, names, optional=["features"])
+    fits = read_npz(path, names, optional=["features", "feature_map"])
     with prefix_errors(path):
         if "features" in fits:
             fits["features"] = _parse_feature_map(fits["features"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.arrays.validation import Features, as_float_array, check_actions
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
@@ -179,7 +180,8 @@ def _grid(
     """
     fits = read_fits(path, len(SCORES))
     with prefix_errors(path):
-        policies = [make_policy(truth.actions, coef, features=_features(fits, certifier)) for coef in fits["coef"]]
+        features = _features(fits, certifier)
+        policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
         rows = [
             {
                 "hyperparameter": float(value),
@@ -202,9 +204,11 @@ def _grid(
 
 
 def _features(fits: Mapping[str, Any], certifier: _Certifier):
-    """Return the feature map of the fits, fitted again to the training contexts; None if the fits have no map."""
-    if "features" not in fits:
+    """Return the feature map of the fits, which is fitted again to the training contexts unless it is stored."""
+    if not {"features", "feature_map"} & {*fits}:
         return None
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
+    if "feature_map" in fits:
+        return from_bytes(fits["feature_map"], FeatureMap, "feature_map")
     return FeatureMap(as_transformer(fits["features"]), certifier.train.X)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError, prefix_errors
@@ -16,8 +17,10 @@ from drcrm.experiments.datasets.array_files import read_contexts, read_cost_mode
 from drcrm.experiments.simulation.random_generators import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
+from drcrm.policies.feature_map_names import LEARNED_SCORES
 from drcrm.selection.algorithms import Algorithm, find_estimator
 from drcrm.selection.grid_search import LearnSettings, learn
+from drcrm.selection.learned_scores import learn_over_scores
 
 
 def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
@@ -54,6 +57,7 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
         - chosen: (s,), the index of the grid value that each score chooses
         - tilt: (1,), the strength κ with which the cost model tilts the start
         - features: the feature map as JSON, if there is one
+        - feature_map: the fitted map of learned scores as bytes, if there is one
     parameters
         ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
         whether POEM's grid is in units of λ0, which depends on the log.
@@ -65,18 +69,22 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
     train, heldout = read_log(inputs["log"])
     logging_policy = read_policy(inputs["logging"], train.actions) if "logging" in inputs else None
     model = read_cost_model(inputs["cost_model"]) if "cost_model" in inputs else None
-    feature_map = {}
-    if features := options.get("features"):
-        from drcrm.policies.feature_maps import FeatureMap, as_transformer
+    settings = LearnSettings(is_calibrated=is_calibrated, lbfgs=LbfgsSettings(stopping=parameters["stopping"]))
+    features, stored = options.get("features"), {}
+    if features == LEARNED_SCORES:
+        learned, mapped = learn_over_scores(train, algorithm, heldout, logging_policy, settings)
+        fits, stored = learned.fits, {"feature_map": to_bytes(mapped, "the map of learned scores")}
+    else:
+        if features:
+            from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
-        mapped = FeatureMap(as_transformer(features), train.X)
-        train, heldout = (part.replace(X=mapped(part.X)) for part in (train, heldout))
-        logging_policy, model = mapped.pad_policy(logging_policy), CostModel().fit_log(train)
-        feature_map = {"features": np.array(json.dumps(features))}
-    with prefix_errors(inputs["log"]) if is_calibrated else nullcontext():
-        settings = LearnSettings(is_calibrated=is_calibrated, lbfgs=LbfgsSettings(stopping=parameters["stopping"]))
-        fits = learn(train, algorithm, heldout, logging_policy, model, settings).fits
-    write_npz(outputs["fits"], **asdict(fits), **feature_map)
+            mapped = FeatureMap(as_transformer(features), train.X)
+            train, heldout = (part.replace(X=mapped(part.X)) for part in (train, heldout))
+            logging_policy, model = mapped.pad_policy(logging_policy), CostModel().fit_log(train)
+            stored = {"features": np.array(json.dumps(features))}
+        with prefix_errors(inputs["log"]) if is_calibrated else nullcontext():
+            fits = learn(train, algorithm, heldout, logging_policy, model, settings).fits
+    write_npz(outputs["fits"], **asdict(fits), **stored)
     for problem, mask in {
         "no convergence": ~fits.converged,
         "stopped at the start": fits.converged & (fits.iterations == 0) & (fits.step == 1),
