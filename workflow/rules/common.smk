@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.utils import update_config
@@ -93,6 +94,7 @@ def local_path(path):
     return local(os.path.relpath(path))
 
 
+@cache  # one result serves all jobs of a step; it took most of a dry run
 def code(step, data=""):
     """Return the source files that a step runs, and the package's data files that match a pattern."""
     files = source_files(SOURCE, SOURCE / f"experiments/steps/{STEPS[step]}.py")
