@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import softmax
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from step_chain import AXES, SPLIT, algorithm, error_of, run_step
 
@@ -19,6 +19,8 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.datasets.array_files import read_cost_model, read_log, read_truth
 from drcrm.files import read_npz, write_npz
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
+from drcrm.selection import learned_scores
+from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES
 
 K = 4
@@ -129,6 +131,29 @@ def test_a_feature_map_is_fitted_to_the_training_contexts(single, rows):
     assert coef.shape == (X.shape[1] + 10, K)
     expected = errors(SoftmaxPolicy(coef).marginals(features(X)), truth.labels)
     assert rows.loc[("map", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path, monkeypatch):
+    settings = {"max_iter": 10, "random_state": 0}
+    classifier = HistGradientBoostingClassifier(**settings)
+    models = [HistGradientBoostingRegressor(**settings), ("none", classifier), ("inverse_propensity", classifier)]
+    monkeypatch.setattr(learned_scores, "default_models", lambda: models)
+    options = {"estimate": "dr", "start": "model", "features": "scores"}
+    inputs = {"log": single / "log.npz", "logging": single / "logging.npz"}
+    fits = tmp_path / "scores.npz"
+    assert run_step("fit", inputs, {"fits": fits}, algorithm("CIPS", options=options)) == 0
+    train, heldout = read_log(single / "log.npz")
+    logging_policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
+    learned, features = learned_scores.learn_over_scores(
+        train, Algorithm("CIPS", options=options), heldout, logging_policy
+    )
+    X, truth = read_truth(single / "test.npz")
+    expected = errors(SoftmaxPolicy(learned.fits.coef[0], features=features).marginals(X), truth.labels)
+    outputs = {"metrics": tmp_path / "metrics.csv", "grids": tmp_path / "grids.csv"}
+    files = evaluate_inputs(single, fits=[fits], log=single / "log.npz", cost_model=single / "cost_model.npz")
+    assert run_step("evaluate", files, outputs, PARAMETERS) == 0
+    rows = pd.read_csv(outputs["metrics"]).set_index(["algorithm", "selection"])
+    assert rows.loc[("scores", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
