@@ -19,7 +19,7 @@ def test_a_better_policy_has_a_factor_up_to_which_it_is_better(shop):
     view = answer["sensitivity"]
     assert view["breakeven"] > 1
     factor = f"{np.floor(100 * view['breakeven']) / 100:.3g}"
-    assert f"no propensity's odds are off by more than a factor of {factor}." in answer["verdict"]["sentence"]
+    assert f"every propensity's odds are off by a factor of at most {factor}." in answer["verdict"]["sentence"]
     bounds = np.array(view["curve"])
     assert bounds[0, 2] < 0 < bounds[-1, 2]
     assert "Sensitivity to wrong propensities" in (shop / "report.html").read_text(encoding="utf-8")

@@ -1,9 +1,9 @@
 """Certificates that hold at every number of rows together, without a limit on the importance weights.
 
-The terms z of a policy have a known largest value B, and at every row the mean of z given the rows before is at least
-the policy's cost. Equality holds if the logging policy takes every action of the policy; otherwise the rows that are
-missing count as the largest cost. So no test of overlap is needed, and the logging policy may change with the rows
-before. With the reward r = c_max − c ≥ 0 and the weight w = π/p:
+The terms z of a policy are at most B, which is known. Given the earlier rows, each z has a mean of at least the
+policy's cost. The mean equals the cost if the logging policy takes every action that the policy takes. Otherwise the
+missing rows count as the largest cost. So no test of overlap is needed, and the logging policy may change with earlier
+rows. With the reward r = c_max − c ≥ 0 and the weight w = π/p:
 
 ======================  ====================================================================  =================
 estimate                z                                                                     B
@@ -11,7 +11,7 @@ estimate                z                                                       
 ips                     c_max − w r                                                           c_max
 ips, paired             (1 − w) r                                                             c_max − c_min
 dr                      c_max − w (r − min(r̂, k/w)) − Σ_a π(a) min(r̂(a), k/w(a))              c_max + k
-dr, paired              the last z minus c                                                    c_max − c_min + k
+dr, paired              z of dr minus c                                                       c_max − c_min + k
 ======================  ====================================================================  =================
 
 Here w(a) = π(a)/π0(a), r̂ is the modelled reward within [0, c_max − c_min], and k = 2 (c_max − c_min). "Paired" is the
@@ -40,10 +40,12 @@ TRUNCATION = 2  # k in units of the range of the costs
 
 
 def choose_anytime_estimate(inputs: EvaluationInputs, estimate: Any, cost_range: Any) -> str:
-    """Return "ips" or "dr"; "auto" is "dr" if π0, a cost model and the policy's probabilities of all actions are known.
+    """Return the estimate, "ips" or "dr".
 
-    Raise InputError for other estimates, for another baseline than "logging", for "dr" if something is unknown, and
-    without a range of costs.
+    "auto" is "dr" if π0, a cost model and the policy's probabilities of all actions are known.
+
+    Raise InputError without a range of costs, for another estimate or baseline, and if "dr" lacks something that it
+    needs.
     """
     if cost_range is None:
         raise InputError("the method anytime needs cost_range=, the least and the largest possible cost")
@@ -80,7 +82,7 @@ def anytime_terms(inputs: EvaluationInputs, estimate: str, costs: tuple[float, f
 
 
 def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bound: Bound, by: str) -> dict[str, Any]:
-    """Return value, bound, n, missing and skewness of the certificate. A context or group enters with its mean."""
+    """Return value, bound, n, missing and skewness of the certificate. A context or group is one term, its mean."""
     log, z, count = inputs.log, terms.z, inputs.log.count.astype(float)
     if not np.isfinite(z).all():
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")

@@ -37,7 +37,7 @@ class Sensitivity:
     gamma : float
         Factor Γ ≥ 1 of ``worst`` and ``bound``.
     worst : float
-        Largest estimate of the policy's cost that weights within the factor Γ give.
+        Largest estimate of the policy's cost over all weights that the factor Γ allows.
     bound : float
         Upper confidence bound on ``worst`` minus the logging policy's cost. Below 0, the policy is better even if
         propensities are off by Γ.
@@ -84,8 +84,8 @@ def sensitivity(
     gamma : float ≥ 1
         Factor Γ. With Γ = 1, the propensities are exact.
     estimate : "auto", "snips" or "dr"
-        Self-normalised estimate Σ w c/Σ w, or the doubly robust one that is normalised in the same way, the mean of
-        m(x) plus Σ w (c − ĉ)/Σ w. "auto" is "dr" if the policy's probabilities of all actions are known.
+        "snips" is the self-normalised estimate Σ w c/Σ w. "dr" is doubly robust and normalised in the same way: the
+        mean of m(x) plus Σ w (c − ĉ)/Σ w. "auto" is "dr" if the policy's probabilities of all actions are known.
     cost_model : optional
         Cost model for "dr", as in :func:`drcrm.off_policy_value`; by default cross-fitted.
     confidence : float in (½, 1)
@@ -105,10 +105,11 @@ def sensitivity(
 
     Notes
     -----
-    The worst weights are the largest possible for the rows with the largest costs (for "dr", residuals), and the
-    smallest possible for the others. One sort and one threshold find them. The worst case is not sharp: it ignores that
-    true weights must have mean 1 given x. The logging policy's cost is the mean of the log and needs no propensities.
-    Bounds use the paired differences w (c − R)/w̄ − (c − c̄) at the worst weights, with R the worst case.
+    In the worst case, the rows with the largest costs (for "dr", residuals) have their largest possible weights, and
+    the others their smallest. One sort and one threshold find them. The worst case is not sharp: it ignores that true
+    weights must have mean 1 given x. The logging policy's cost is the mean of the log and needs no propensities. A row
+    has the paired difference w (c − R)/w̄ − (c − c̄), with its worst weight w and the worst case R. Bounds use these
+    differences.
     """
     if not to_float(gamma) >= 1 or not np.isfinite(to_float(gamma)):
         raise InputError(f"gamma is {gamma!r}, expected a finite number of at least 1")

@@ -24,7 +24,7 @@ def _state_running_bounds(evaluation: Evaluation) -> Verdict:
     first, unit_name = running["first_better"], "rows" if running["by"] == "row" else "groups"
     since = f"The policy was first shown to be better after row {first}." if first else ""
     sentence = (
-        f"These bounds and those after fewer {unit_name} hold together "
+        f"Each bound, together with those after fewer {unit_name}, holds "
         f"{with_confidence(evaluation.settings.confidence)}. {since}"
     )
     return _certified(evaluation, running["bound"], running["difference_bound"], sentence.rstrip())

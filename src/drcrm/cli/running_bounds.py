@@ -18,10 +18,10 @@ LOOKS = 100  # how often the bound is computed
 
 
 def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> dict[str, Any]:
-    """Return the bounds after all rows and after fewer rows, and when the policy was first shown to be better.
+    """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
-    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. It enters at its last
-    row, with the mean of its terms.
+    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. It counts from its last
+    row on, and its term is the mean of its rows' terms.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> di
         Rows that did not train the policy.
     policy : any policy that :func:`drcrm.off_policy_value` accepts
     confidence : float
-        Level 1 − δ: all bounds at all looks hold together with this probability.
+        Level 1 − δ of each of the two bounds: it holds at all looks together with this probability.
     choices : int
         Number K of candidates that share δ.
 

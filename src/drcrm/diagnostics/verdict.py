@@ -247,7 +247,7 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
     if sensitivity is None or np.isnan(sensitivity.breakeven):
         return ""
     factor = f"{np.floor(100 * sensitivity.breakeven) / 100:.3g}"
-    return f" It stays better as long as no propensity's odds are off by more than a factor of {factor}."
+    return f" It stays better if every propensity's odds are off by a factor of at most {factor}."
 
 
 def untested(diagnosis: Diagnosis) -> str:

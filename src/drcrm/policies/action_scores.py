@@ -17,10 +17,10 @@ LEAST_PROBABILITY = 1e-4  # smaller probabilities are raised to it before their 
 
 
 class ActionScores(TransformerMixin, BaseEstimator):
-    """Transformer X ↦ (m, J K): J scores of each of K actions, score after score.
+    """Transformer X ↦ (m, J K): the first score of all K actions, then the second score, and so on.
 
-    The first score is log π0(a|x). The others come from fitted models, and are means over the folds of a cross-fit:
-    −ĉ(x, a)/σ of a cost model after the support rule, and log P(a|x) of a classifier. Probabilities are at least 10⁻⁴.
+    The first score is log π0(a|x). Fitted models give the others, as means over the folds of a cross-fit: a cost model
+    gives −ĉ(x, a)/σ after the support rule, and a classifier log P(a|x). Probabilities are at least 10⁻⁴.
 
     Parameters
     ----------

@@ -1,10 +1,11 @@
-"""Policies over learned scores: π(a|x) ∝ exp(Σ_j θ_j s_j(x, a)), with θ fitted to a log as for listed actions.
+"""Policies over learned scores: π(a|x) ∝ exp(Σ_j θ_j s_j(x, a)).
 
-The scores are log π0(a|x), −ĉ(x, a)/σ of a cost model, and the log-probabilities of classifiers of rewarded actions. So
-the family contains π0, θ = (1, 0, 0, 0), sharper and tilted versions of it, and each model's own policy in the limit of
-a large θ_j. The scores of a training row come from models that were fitted to other contexts, or other groups. The fit
-of θ uses the log in which every context lists its K actions, with the scores as features. The cost model is linear in
-these features, ĉ = −σ s_1. The result is a softmax policy over X' = [X, s φ(X)], where φ has all scores of all actions.
+The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. The others are log-probabilities from
+classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and sharper and tilted versions
+of π0. As θ_j grows, the policy approaches that of model j. The scores of a training row come from models that were
+fitted to other contexts, or other groups. To fit θ, every context lists its K actions, and the scores are their
+features. The cost model is linear in these features: ĉ = −σ s_1. The result is a softmax policy over X' = [X, r φ(X)],
+where φ(X) has all scores of all actions, and the number r scales them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RIDGE = 1e-5  # λ of a ridge towards the start if the algorithm has none: see F
 
 
 def default_models() -> list[Any]:
-    """Return the models of the default scores: boosted trees for the costs, and twice for the rewarded actions.
+    """Return three models by boosted trees: one predicts the costs, and two predict the rewarded actions.
 
     The first classifier weights rows by their rewards, and the second one by rewards divided by propensities.
     """
@@ -95,7 +96,7 @@ class LearnedScores:
 def fit_scores(
     log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
 ) -> LearnedScores:
-    """Fit the models of the scores to a log, each to two thirds of its contexts.
+    """Fit the models of the scores to a log: for each of three folds, to the other two thirds of the contexts.
 
     Parameters
     ----------
@@ -104,8 +105,8 @@ def fit_scores(
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
-        A regressor of scikit-learn for the costs, first, and further regressors, or classifiers with their weights,
-        ``("none", classifier)`` or ``("inverse_propensity", classifier)``; by default those of ``default_models``.
+        The first is a regressor of scikit-learn for the costs. Others are regressors, or classifiers with weights,
+        ``("none", classifier)`` or ``("inverse_propensity", classifier)``. The default is ``default_models()``.
     units : array (n,), optional
         Ids of independent units of rows, which a fold keeps together; by default contexts.
 
