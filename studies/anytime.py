@@ -9,16 +9,20 @@ missing actions  the logging policy never takes an action that the policy takes 
 adaptive         after every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far
 groups           users with 1 to 9 rows, who share features and the level of rewards; a user is one unit
 
-The terms are those of :mod:`drcrm.certificates.anytime`: `ips` and `dr`, for the policy's cost and, `paired`, for its
+Terms are computed by :mod:`drcrm.certificates.anytime`: `ips` and `dr` for the policy's cost, and `paired` for its
 difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
 
-The table has a row per kind and estimate: the number of logs, and the share of logs in which a bound with confidence
-0.95 is ever below the truth. ``student`` has this share for Student's bound, which holds at one look. ``sequence`` has
-it for an asymptotic confidence sequence (Waudby-Smith et al. 2021), tuned for 1000 units, at looks where the skewness
-of the estimate is at most 0.3, and ``looks`` the share of such looks. ``width N`` is the mean distance of the bound
-from the mean after N units, divided by that of Student's bound; ``smoothing`` and ``betting`` are the same ratios at
-1000 units for the bounds by logarithmic smoothing and by betting, which also hold at one look. Log number s of each
-kind has seed s.
+The table has a row per kind and estimate. ``false`` is the share of logs in which a bound with confidence 0.95 is ever
+below the truth. Other columns:
+
+student             the same share for Student's bound, which holds at one look
+sequence            the same for an asymptotic confidence sequence (Waudby-Smith et al. 2021), tuned for 1000 units; it
+                    counts only looks at which the skewness of the estimate is at most 0.3
+looks               the share of such looks
+width N             mean distance from bound to mean after N units, divided by the distance of Student's bound
+smoothing, betting  this ratio at 1000 units for two bounds that also hold at one look
+
+Log number s of each kind has seed s.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import ndtri, softmax
 from synthetic import draw_actions
 
 from drcrm.certificates import upper_bound
@@ -59,11 +63,6 @@ class World(NamedTuple):
     user: np.ndarray | None
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
 def policies(kind: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities of the policy and of the logging policy."""
     scores = x[:, None] * np.array([1, 0, -1])
@@ -73,7 +72,7 @@ def policies(kind: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     }
     if kind in fixed:
         return tuple(np.tile(probability, (len(x), 1)) for probability in fixed[kind])
-    return softmax(3 * scores), softmax(scores / 2)
+    return softmax(3 * scores, axis=1), softmax(scores / 2, axis=1)
 
 
 def click_rates(x: np.ndarray) -> np.ndarray:

@@ -168,3 +168,19 @@ def test_a_policy_file_keeps_the_scores(tmp_path):
         draws = [served.decide(context, random_state=seed) for seed in range(40)]
         propensities = {int(action): propensity for action, propensity in draws}
         assert propensities[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
+
+
+def test_learn_keeps_groups_together(tmp_path, monkeypatch):
+    seen, fit = [], learned_scores.fit_scores
+    monkeypatch.setattr(
+        learned_scores, "fit_scores", lambda *arguments, units: seen.append(units) or fit(*arguments, units=units)
+    )
+    log, _ = draw_log(600)
+    frame = pd.DataFrame({"x": log.X[:, 0], "action": log.Y, "p": log.propensity, "cost": log.cost})
+    frame.assign(user=np.arange(600) // 3).to_csv(tmp_path / "log.csv", index=False)
+    mapping = {"action": "action", "propensity": "p", "cost": "cost", "features": {"numeric": ["x"]}, "group": "user"}
+    config = json.dumps(mapping | {"algorithm": "kl_dro_dr_scores"})
+    arguments = ["learn", str(tmp_path / "log.csv"), "--config", config, "--output", str(tmp_path / "p.npz")]
+    assert main(arguments) == 0
+    [units] = seen
+    assert (np.unique(units, return_counts=True)[1] == 3).all()

@@ -65,10 +65,10 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
     train, heldout = split(make_log(2400))
     entries, fitted = algorithm_entries(["kl_dro_dr", OTHER], 0), []
 
-    def record(part, scored, entry, *options):
+    def record(part, scored, entry, *options, units):
         if part is train:
             fitted.append((entry.name, entry.algorithm.grid, [*entry.ridges]))
-        return successive_halving.fit_entry(part, scored, entry, *options)
+        return successive_halving.fit_entry(part, scored, entry, *options, units=units)
 
     monkeypatch.setattr(learn_command, "fit_entry", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):

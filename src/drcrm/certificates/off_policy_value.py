@@ -179,9 +179,10 @@ def off_policy_values(
     """
     import pandas as pd  # imported here: it takes a third of a second
 
+    inputs = EvaluationInputs.create(policy, log, baseline, groups, None, cost_model)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        values = evaluate_each(EVALUATIONS, policy, log, clip, cost_model, confidence, groups, baseline)
+        values = evaluate_each(EVALUATIONS, inputs, clip, confidence)
     warn_all(*dict.fromkeys(str(warning.message) for warning in caught))
     columns = ["value", "standard_error", "low", "high"]
     rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
@@ -189,20 +190,9 @@ def off_policy_values(
 
 
 def evaluate_each(
-    names: Iterable[str],
-    policy: Any,
-    log: BanditLog,
-    clip: float | str | None = None,
-    cost_model: Any = None,
-    confidence: float = 0.95,
-    groups: Any = None,
-    baseline: Any = None,
+    names: Iterable[str], inputs: EvaluationInputs, clip: float | str | None, confidence: float
 ) -> dict[str, PolicyValue]:
-    """Return the named estimates, without those that need unknown probabilities of the policy.
-
-    :func:`off_policy_values` describes the other parameters.
-    """
-    inputs = EvaluationInputs.create(policy, log, baseline, groups, None, cost_model)
+    """Return the named estimates, without those that need unknown probabilities of the policy."""
     confidence, has_all = check_open_fraction(confidence, "confidence"), knows_all_actions(inputs.policy)
     values: dict[str, PolicyValue] = {}
     for name in names:

@@ -27,7 +27,7 @@ from drcrm.rows.recognition import RecognisedRows
 
 COLUMN = "column:"
 # Checks that the bounds of --anytime do not need: they charge missing actions, and hold for any weights.
-NEEDED_FOR_OVERLAP = {"effective sample size", "unsupported actions", "skewness of the estimate"}
+OVERLAP_CHECKS = {"effective sample size", "unsupported actions", "skewness of the estimate"}
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
 HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
@@ -101,7 +101,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
     These bounds need no overlap, so a failed check of the weights' overlap does not count. Other failed checks do.
     """
     verdict = evaluation.verdict
-    if {*evaluation.diagnosis.failed} - NEEDED_FOR_OVERLAP:
+    if {*evaluation.diagnosis.failed} - OVERLAP_CHECKS:
         return evaluation
     running = watch(case.opened, case.policy.policy, evaluation.settings.confidence, case.choices)
     name = "better" if running["difference_bound"] < 0 else "not shown"

@@ -143,12 +143,14 @@ def fit_candidates(
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None))
+        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units))
     return results
 
 
-def _fit_candidate(train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None) -> EvaluatedPolicy:
-    learned, features = fit_entry(train, heldout, entry, lbfgs)
+def _fit_candidate(
+    train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None, units: np.ndarray | None
+) -> EvaluatedPolicy:
+    learned, features = fit_entry(train, heldout, entry, lbfgs, units=units)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)

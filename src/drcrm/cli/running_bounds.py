@@ -9,7 +9,7 @@ import numpy as np
 from drcrm.certificates.anytime import anytime_terms
 from drcrm.certificates.bounds import ANYTIME, Bound
 from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
-from drcrm.certificates.independent_units import number_groups
+from drcrm.certificates.independent_units import group_means, number_groups
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
@@ -62,7 +62,7 @@ def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> di
         "difference_bound": float(bounds[-1]),
         "first_better": None if first is None else int(cost.rows[first - 1]),
         "n": len(cost.z),
-        "by": "row" if opened.units is None else "group",
+        "by": "row" if opened.records.groups is None else "group",
         "curve": [[int(cost.rows[n - 1]), float(bound)] for n, bound in zip(looks, bounds, strict=True)],
     }
 
@@ -86,12 +86,11 @@ class _Running:
     ) -> _Running:
         inputs = EvaluationInputs.create(policy, log, baseline, None, None, None)
         terms, high = anytime_terms(inputs, "ips", costs)
-        unit, count = unit[order], log.count[order]
-        last, means = np.zeros(unit.max() + 1, dtype=int), np.bincount(unit, count * terms.z[order])
-        np.maximum.at(last, unit, np.arange(len(unit)))
-        complete = np.argsort(last, kind="stable")
-        z = (means / np.bincount(unit, count))[complete]
-        return cls(np.minimum(z, high), last[complete] + 1, Bound(ANYTIME, level, high=high))
+        means, _ = group_means(unit, log.count, terms.z)
+        last = np.zeros(len(means), dtype=int)
+        np.maximum.at(last, unit[order], np.arange(len(unit)))
+        complete = np.argsort(last)
+        return cls(np.minimum(means[complete], high), last[complete] + 1, Bound(ANYTIME, level, high=high))
 
     def bound(self, n: int) -> float:
         """Return the bound after the first n units."""

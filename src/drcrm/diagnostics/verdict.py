@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.evaluation import LOGGING
+from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
@@ -149,8 +149,9 @@ def estimate_values(
     Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes the parameters.
     """
     names = [name for name in ESTIMATES if cost_model is not None or not EVALUATIONS[name].kind.uses_model]
+    inputs = EvaluationInputs.create(policy, log, None, groups, None, cost_model)
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-        values = evaluate_each(names, policy, log, clip, cost_model, confidence, groups)
+        values = evaluate_each(names, inputs, clip, confidence)
     return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
 
 

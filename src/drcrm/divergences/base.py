@@ -98,7 +98,7 @@ class Divergence(ABC):
         """
 
     def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstDensity | None:
-        """Return the worst case Q with mass on an atom, a cost above all z, or None if Q has no mass there.
+        """Return the worst case Q with mass on an atom, a cost above all z; by default None, if Q has no mass there.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Divergence(ABC):
         WorstDensity or None
             As for ``worst_case``. The atom has the mass that is missing from the densities.
         """
-        raise NotImplementedError
+        return None
 
     def check(self) -> None:  # noqa: B027, only smooth divergences need a check
         """Raise InputError if φ is not convex with minimum 0 at 1, or its methods do not agree."""

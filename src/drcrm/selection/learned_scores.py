@@ -178,6 +178,7 @@ def learn_over_scores(
     features : FeatureMap
         X ↦ X'.
     """
+    units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.recount(log.count)
     scores = fit_scores(log, logging_policy, units=units)
     n_scores = scores.training.shape[1]
