@@ -105,8 +105,9 @@ class RegressorModel:
         if not len(rows):
             return None
         regressor, count = clone(self.regressor), log.count[rows]
-        options = {"sample_weight": count} if has_fit_parameter(regressor, "sample_weight") else {}
-        if not options:
+        takes_weights = has_fit_parameter(regressor, "sample_weight")
+        options = {"sample_weight": count} if takes_weights and (count != 1).any() else {}  # weights slow trees down
+        if not takes_weights:
             if count.sum() > MOST_REPEATED:
                 raise InputError(
                     f"{regressor!r} takes no sample_weight, so rows are repeated by their counts; expected at most "
