@@ -18,7 +18,7 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.cli.learn import DEFAULT, MAX_MAPPED, WITH_MAP, algorithm_entries
+from drcrm.cli.learn import DEFAULT, WITH_SCORES, algorithm_entries
 from drcrm.data import chunked_log
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
@@ -95,7 +95,7 @@ def test_estimates_and_certificates_equal_those_of_the_library(shop):
         assert candidate["estimates"][estimate]["value"] == pytest.approx(value, rel=1e-9)
     for key, baseline in (("certificate", None), ("difference", "logging")):
         certificate = policy_certificate(
-            stored.policy, part, "dr", choices=answer["choices"], baseline=baseline, **options
+            stored.policy, part, "dr", choices=answer["effective_choices"], baseline=baseline, **options
         )
         assert candidate[key]["bound"] == pytest.approx(certificate.bound, rel=1e-9)
     assert -answer["logging"]["value"] == pytest.approx(decisions(3000)["click"][is_heldout].mean())
@@ -243,11 +243,11 @@ class TestCluster:
 
 
 def test_default_and_named_algorithms():
-    assert [entry.name for entry in algorithm_entries(None, MAX_MAPPED)] == [DEFAULT, WITH_MAP]
-    assert [entry.name for entry in algorithm_entries(None, MAX_MAPPED + 1)] == [DEFAULT]
-    [entry] = algorithm_entries({"estimator": "CIPS", "label": "mine", "options": {"safe": False}}, 10)
+    assert [entry.name for entry in algorithm_entries(None, has_scores=True)] == [DEFAULT, WITH_SCORES]
+    assert [entry.name for entry in algorithm_entries(None)] == [DEFAULT]
+    [entry] = algorithm_entries({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
     assert (entry.name, entry.label, entry.algorithm.options["safe"]) == ("CIPS", "mine", False)
-    assert [entry.name for entry in algorithm_entries(["cips", "kl_dro_dr"], 10)] == ["cips", "kl_dro_dr"]
+    assert [entry.name for entry in algorithm_entries(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
 
 
 KL = {"estimator": "KLDRO", "parameter": "radius"}
@@ -272,4 +272,4 @@ KL = {"estimator": "KLDRO", "parameter": "radius"}
 )
 def test_invalid_entries_are_refused_with_their_key(algorithm, key):
     with pytest.raises(InputError, match=key):
-        algorithm_entries(algorithm, 10)
+        algorithm_entries(algorithm)

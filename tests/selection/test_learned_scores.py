@@ -87,11 +87,15 @@ def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
     learned, features = learn_over_scores(log, ALGORITHM, heldout, logging)
     scores = features.transformer.transform(heldout.X).reshape(600, 4, 3)
     assert scores[:, 0] == pytest.approx(np.log(np.maximum(logging.marginals(heldout.X), 1e-4)))
-    is_logging = learned.fits.step == 0
-    [known] = learned.fits.coef[is_logging]
+    fits = learned.fits
+    [known] = fits.coef[(fits.step == 0) & (fits.sharpness == 1)]
     policy = SoftmaxPolicy(known, features=features)
     assert policy.marginals(heldout.X) == pytest.approx(logging.marginals(heldout.X), abs=1e-3)
-    for coef in learned.fits.coef:
+    theta_of = fits.coef[:, features.n_features :: 3, 0] * features.scale
+    assert theta_of[fits.step == 0] == pytest.approx(np.outer([1.5, 2, 4, 8, 1], [1, 0, 0, 0]), abs=1e-12)
+    steps = (1 - fits.step[:4, None]) * [1, 0, 0, 0] + fits.step[:4, None] * theta_of[0]
+    assert theta_of[:5] == pytest.approx(np.vstack([steps, 10 * theta_of[:1]]), abs=1e-9)
+    for coef in fits.coef:
         theta = coef[features.n_features :: 3, 0] * features.scale
         weights = np.exp(np.einsum("j,mjk->mk", theta, scores))
         expected = weights / weights.sum(axis=1, keepdims=True)

@@ -51,9 +51,9 @@ def test_only_logs_with_many_actions_and_scores_are_expensive():
 
 def test_a_small_log_is_fitted_without_halving():
     train, heldout = split(make_log(600))
-    [entry] = algorithm_entries("kl_dro_dr", 0)
+    [entry] = algorithm_entries("kl_dro_dr")
     entry = replace(entry, algorithm=replace(entry.algorithm, grid=(0.01,)))
-    [result] = fit_candidates(train, heldout, [entry], ignore)
+    [result], _ = fit_candidates(train, heldout, [entry], ignore)
     fits = learn(train, entry.algorithm, heldout).fits
     assert result.tried == len(fits.grid)
     assert any(np.array_equal(result.policy.coef, coef) for coef in fits.coef)
@@ -63,7 +63,7 @@ def test_a_small_log_is_fitted_without_halving():
 def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
     """With other held-out costs, the same single fit is made on all training rows."""
     train, heldout = split(make_log(2400))
-    entries, fitted = algorithm_entries(["kl_dro_dr", OTHER], 0), []
+    entries, fitted = algorithm_entries(["kl_dro_dr", OTHER]), []
 
     def record(part, scored, entry, *options, units):
         if part is train:
@@ -72,7 +72,7 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 
     monkeypatch.setattr(learn_command, "fit_entry", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
-        [result] = fit_candidates(train, part, entries, ignore)
+        [result], _ = fit_candidates(train, part, entries, ignore)
         assert result.tried == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
     assert len(fitted[0][1]) == 1
@@ -92,10 +92,10 @@ def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
         return fit_entry(part, scored, entry, *options)
 
     monkeypatch.setattr(successive_halving, "fit_entry", check)
-    halve_entries(train, algorithm_entries("kl_dro_dr", 0), units, ignore)
+    halve_entries(train, algorithm_entries("kl_dro_dr"), units, ignore)
     assert len(n_stages) == len(successive_halving.STAGES)
 
 
 def test_few_units_are_not_halved():
-    train, entries = make_log(1500), algorithm_entries("kl_dro_dr", 0)
+    train, entries = make_log(1500), algorithm_entries("kl_dro_dr")
     assert halve_entries(train, entries, np.arange(1500) % 500, ignore) == entries

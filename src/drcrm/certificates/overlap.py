@@ -32,6 +32,7 @@ FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHAR
 SHARE = 30
 SURE = 2  # number of standard errors by which the mean gap must exceed 0
 ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
+LEAST_ROWS, LEAST_SHARE, MANY_ROWS = 10, 0.05, 400  # of the effective sample size: see has_enough_rows
 LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard errors below 1, is too low
 
 
@@ -61,6 +62,15 @@ def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> 
     raised = np.maximum(gaps, gaps[order[eleventh]])
     mean, deviation = mean_and_deviation(raised, count, n)
     return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
+
+
+def has_enough_rows(size: float, n: int) -> bool:
+    """Return whether an effective sample size, of n rows, is large enough to judge a policy.
+
+    400 effective rows are enough even if they are a small share of the rows. With 50 equally frequent actions, the
+    effective sample size of a constant policy is 2 % of a log of any size.
+    """
+    return size >= LEAST_ROWS and (size >= LEAST_SHARE * n or size >= MANY_ROWS)
 
 
 @np.errstate(over="ignore", invalid="ignore")

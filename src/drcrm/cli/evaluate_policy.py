@@ -53,6 +53,8 @@ class PolicyOnLog:
         Description of the rows for the answer.
     counts : dict or None
         Numbers of training, held-out and new rows of the log; None if they are unknown.
+    effective_choices : int or None
+        Effective number of candidates: see :mod:`drcrm.selection.multiplicity`.
     """
 
     policy: EvaluatedPolicy
@@ -60,6 +62,7 @@ class PolicyOnLog:
     choices: int
     rows: str
     counts: dict[str, int] | None = None
+    effective_choices: int | None = None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,7 +94,9 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
         )
     estimate = estimate or ("dr" if has_model else "snips")
     cost_range = case.opened.records.mapping.cost_range
-    settings = ComparisonSettings(estimate, options.confidence, case.choices, cost_range, options.sensitivity)
+    settings = ComparisonSettings(
+        estimate, options.confidence, case.choices, cost_range, options.sensitivity, case.effective_choices
+    )
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
 
@@ -103,7 +108,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
     verdict = evaluation.verdict
     if {*evaluation.diagnosis.failed} - OVERLAP_CHECKS:
         return evaluation
-    running = watch(case.opened, case.policy.policy, evaluation.settings.confidence, case.choices)
+    running = watch(case.opened, case.policy.policy, evaluation.settings.confidence, evaluation.settings.divisor)
     name = "better" if running["difference_bound"] < 0 else "not shown"
     return replace(evaluation, verdict=replace(verdict, verdict=name, changes=[]), running=running, sensitivity=None)
 
@@ -136,9 +141,11 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         counts = None if recognised is None or recognised.undecided else recognised.counts
         rows = _describe(recognised, mapping)
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
-        choices = stored.require("choices") if counts and counts["training"] + counts["heldout"] else 1
+        is_known = bool(counts and counts["training"] + counts["heldout"])
+        choices = stored.require("choices") if is_known else 1
+        effective: Any = stored.header.get("effective_choices") if is_known else None
         counts = counts if stored.rows else None
-        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts)
+        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, effective)
 
 
 def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:

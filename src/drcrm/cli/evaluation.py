@@ -43,8 +43,8 @@ class EvaluatedPolicy:
         Selection criterion of ``learn``: the upper bound at 0.95 on the policy's cost minus the logging policy's cost.
     tried : int
         Number of candidates of the algorithm that learned the policy.
-    is_shown : bool
-        Whether the bound is below 0, so that the policy is shown to be better.
+    is_best : bool
+        Whether the candidates of all algorithms choose this one.
     """
 
     name: str
@@ -55,7 +55,7 @@ class EvaluatedPolicy:
     settings: Mapping[str, object] = field(default_factory=dict)
     bound: float = inf
     tried: int = 1
-    is_shown: bool = False
+    is_best: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,14 @@ class Evaluation:
 
     def answer(self, command: str, **parts: object) -> dict:
         """Return the answer of a command, with its own ``parts``."""
-        common = {"choices": self.settings.choices, "candidates": self.candidates(), "verdict": asdict(self.verdict)}
+        common = {"choices": self.settings.choices, "effective_choices": self.settings.divisor}
+        common |= {"candidates": self.candidates(), "verdict": asdict(self.verdict)}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
-        defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0}
+        defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, "sharpness": 1.0}
         options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
         entries = []
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):

@@ -22,17 +22,18 @@ from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
-from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy
 from drcrm.progress import show_progress
 from drcrm.selection.candidates import IMPROVEMENT
+from drcrm.selection.grid_search import Learned
+from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.shipped_algorithms import Entry, as_entry
 from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve_entries, is_expensive
 from drcrm.version import __version__
 
 DEFAULT = "kl_dro_dr"
-WITH_MAP = "kl_dro_dr_map"
-MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to compete by default
+WITH_SCORES = "kl_dro_dr_scores"
+MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
 
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = as_mapping(options.config)
-    algorithm_entries(mapping.algorithm, 0)  # report its errors before the log is read
+    algorithm_entries(mapping.algorithm)  # report its errors before the log is read
     with (
         show_progress(options.verbose, options.jobs) as report,
         threadpool_limits(1, "blas"),
@@ -55,11 +56,11 @@ def run(options: argparse.Namespace) -> int:
         opened: Any = open_log(options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most)
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
-        entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))
+        entries = algorithm_entries(mapping.algorithm, has_scores=_can_have_scores(train))
         units = None if groups is None else groups[opened.recognised.training]
-        results = fit_candidates(train, opened.log, entries, report, units)
+        results, effective = fit_candidates(train, opened.log, entries, report, units)
         report("evaluating the candidates")
-        evaluation = _evaluate(opened, results, options)
+        evaluation = _evaluate(opened, results, effective, options)
         answer = _answer(evaluation, options)
         write_policy(options.output, _stored_policy(evaluation, options, evaluation.is_better))
         if options.best and not evaluation.is_better:
@@ -84,21 +85,17 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
         yield
 
 
-def algorithm_entries(
-    algorithms: object, n_contexts: int, key: str = "algorithm", has_maps: bool = True
-) -> list[Entry]:
+def algorithm_entries(algorithms: object, key: str = "algorithm", has_scores: bool = False) -> list[Entry]:
     """Return the algorithms of a mapping.
 
     Parameters
     ----------
     algorithms : str, dict, list or None
         A name, an entry like those of the configuration, or a list of names and entries. The default is KL-DRO with DR.
-        On up to 20 000 contexts, KL-DRO with DR and a feature map is the second default.
-    n_contexts : int
     key : str
         Key of the mapping, for error messages.
-    has_maps : bool
-        Whether a default algorithm may have a feature map.
+    has_scores : bool
+        Whether KL-DRO with DR and learned scores is the second default.
 
     Raises
     ------
@@ -106,11 +103,17 @@ def algorithm_entries(
         If a name is unknown, an entry is invalid or the list is empty.
     """
     if algorithms is None:
-        algorithms = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MAX_MAPPED else [DEFAULT]
+        algorithms = [DEFAULT, WITH_SCORES] if has_scores else [DEFAULT]
     algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     if not algorithms:
         raise InputError(f"{key} must name at least one algorithm, got an empty list")
     return [as_entry(entry, key) for entry in algorithms]
+
+
+def _can_have_scores(log: BanditLog) -> bool:
+    """Return whether learned scores compete by default: for one of K actions, and a log that is not too large."""
+    is_small = log.n_contexts <= MAX_SCORED and not is_expensive(log)
+    return bool(log.actions.are_classes and is_small and isinstance(log.X, np.ndarray))
 
 
 def fit_candidates(
@@ -119,13 +122,13 @@ def fit_candidates(
     entries: Sequence[Entry],
     report: Callable[[str], None],
     units: np.ndarray | None = None,
-) -> list[EvaluatedPolicy]:
-    """Return the candidate that each algorithm selects on the held-out rows.
+) -> tuple[list[EvaluatedPolicy], int]:
+    """Return the candidate of each algorithm, and the effective number of all candidates.
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
-    ``step`` is 0 for π0 and 1 for the fit. If no bound is below 0, the candidate with the smallest bound is selected.
-    If evaluations are expensive, the algorithms first compete on samples of the training rows. See
-    :mod:`drcrm.selection.successive_halving`.
+    ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses one
+    of them. If it chooses none, the candidate with the smallest bound is returned. If evaluations are expensive, the
+    algorithms first compete on samples of the training rows. See :mod:`drcrm.selection.successive_halving`.
 
     Parameters
     ----------
@@ -139,41 +142,52 @@ def fit_candidates(
     is_halved = is_expensive(train)
     if is_halved:
         entries = halve_entries(train, entries, units, report)
-    results = []
+    fitted = []
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units))
-    return results
+        fitted.append(fit_entry(train, heldout, entry, lbfgs if is_halved else None, units=units))
+    differences = [learned.differences for learned, _ in fitted]
+    joined = PairedDifferences.join(differences)
+    choices, ends = joined.effective_choices(), np.cumsum([part.valid.shape[1] for part in differences])
+    chosen = joined.choose(choices)
+    owner = None if chosen is None else int(np.searchsorted(ends, chosen, side="right"))
+    results = [
+        _candidate(entry, learned, features, train, choices, owner == number)
+        for number, (entry, (learned, features)) in enumerate(zip(entries, fitted, strict=True))
+    ]
+    return results, choices
 
 
-def _fit_candidate(
-    train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None, units: np.ndarray | None
+def _candidate(
+    entry: Entry, learned: Learned, features: Any, train: BanditLog, choices: int, is_best: bool
 ) -> EvaluatedPolicy:
-    learned, features = fit_entry(train, heldout, entry, lbfgs, units=units)
-    fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
-    chosen = int(fits.chosen[IMPROVEMENT])
-    is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
-    if not is_shown:
-        chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
+    """Return the candidate of an algorithm that is chosen for a test, or else the one with the smallest bound."""
+    fits, bounds, differences = learned.fits, learned.fits.scores[:, IMPROVEMENT], learned.differences
+    chosen = differences.choose(choices)
+    if chosen is None:
+        is_other = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
+        is_judged = is_other & differences.has_overlap if (is_other & differences.has_overlap).any() else is_other
+        chosen = int(np.argmin(np.where(is_judged, bounds, np.inf)))
     value = float(fits.grid[chosen])
     settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
+    settings |= {name: float(getattr(fits, name)[chosen]) for name in ("ridge", "step", "sharpness")}
     return EvaluatedPolicy(
         name=entry.name,
         label=entry.label,
         policy=make_policy(train.actions, fits.coef[chosen], features=features),
         cost_model=replace(learned.cost_model, features=features),
         clip=learned.clip,
-        settings=settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
+        settings=settings,
         bound=float(bounds[chosen]),
         tried=len(fits.grid),
-        is_shown=is_shown,
+        is_best=is_best,
     )
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate with the smallest bound. A candidate that is shown to be better precedes any that is not."""
-    return min(results, key=lambda result: (not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf))
+    """Return the candidate that all algorithms together choose, or else the one with the smallest bound."""
+    return min(results, key=lambda result: (not result.is_best, result.bound if np.isfinite(result.bound) else np.inf))
 
 
 def _require_several_actions(heldout: OpenedLog) -> None:
@@ -187,11 +201,13 @@ def _require_several_actions(heldout: OpenedLog) -> None:
         )
 
 
-def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argparse.Namespace) -> Evaluation:
+def _evaluate(
+    opened: OpenedLog, results: list[EvaluatedPolicy], effective: int, options: argparse.Namespace
+) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
     choices = sum(result.tried for result in results)
     cost_range = opened.records.mapping.cost_range
-    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity)
+    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity, effective)
     evaluation = evaluate(opened, results, best_candidate(results), settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
@@ -237,6 +253,7 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
         "digest": opened.digest,
         "seed": options.seed,
         "choices": evaluation.settings.choices,
+        "effective_choices": evaluation.settings.effective_choices,
         "confidence": options.confidence,
         "verdict": asdict(evaluation.verdict),
         "kept": best.name if is_candidate else "logging",

@@ -47,7 +47,7 @@ CLOSER = "evaluate a policy that is closer to the logging policy."
 UNSUPPORTED = "unsupported actions"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 CERTIFICATE_KEYS = (
-    *("estimate", "value", "bound", "confidence", "choices"),
+    *("estimate", "value", "bound", "confidence"),
     *("n", "by", "missing", "effective_size", "mean_weight"),
 )
 
@@ -64,7 +64,9 @@ class ComparisonSettings:
     confidence : float
         1 − δ.
     choices : int
-        Number K of candidates that were compared on the same rows. Each certificate has the level δ/K.
+        Number K of candidates that were compared on the same rows.
+    effective_choices : int, optional
+        Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.multiplicity`.
     cost_range : (float, float), optional
         Bounds on the costs, if known.
     gamma : float, optional
@@ -76,12 +78,18 @@ class ComparisonSettings:
     choices: int = 1
     cost_range: tuple[float, float] | None = None
     gamma: float | None = None
+    effective_choices: int | None = None
+
+    @property
+    def divisor(self) -> int:
+        """The number of candidates by which δ is divided."""
+        return self.effective_choices or self.choices
 
     @property
     def certificate_options(self) -> dict[str, Any]:
         """The options of :func:`drcrm.certificates.policy_certificate`."""
-        names = ("estimate", "confidence", "choices", "cost_range")
-        return {name: getattr(self, name) for name in names}
+        names = ("estimate", "confidence", "cost_range")
+        return {name: getattr(self, name) for name in names} | {"choices": self.divisor}
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,7 @@ class Comparison:
         certificate, difference = {"refused": self.refusal}, self.difference
         if self.cost_certificate is not None:
             certificate = {key: to_json(getattr(self.cost_certificate, key)) for key in CERTIFICATE_KEYS}
+            certificate |= {"choices": self.choices, "effective_choices": self.cost_certificate.choices}
         bound = None if self.certificate is None else to_json(self.certificate.bound)
         return {
             "difference": difference.as_dict() | {"bound": bound},
@@ -222,7 +231,7 @@ def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, mode
     """
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])
-    settings = replace(settings, choices=2 * settings.choices, cost_range=negated)
+    settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
     models = models | {"cost_model": None if model is None else _NegatedModel(model)}
     certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, LOGGING, models)
     return -np.inf if certificate is None else -certificate.bound
@@ -238,7 +247,7 @@ def sensitivity_to_propensities(
 ) -> Sensitivity:
     """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
     has_model = settings.estimate == "dr" and cost_model is not None and knows_all_actions(policy_for_log(policy, log))
-    confidence = 1 - (1 - settings.confidence) / settings.choices
+    confidence = 1 - (1 - settings.confidence) / settings.divisor
     estimate, model = ("dr", cost_model) if has_model else ("snips", None)
     return sensitivity(policy, log, settings.gamma or GAMMA, estimate, model, confidence, groups)
 
@@ -330,7 +339,8 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
     difference = comparison.difference
     if not (difference < 0 and difference.standard_error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
-    level = 1 - (1 - difference.confidence) / comparison.choices
+    certificate = comparison.certificate
+    level = 1 - (1 - difference.confidence) / (1 if certificate is None else certificate.choices)
     quantile = stdtrit(max(difference.n - 1, 1), level)
     needed = rows * (quantile * difference.standard_error / float(difference)) ** 2
     if needed <= rows and comparison.certificate is not None:

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.certificates.independent_units import compute_interval
+from drcrm.certificates.overlap import has_enough_rows
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
@@ -30,9 +31,6 @@ from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
 
 MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
-# This effective sample size is enough even if it is a small share of the rows. With 50 equally frequent actions, the
-# effective sample size of a constant policy is 2 % of a log of any size.
-MANY_EFFECTIVE_ROWS = 400
 MIN_TAIL, MAX_TAIL = 5, 10_000  # numbers of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN = 0.9  # a mean weight significantly below this fails even if unsupported actions explain it
@@ -104,9 +102,7 @@ def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Diagnostic:
         "effective sample size",
         share,
         SIZE_THRESHOLD,
-        worst_level(
-            (share < VERY_LOW_SHARE and size < MANY_EFFECTIVE_ROWS) or size < MIN_EFFECTIVE_ROWS, share < LOW_SHARE
-        ),
+        worst_level(not has_enough_rows(size, log.size), share < LOW_SHARE),
         f"the effective sample size is {size:.3g} of {log.size} rows, {percent(share, 1)}",
         "Kish 1965",
     )

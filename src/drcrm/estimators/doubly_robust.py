@@ -41,13 +41,16 @@ class DoublyRobustDRO(KLDRO):
     - the fit to the other rows;
     - fits with a ridge towards π0, unless there are 2¹⁶ contexts or more;
     - policies a quarter and half of the way from π0 to the fit;
+    - with ``features="scores"``, no fits with a ridge, but sharpened versions of π0, three steps from π0 to the fit,
+      and a nearly greedy version of the fit;
     - π0 itself.
 
     A test computes an upper bound on the candidate's cost minus the cost of π0. If the bound is below 0, the candidate
     is better. The sequence of the tests is fixed, and ends at the first candidate that is not shown to be better: see
     :func:`drcrm.selection.heldout_scores.select_improvement`. Of the candidates that passed, the one with the smallest
-    bound is kept. If none passed, π0 is kept, with a warning. The kept policy is not fitted again to all rows, so it is
-    the policy that was tested.
+    bound is kept. With ``features="scores"``, the tests hold together by the max-t method instead: see
+    :mod:`drcrm.selection.multiplicity`. If no candidate is better, π0 is kept, with a warning. The kept policy is not
+    fitted again to all rows, so it is the policy that was tested.
 
     The tests have limits:
 
@@ -84,6 +87,8 @@ class DoublyRobustDRO(KLDRO):
     step_ : float
         Position of the kept policy between π0 (0) and a fit (1). If it is below 1, ``n_iter_`` and ``converged_``
         belong to the fit without a ridge.
+    sharpness_ : float
+        Factor of Θ of the kept policy: above 1 for a sharpened π0 and for a greedy fit to learned scores, otherwise 1.
     ridge_ : float
         Ridge of the kept fit, in units of the standard deviation of the costs; 0 without a ridge. ``objective_``
         includes the ridge penalty.
@@ -133,14 +138,19 @@ class DoublyRobustDRO(KLDRO):
         super()._set_fitted(log, learned, features, is_heldout)
         fits, chosen = learned.fits, self._choose(learned)
         self.step_, self.ridge_ = float(fits.step[chosen]), float(fits.ridge[chosen])
+        self.sharpness_ = float(fits.sharpness[chosen])
         self.n_candidates_, self.heldout_ = len(fits.step) if is_heldout.any() else 1, np.flatnonzero(is_heldout)
         self.improvement_bound_ = None
         if self.safe:
-            self.improvement_bound_ = float(fits.scores[chosen, IMPROVEMENT]) if self.step_ else 0.0
+            self.improvement_bound_ = 0.0 if self._keeps_logging_policy else float(fits.scores[chosen, IMPROVEMENT])
+
+    @property
+    def _keeps_logging_policy(self) -> bool:
+        return self.step_ == 0 and self.sharpness_ == 1
 
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         super()._warn_of_result(log, heldout, learned)
-        if self.safe and not self.step_:
+        if self.safe and self._keeps_logging_policy:
             rows = f"fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS}" if heldout is None else heldout.size
             warn(
                 f"{type(self).__name__} keeps π0: no candidate is shown to be better on {rows} held-out rows; log more "

@@ -77,4 +77,6 @@ def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None,
         changes: dict[Any, Any] = collector.finish()
     if sizes:
         changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
+    if isinstance(changes["X"], np.ndarray):
+        changes["X"].setflags(write=False)  # then feature maps compute their features once
     return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)

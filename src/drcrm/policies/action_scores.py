@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.policies.boosted_trees import BoostedTrees, is_boosted
 from drcrm.policies.classifier_policy import as_input
 from drcrm.policies.exponential import SoftmaxPolicy
 
@@ -67,23 +68,78 @@ class ActionScores(TransformerMixin, BaseEstimator):
 
     def scores(self, X: Features, folds: Sequence[Sequence[Any]]) -> np.ndarray:
         """Return the scores, (m, J, K), as means over the models of some folds."""
+        return self.combine(X, [[self._predict(model, X) for model in models] for models in folds])
+
+    def parts(self) -> list[Any]:
+        """Return the fitted models of scikit-learn, fold by fold; None for an action without rows."""
+        return [part for fold in self.folds for model in fold for part in parts_of(model)]
+
+    @property
+    def has_only_trees(self) -> bool:
+        """Whether boosted trees of scikit-learn compute all scores but the first."""
+        return all(part is None or is_boosted(part) for part in self.parts())
+
+    def combine(self, X: Features, predictions: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+        """Return the scores, (m, J, K), from the predictions of the models of each fold."""
         mean = SoftmaxPolicy(self.logging_coef, self.logging_intercept).marginals(X)
-        learned = [
-            np.mean([self._score(model, X, mean) for model in models], axis=0) for models in zip(*folds, strict=True)
-        ]
+        learned = []
+        for model, of_folds in zip(self.folds[0], zip(*predictions, strict=True), strict=True):
+            score = self._cost_score if hasattr(model, "action_effects") else _log_score
+            learned.append(np.mean([score(prediction, mean) for prediction in of_folds], axis=0))
         return np.stack([_log(mean), *learned], axis=1)
 
-    def _score(self, model: Any, X: Features, logging_mean: np.ndarray) -> np.ndarray:
-        """Return the score of one fitted model, (m, K)."""
+    def _predict(self, model: Any, X: Features) -> np.ndarray:
+        """Return the costs or the probabilities of all actions by one fitted model, (m, K)."""
+        if hasattr(model, "action_effects"):
+            return model.action_effects(X, SingleChoice(self.logging_coef.shape[1]))
+        return self.spread(model, [model.predict_proba(as_input(X, model))])
+
+    def spread(self, model: Any, predicted: Sequence[Any]) -> np.ndarray:
+        """Return an array (m, K) of the predictions of a model's parts: its regressors, or its one classifier."""
+        if hasattr(model, "regressors_"):
+            return np.column_stack([[model.mean_] if part is None else part for part in predicted])
+        probability = np.zeros((len(predicted[0]), self.logging_coef.shape[1]))
+        probability[:, model.classes_] = predicted[0]
+        return probability
+
+    def _cost_score(self, effects: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
+        """Return −ĉ/σ after the support rule, (m, K)."""
         actions = SingleChoice(self.logging_coef.shape[1])
-        if not hasattr(model, "action_effects"):
-            probability = np.zeros(logging_mean.shape)
-            probability[:, model.classes_] = model.predict_proba(as_input(X, model))
-            return _log(probability)
         if self.is_supported is not None:
             logging_mean = actions.raise_to_support(logging_mean, self.is_supported, self.support)
-        effects = model.action_effects(X, actions)
         return -actions.replace_unsupported(effects, logging_mean, self.support, self.limits) / self.deviation
+
+
+class SingleContextScores:
+    """``ActionScores.transform`` for one context, by boosted trees only, in a twentieth of the time.
+
+    Parameters
+    ----------
+    scores : ActionScores
+        Scores for which ``has_only_trees`` is true.
+    """
+
+    def __init__(self, scores: ActionScores):
+        self._scores = scores
+        self._trees = BoostedTrees([part for part in scores.parts() if part is not None])
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Return the scores of the features of one context, (d,), as an array (J K,)."""
+        scores, predicted = self._scores, iter(self._trees.predict(x))
+        values = [
+            [scores.spread(model, [part and next(predicted) for part in parts_of(model)]) for model in fold]
+            for fold in scores.folds
+        ]
+        return scores.combine(x[None, :], values).ravel()
+
+
+def parts_of(model: Any) -> list[Any]:
+    """Return the fitted models of scikit-learn in a model: one for each action, or a single classifier."""
+    return getattr(model, "regressors_", [model])
+
+
+def _log_score(probability: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
+    return _log(probability)
 
 
 def _log(probability: np.ndarray) -> np.ndarray:

@@ -86,8 +86,7 @@ def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
     try:
         with config_context(transform_output="default"):  # as the feature map calls it
             X = as_input(take_rows(log.X, log.context[rows]), classifier)
-            options = {"sample_weight": weight[rows]} if (weight[rows] != 1).any() else {}  # weights slow trees down
-            return classifier.fit(X, Y, **options)
+            return classifier.fit(X, Y, sample_weight=weight[rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"{classifier!r} cannot be fitted: {error}") from None
 

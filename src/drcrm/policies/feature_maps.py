@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,7 @@ class FeatureMap:
     """
 
     names: list[str] | None = None  # also of maps in older policy files
+    _last: tuple[Any, Any] = None, None  # a reference to an array X, and its X'
 
     def __init__(self, transformer: Any, X: Features, names: list[str] | None = None):
         if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
@@ -94,10 +96,20 @@ class FeatureMap:
         return f"FeatureMap({self.transformer!r})"
 
     def __call__(self, X: Features) -> Features:
-        """Return X' of contexts; it is sparse if X is sparse."""
+        """Return X' of contexts; it is sparse if X is sparse. The map remembers X' of the last read-only array."""
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
-        return map_rows(X, self._extend)
+        last, mapped = self._last
+        if last is not None and last() is X:
+            return mapped
+        mapped = map_rows(X, self._extend)
+        if isinstance(X, np.ndarray) and not X.flags.writeable:
+            self._last = ref(X), mapped
+        return mapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes to store, without the remembered X'."""
+        return {name: value for name, value in vars(self).items() if name != "_last"}
 
     def _extend(self, X: Features) -> Features:
         transformed = self.scale * self._transform(X)

@@ -17,12 +17,16 @@ ROUNDING = 1e-9  # a candidate whose noise is below this many standard deviation
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fit for a grid value, possibly with a ridge; or, with a step below 1, a point between π0 and that fit."""
+    """A fit for a grid value, possibly with a ridge; or, with a step below 1, a point between π0 and that fit.
+
+    ``sharpness`` is a factor of Θ: a sharpened π0 has step 0, and a factor far above 1 makes a policy greedy.
+    """
 
     value: float
     fit: Fit
     ridge: float = 0.0
     step: float = 1.0
+    sharpness: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class GridFit:
         Value of the hyper-parameter; NaN for π0.
     ridge : array (k,)
         λ, in units of the standard deviation of the costs.
-    step : array (k,)
-        Position between π0 (0) and a fit (1).
+    step, sharpness : array (k,)
+        Position between π0 (0) and a fit (1), and the factor of Θ.
     coef : array (k, d, …)
     objective, iterations, converged : array (k,)
     scores : array (k, s)
@@ -54,6 +58,7 @@ class GridFit:
     grid: np.ndarray
     ridge: np.ndarray
     step: np.ndarray
+    sharpness: np.ndarray
     coef: np.ndarray
     objective: np.ndarray
     iterations: np.ndarray
@@ -73,6 +78,7 @@ class GridFit:
             grid=values,
             ridge=np.array([candidate.ridge for candidate in candidates]),
             step=np.array([candidate.step for candidate in candidates]),
+            sharpness=np.array([candidate.sharpness for candidate in candidates]),
             coef=np.stack([fit.coef for fit in fits]),
             objective=np.array([fit.objective for fit in fits]) + shift,
             iterations=np.array([fit.iterations for fit in fits]),

@@ -25,6 +25,7 @@ from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, GridFit
 from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
 from drcrm.selection.training_costs import model_training_costs
 
@@ -47,6 +48,12 @@ class LearnSettings:
         Whether the grid of POEM is in units of ``calibrated_penalty``.
     ridges : sequence of float
         λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
+    steps : sequence of float
+        Fractions of the way from π0 to a fit at which a safe algorithm has candidates.
+    sharpened : sequence of float
+        Factors of Θ of π0 for further candidates of a safe algorithm.
+    greedy : float, optional
+        Factor of Θ of each fit for a further candidate of a safe algorithm, which is nearly greedy.
     fewer_rows : float
         If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
     start : array (d, …), optional
@@ -60,6 +67,9 @@ class LearnSettings:
     intercept: bool = False
     is_calibrated: bool = False
     ridges: Sequence[float] = RIDGES
+    steps: Sequence[float] = STEPS
+    sharpened: Sequence[float] = ()
+    greedy: float | None = None
     fewer_rows: float = 1.0
     start: np.ndarray | None = None
     lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
@@ -79,6 +89,8 @@ class Learned:
     clip : float or None
         M.
     cost_model : SupportedModel or None
+    differences : PairedDifferences or None
+        Differences of the candidates from π0 on the held-out rows. None without held-out rows or a cost model.
     """
 
     fits: GridFit
@@ -86,6 +98,7 @@ class Learned:
     start: np.ndarray
     clip: float | None
     cost_model: SupportedModel | None
+    differences: PairedDifferences | None = None
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # results that are not finite are reported at the end
@@ -151,13 +164,17 @@ def learn(
     scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
     scorer = None if heldout is None else _make_scorer(heldout, clip, settings.intercept, scored_model)
     candidates = search.fit_candidates(scorer, cost_model)
-    fits = GridFit.of(candidates, _score(candidates, scorer), algorithm.robust_end, shift, tilt)
+    scores, differences = _score(candidates, scorer)
+    fits = GridFit.of(candidates, scores, algorithm.robust_end, shift, tilt)
     if options.safe:
         fits.chosen[IMPROVEMENT] = len(candidates) - 1
-        if scorer:
+        if settings.sharpened and differences is not None:  # their noise is small, but they are seldom better than π0
+            index = differences.choose(differences.effective_choices())
+            fits.chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
+        elif scorer:
             noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model).noise
             fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
-    return Learned(fits, search.objectives, origin, clip, cost_model)
+    return Learned(fits, search.objectives, origin, clip, cost_model, differences)
 
 
 def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learned:
@@ -165,8 +182,8 @@ def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learne
     log, clip = LinearPredictor(log).log, as_clip("auto", log)
     cost_model, _ = model_training_costs(log, None, None, SUPPORT)
     candidates = [Candidate(np.nan, Fit(coef, np.nan, 0, True))]
-    scores = _score(candidates, _make_scorer(heldout, clip, False, cost_model))
-    return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model)
+    scores, differences = _score(candidates, _make_scorer(heldout, clip, False, cost_model))
+    return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model, differences)
 
 
 def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
@@ -193,16 +210,24 @@ def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: Sup
     return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned)
 
 
-def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> np.ndarray:
-    """Return all scores of the candidates, (k, s); the improvement of π0 on itself is 0, whatever rounding gives."""
+def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> tuple[np.ndarray, PairedDifferences | None]:
+    """Return all scores of the candidates, (k, s), and their differences from π0, if they are known.
+
+    The improvement of π0 on itself is 0, whatever rounding gives.
+    """
     report_progress(0, "candidates", len(candidates))
-    scores = np.full((len(candidates), len(SCORES)), np.nan)
+    scores, differences = np.full((len(candidates), len(SCORES)), np.nan), []
     for row, candidate in zip(scores, candidates, strict=True):
         report_progress(1, "candidates")
-        if scorer is not None:
-            values = scorer(candidate.fit.coef)
-            row[:] = list((values | {"improvement_bound": 0.0} if candidate.step == 0 else values).values())
-    return scores
+        if scorer is None:
+            continue
+        is_logging = candidate.step == 0 and candidate.sharpness == 1
+        values, difference = scorer.evaluate(candidate.fit.coef)
+        row[:] = list((values | {"improvement_bound": 0.0} if is_logging else values).values())
+        if difference is not None:
+            no_difference = np.zeros_like(difference[0])
+            differences.append((no_difference, no_difference, True) if is_logging else difference)
+    return scores, scorer.pair(differences) if scorer and differences else None
 
 
 @dataclass(frozen=True)
@@ -263,13 +288,16 @@ class _Search:
         return fits
 
     def _fit_towards(self, known: np.ndarray, fitted: list[Candidate]) -> list[Candidate]:
-        """Return fits with a ridge towards π0, policies part of the way from π0 to each fit, and π0.
+        """Return the other candidates of a safe algorithm, the last of which is π0.
 
-        ``known`` is Θ of π0. The fits with a ridge use the least robust objective. On a large log the objective of a
-        policy part of the way is NaN, because it would need all rows once more.
+        They are fits with a ridge towards π0, policies part of the way from π0 to each fit, greedy versions of the
+        fits, sharpened versions of π0, and π0. ``known`` is Θ of π0. The fits with a ridge use the least robust
+        objective. On a large log the objective of a policy that is not a fit is NaN, because it would need all rows
+        once more.
         """
         least_robust = self._order()[0]
-        objective, value, lbfgs = self.objectives[least_robust], self.grid[least_robust], self.settings.lbfgs
+        objective, value, settings = self.objectives[least_robust], self.grid[least_robust], self.settings
+        lbfgs = settings.lbfgs
         tol = max(lbfgs.tol, min(RIDGE_TOLERANCE * lbfgs.tol, MAX_RIDGE_TOLERANCE))
         candidates = []
         for ridge in self._safe_ridges():
@@ -279,11 +307,21 @@ class _Search:
             report_progress(1, "fits")
             candidates.append(Candidate(value, fit, ridge=ridge))
         for fit_objective, candidate in zip(self.objectives, fitted, strict=True):
-            for step in STEPS:
-                coef = known + step * (candidate.fit.coef - known)
-                reached = np.nan if self.design.is_large else fit_objective(coef)[0]
-                candidates.append(Candidate(candidate.value, Fit(coef, reached, 0, True), step=step))
+            coef = candidate.fit.coef
+            for step in settings.steps:
+                point = self._evaluate(fit_objective, known + step * (coef - known))
+                candidates.append(Candidate(candidate.value, point, step=step))
+            if settings.greedy:
+                point = self._evaluate(fit_objective, settings.greedy * coef)
+                candidates.append(Candidate(candidate.value, point, sharpness=settings.greedy))
+        for factor in settings.sharpened:
+            point = self._evaluate(objective, factor * known)
+            candidates.append(Candidate(np.nan, point, step=0.0, sharpness=factor))
         return [*candidates, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
+
+    def _evaluate(self, objective: Objective, coef: np.ndarray) -> Fit:
+        """Return Θ as if it were a fit, with its objective unless the log is large."""
+        return Fit(coef, np.nan if self.design.is_large else objective(coef)[0], 0, True)
 
     def _order(self) -> list[int]:
         """Return indices of the grid, starting at the least robust value."""

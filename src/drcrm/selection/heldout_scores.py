@@ -8,7 +8,7 @@ import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.overlap import has_missing_mass, worst_case_gaps
+from drcrm.certificates.overlap import has_enough_rows, has_missing_mass, worst_case_gaps
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, DoublyRobust
@@ -16,8 +16,9 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall, MeanRisk
+from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
-from drcrm.weights import Clipped
+from drcrm.weights import Clipped, effective_sample_size
 
 ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
 
@@ -118,13 +119,32 @@ class HeldoutScores:
 
     def __call__(self, coef: np.ndarray) -> dict[str, float]:
         """Return all scores at Θ, (d, …), by their names in the order of ``SCORES``."""
+        return self.evaluate(coef)[0]
+
+    def evaluate(self, coef: np.ndarray) -> tuple[dict[str, float], tuple[np.ndarray, np.ndarray, bool] | None]:
+        """Return all scores at Θ, and a candidate's part of ``PairedDifferences``, or None if π0 is unknown.
+
+        ``improvement_bound`` bounds the mean of the first differences.
+        """
         forward = self._design.forward(coef)
         weight = self._weight(forward[0])
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.evaluate_forward(*forward)[0] for name, objective in self._objectives.items()}
+        differences: Any = None
         if self._baseline is not None:
-            values["improvement_bound"] = self._improvement(*forward)
-        return {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
+            log, clipped = self._design.log, np.minimum(weight, self._clip)
+            difference = self._improvement(*forward)
+            has_overlap = has_enough_rows(effective_sample_size(weight, log.count), log.size)
+            differences = difference, self._doubly_robust.z(clipped, forward[1]) - self._baseline, has_overlap
+            values["improvement_bound"] = self._ball.evaluate(difference, log.count / log.size, log.size)[0]
+        finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
+        return finite, differences
+
+    def pair(self, differences: list[tuple[np.ndarray, np.ndarray, bool]]) -> PairedDifferences:
+        """Return the differences of several candidates as arrays."""
+        valid, clipped, has_overlap = zip(*differences, strict=True)
+        count = self._design.log.count
+        return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(has_overlap), count)
 
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
@@ -141,8 +161,8 @@ class HeldoutScores:
         """Return the doubly robust z of each row, without clipping."""
         return self._doubly_robust.z(self._weight(log_prob), expected)
 
-    def _improvement(self, log_prob: np.ndarray, expected: Any) -> float:
-        """Return the upper bound on the mean of z(π) − z(π0)."""
+    def _improvement(self, log_prob: np.ndarray, expected: Any) -> np.ndarray:
+        """Return z(π) − z(π0) of each row, with missing mass charged the largest cost."""
         log = self._design.log
         z = self._z(log_prob, expected)
         difference = z - self._baseline
@@ -151,7 +171,7 @@ class HeldoutScores:
             gaps = worst_case_gaps(z, self._weight(log_prob), log.cost, largest)
             if np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
                 difference = difference + gaps
-        return self._ball.evaluate(difference, log.count / log.size, log.size)[0]
+        return difference
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""

@@ -33,6 +33,7 @@ from drcrm.selection.grid_search import Learned, LearnSettings, learn
 FOLDS = 3
 START = (0.0, 5.0, 1.0, 1.0)  # θ with which the fit starts
 RIDGE = 1e-5  # λ of a ridge towards the start if the algorithm has none: see FitOptions
+PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (1.5, 2, 4, 8), "greedy": 10.0}
 
 
 def default_models() -> list[Any]:
@@ -42,9 +43,10 @@ def default_models() -> list[Any]:
     """
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    classifier = HistGradientBoostingClassifier(random_state=0)
+    size = {"max_iter": 50, "max_bins": 63, "random_state": 0}  # as good as 100 trees and 255 bins, in half the time
+    classifier = HistGradientBoostingClassifier(**size)
     return [
-        HistGradientBoostingRegressor(random_state=0),
+        HistGradientBoostingRegressor(**size),
         ("none", classifier),
         ("inverse_propensity", classifier),
     ]
@@ -194,7 +196,7 @@ def learn_over_scores(
     listed = scores.as_lists(log, scores.training)
     settings = settings or LearnSettings()
     lbfgs = replace(settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
-    settings = replace(settings, start=start, lbfgs=lbfgs)
+    settings = replace(settings, start=start, lbfgs=lbfgs, **PATH)
     algorithm = replace(algorithm, options={"ridge": RIDGE, **algorithm.options})
     learned = learn(listed, algorithm, heldout, None, supported, settings)
     expanded = CostModel()

@@ -128,7 +128,7 @@ def _make_trials(entry: Entry, learned: Learned) -> list[Trial]:
     fits, trials = learned.fits, []
     scores = np.nan_to_num(fits.scores, nan=np.inf)
     costs = scores[:, DOUBLY_ROBUST if np.isfinite(scores[:, DOUBLY_ROBUST]).any() else RATIO]
-    for index in np.flatnonzero(fits.step == 1):
+    for index in np.flatnonzero((fits.step == 1) & (fits.sharpness == 1)):
         is_in_grid = index < max(1, len(entry.algorithm.grid))
         value, ridge = (float(fits.grid[index]), None) if is_in_grid else (None, float(fits.ridge[index]))
         is_step = (fits.step > 0) & (fits.step < 1) & ((fits.grid == value) | np.isnan(fits.grid)) & is_in_grid

@@ -143,6 +143,11 @@ def features_of(encoding: TableEncoding) -> list[Number | Category]:
     return features
 
 
+def has_fast_scores(features: Any) -> bool:
+    """Return whether a feature map has learned scores that ``ContextScores`` computes."""
+    return bool(getattr(features.transformer, "has_only_trees", False))
+
+
 class ContextScores:
     """Scores of contexts, one at a time.
 
@@ -152,11 +157,19 @@ class ContextScores:
     coef : array (d, K) or (d, q)
         Coefficients of a linear policy.
     intercept : array (K,) or (q,)
+    features : FeatureMap, optional
+        Map to learned scores, for which ``has_fast_scores`` is true.
     """
 
-    def __init__(self, encoding: TableEncoding, coef: np.ndarray, intercept: np.ndarray):
+    def __init__(self, encoding: TableEncoding, coef: np.ndarray, intercept: np.ndarray, features: Any = None):
         self._features = [(feature.name, feature.entry) for feature in features_of(encoding)]
-        self._coef, self._constant = coef, coef[-1] + intercept
+        width = encoding.n_features
+        self._coef, self._constant, self._width = coef, coef[width - 1] + intercept, width
+        self._learned: Any = None
+        if features is not None:
+            from drcrm.policies.action_scores import SingleContextScores  # imports scikit-learn, which is slow
+
+            self._learned = SingleContextScores(features.transformer), features.scale * coef[width:]
 
     def __call__(self, context: Mapping[str, Any]) -> np.ndarray | None:
         """Return the scores u of a context; None if its values need ``TableEncoding`` or are out of range."""
@@ -170,4 +183,9 @@ class ContextScores:
         except (KeyError, UnusualValue):
             return None
         scores = np.array(entries) @ self._coef.take(columns, axis=0) + self._constant
+        if self._learned is not None:
+            x = np.zeros(self._width)
+            x[columns], x[-1] = entries, 1.0
+            learned_scores, mapped_coef = self._learned
+            scores = scores + learned_scores(x) @ mapped_coef
         return scores if isfinite(scores.sum()) else None

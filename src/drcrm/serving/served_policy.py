@@ -20,7 +20,7 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.decisions import Decision, features_of
 from drcrm.logs.readers.dsjson import features
-from drcrm.serving.context_scores import ContextScores
+from drcrm.serving.context_scores import ContextScores, has_fast_scores
 from drcrm.serving.policy_export import export_policy
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson
@@ -71,8 +71,9 @@ class ServedPolicy:
         self._stored = stored
         self.policy, self.encoding, self.names = stored.policy, stored.encoding, list(stored.encoding.names)
         self._scores = None
-        if isinstance(self.encoding, TableEncoding) and self.policy.features is None:
-            self._scores = ContextScores(self.encoding, self.policy.coef, self.policy.intercept)
+        features = self.policy.features
+        if isinstance(self.encoding, TableEncoding) and (features is None or has_fast_scores(features)):
+            self._scores = ContextScores(self.encoding, self.policy.coef, self.policy.intercept, features)
         self._rng, self._process = np.random.default_rng(), os.getpid()
 
     def __repr__(self) -> str:

@@ -108,7 +108,7 @@ class Candidate:
         parts = []
         if self.raw.get("parameter") and is_number(self.raw.get("value")):
             parts.append(f"{clean(self.raw['parameter']).replace('_', ' ')} {self.raw['value']:g}")
-        for key, default in (("ridge", 0), ("step", 1)):
+        for key, default in (("ridge", 0), ("step", 1), ("sharpness", 1)):
             value = self.raw.get(key)
             if is_number(value) and value != default:
                 parts.append(f"{key} {value:g}")

@@ -1,0 +1,77 @@
+"""The choice among correlated candidates, and the effective number of candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from drcrm.selection.multiplicity import PairedDifferences
+
+ROWS = 400
+
+
+def differences(values: np.ndarray, **changes: np.ndarray) -> PairedDifferences:
+    """Return the differences of candidates that are judged, with equal weights with and without clipping."""
+    parts = {"clipped": values, "has_overlap": np.ones(values.shape[1], bool), "count": np.ones(len(values))}
+    return PairedDifferences(values, **parts | changes)
+
+
+def correlated(rng: np.random.Generator, k: int, correlation: float) -> np.ndarray:
+    """Return rows of k normal differences with mean 0, which all have the same correlation."""
+    common = np.sqrt(correlation) * rng.normal(size=(ROWS, 1))
+    return common + np.sqrt(1 - correlation) * rng.normal(size=(ROWS, k))
+
+
+def test_equal_candidates_count_once_and_independent_ones_nearly_all():
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(ROWS, 1))
+    assert differences(np.hstack([column, 3 * column, column])).effective_choices() <= 2  # 1, up to the draws
+    assert differences(np.hstack([column, 0 * column])).effective_choices() == 1  # a candidate without noise
+    assert differences(rng.normal(size=(ROWS, 12))).effective_choices() in (11, 12)
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.9])
+def test_the_effective_number_is_that_of_the_normal_law(correlation):
+    values = correlated(np.random.default_rng(1), 4, correlation)
+    law = multivariate_normal(cov=np.corrcoef(values.T))
+    quantiles = np.linspace(1.5, 2.5, 2001)
+    quantile = quantiles[np.searchsorted([law.cdf(np.full(4, c)) for c in quantiles[::50]], 0.95) * 50 - 50 :]
+    low, high = (0.05 / norm.sf(c) for c in (quantile[0], quantile[50]))
+    assert np.floor(0.93 * low) <= differences(values).effective_choices() <= np.ceil(1.07 * high)
+
+
+def test_counts_are_repetitions():
+    values, count = correlated(np.random.default_rng(2), 6, 0.7), np.random.default_rng(3).integers(1, 4, ROWS)
+    repeated = differences(np.repeat(values, count, axis=0))
+    counted = differences(values, count=count.astype(float))
+    assert counted.effective_choices() == repeated.effective_choices()
+    shifted = [part.choose(3) for part in (differences(values - 0.2, count=count.astype(float)), repeated)]
+    assert shifted[1] is None or shifted[0] is not None
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.95])
+def test_a_chosen_candidate_is_seldom_better_by_chance(correlation):
+    """No candidate differs from π0 in the mean: a choice is an error."""
+    rng, repetitions = np.random.default_rng(4), 600
+    chosen = 0
+    for _ in range(repetitions):
+        part = differences(correlated(rng, 10, correlation))
+        chosen += part.choose(part.effective_choices()) is not None
+    assert chosen <= 0.05 * repetitions + 3 * np.sqrt(0.05 * 0.95 * repetitions)
+
+
+def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
+    rng = np.random.default_rng(5)
+    valid = rng.normal([-0.5, -0.45, -0.9], [1.0, 0.2, 9.0], size=(ROWS, 3))
+    clipped = rng.normal([-0.5, -0.45, -0.9], [1.0, 0.2, 1.0], size=(ROWS, 3))
+    assert differences(valid, clipped=clipped).choose(3) == 1  # 2 is too noisy, and 1 has the smallest valid bound
+    assert differences(clipped).choose(3) == 2
+    assert differences(clipped, has_overlap=np.array([True, True, False])).choose(3) == 0
+    assert differences(clipped + 1).choose(3) is None
+    assert differences(valid, clipped=clipped + 1).choose(3) is None
+
+
+def test_a_large_log_has_the_number_of_bonferroni(monkeypatch):
+    monkeypatch.setattr("drcrm.selection.multiplicity.MOST_VALUES", 100)
+    assert differences(np.random.default_rng(0).normal(size=(ROWS, 1)) @ np.ones((1, 5))).effective_choices() == 5
