@@ -139,6 +139,11 @@ def settings(*options, **parameters):
 
 AXES = {"dataset": lambda wildcards: wildcards.dataset, "seed": lambda wildcards: int(wildcards.seed)}
 REPLAY_COUNT = {"replay_count": lambda wildcards: int(wildcards.replays)}
+# Of steps that learn or evaluate: the profile's memory, and time that grows with the log.
+LEARNING_RESOURCES = {
+    "mem_mb": lambda wildcards, input, attempt: attempt * (1000 + 50 * input.size_mb),
+    "runtime": lambda wildcards, input, attempt: attempt * (10 + 5 * input.size_mb),
+}
 STUDY_RESOURCES = {
     "mem_mb": lambda wildcards, attempt: 2000 * attempt,
     "runtime": lambda wildcards, attempt: 600 * attempt,

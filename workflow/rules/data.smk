@@ -56,6 +56,8 @@ rule log_crf:
         f"{RUN}/benchmarks/log_crf.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **LEARNING_RESOURCES,
     params:
         files=job_files,
         settings=settings("logging_c", "logging_sharpness"),
@@ -77,6 +79,8 @@ rule skyline:
         f"{RUN}/benchmarks/skyline.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **LEARNING_RESOURCES,
     params:
         files=job_files,
         settings=settings(),

@@ -13,6 +13,8 @@ rule cost_model:
         f"{LOG}/benchmarks/cost_model.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **LEARNING_RESOURCES,
     params:
         files=job_files,
         settings=settings(),
@@ -35,6 +37,8 @@ rule fit:
         f"{LOG}/benchmarks/{{algorithm}}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **LEARNING_RESOURCES,
     params:
         files=job_files,
         settings=lambda wildcards: json.dumps(fit_parameters(config, wildcards.experiment, wildcards.algorithm)),
@@ -57,6 +61,8 @@ rule classify:
         f"{LOG}/benchmarks/{{classifier}}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **LEARNING_RESOURCES,
     params:
         files=job_files,
         settings=settings(**AXES, **CLASSIFIER),
@@ -79,6 +85,8 @@ rule evaluate:
         f"{LOG}/benchmarks/evaluate.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **LEARNING_RESOURCES,
     params:
         files=job_files,
         settings=settings("selection", "absent_label_score", "click_rates", **AXES, **REPLAY_COUNT),
