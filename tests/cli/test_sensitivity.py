@@ -40,7 +40,7 @@ def test_the_answer_has_the_bound_at_a_given_factor(command, shop, tmp_path, run
 
 
 def test_without_a_better_policy_only_the_option_computes_it(tmp_path, run):
-    decisions(300).assign(click=np.random.default_rng(0).integers(0, 2, 300)).to_csv(tmp_path / "log.csv", index=False)
+    decisions(300).assign(click=np.random.default_rng(1).integers(0, 2, 300)).to_csv(tmp_path / "log.csv", index=False)
     config = json.dumps(MAPPING | {"algorithm": "cips"})
     arguments = ["learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz"]
     for options, is_computed in (([], False), (["--sensitivity", "2"], True)):

@@ -8,7 +8,7 @@ import pytest
 from page_numbers import check_claims, ends, numbers, rounded
 from pages.published import study
 
-from drcrm.diagnostics.weight_checks import MANY_EFFECTIVE_ROWS
+from drcrm.certificates.overlap import MANY_ROWS
 
 PAGE = "docs/user-guide/open-bandit.md"
 
@@ -131,4 +131,4 @@ def test_sentences_on_single_items_and_cloned_policies(rows):
 def test_rows_that_a_policy_of_one_item_needs():
     items = np.array(numbers(PAGE, "one row in # or # of a random log"))
     needed = 1000 * np.array(numbers(PAGE, "fewer than # # or # # rows")).reshape(2, 2) @ [1, 1e-3]
-    assert needed.tolist() == (MANY_EFFECTIVE_ROWS * items).tolist()
+    assert needed.tolist() == (MANY_ROWS * items).tolist()

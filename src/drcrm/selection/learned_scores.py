@@ -31,8 +31,8 @@ from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import Learned, LearnSettings, learn
 
 FOLDS = 3
-START = (0.0, 5.0, 1.0, 1.0)  # θ with which the fit starts
-RIDGE = 1e-5  # λ of a ridge towards the start if the algorithm has none: see FitOptions
+START = (4.0, 5.0, 1.0, 1.0)  # θ with which the fit starts: a sharpened π0, tilted by the models
+RIDGE = 0.2  # n λ of a ridge towards the start if the algorithm has none: see FitOptions. With few rows θ stays close
 PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (1.5, 2, 4, 8), "greedy": 10.0}
 
 
@@ -197,7 +197,7 @@ def learn_over_scores(
     settings = settings or LearnSettings()
     lbfgs = replace(settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
     settings = replace(settings, start=start, lbfgs=lbfgs, **PATH)
-    algorithm = replace(algorithm, options={"ridge": RIDGE, **algorithm.options})
+    algorithm = replace(algorithm, options={"ridge": RIDGE / log.size, **algorithm.options})
     learned = learn(listed, algorithm, heldout, None, supported, settings)
     expanded = CostModel()
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
