@@ -295,7 +295,8 @@ Writes  --output: CSV or Parquet with one row for each context: the columns of -
 In CSV, predict writes an apostrophe before texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes
 the apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
 
-The certificate covers actions drawn from the policy. It covers neither --greedy nor --explore.""",
+The certificate covers actions drawn from the policy with the share of uniform actions that learn stored. It covers
+neither --greedy nor another share by --explore.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
             (
@@ -344,10 +345,9 @@ The certificate covers actions drawn from the policy. It covers neither --greedy
                 "--explore",
                 {
                     "type": number_type(float, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
-                    "default": 0.0,
                     "metavar": "SHARE",
                     "help": "draw this share of the actions uniformly, so that the new log has information about all "
-                    "actions (0)",
+                    "actions; by default the share that learn stored, or 0 with --greedy",
                 },
             ),
             seed_option("of the drawn actions"),

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         train, groups = opened.train, opened.checks.groups
         entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))
         units = None if groups is None else groups[opened.recognised.training]
-        results = fit_candidates(train, opened.log, entries, report, units)
+        results = fit_candidates(train, opened.log, entries, report, units, mapping.explore)
         report("evaluating the candidates")
         evaluation = _evaluate(opened, results, options)
         answer = _answer(evaluation, options)
@@ -119,6 +119,7 @@ def fit_candidates(
     entries: Sequence[Entry],
     report: Callable[[str], None],
     units: np.ndarray | None = None,
+    explore: float = 0.0,
 ) -> list[EvaluatedPolicy]:
     """Return the candidate that each algorithm selects on the held-out rows.
 
@@ -135,22 +136,29 @@ def fit_candidates(
         Called with a message about each algorithm.
     units : array (n,), optional
         Ids of independent units of the training rows.
+    explore : float
+        Share of the uniform policy in each candidate. Fits do not depend on it, but their scores do.
     """
     is_halved = is_expensive(train)
     if is_halved:
-        entries = halve_entries(train, entries, units, report)
+        entries = halve_entries(train, entries, units, report, explore)
     results = []
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units))
+        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units, explore))
     return results
 
 
 def _fit_candidate(
-    train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None, units: np.ndarray | None
+    train: BanditLog,
+    heldout: BanditLog,
+    entry: Entry,
+    lbfgs: LbfgsSettings | None,
+    units: np.ndarray | None,
+    explore: float,
 ) -> EvaluatedPolicy:
-    learned, features = fit_entry(train, heldout, entry, lbfgs, units=units)
+    learned, features = fit_entry(train, heldout, entry, lbfgs, units=units, explore=explore)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     chosen = int(fits.chosen[IMPROVEMENT])
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
@@ -161,7 +169,7 @@ def _fit_candidate(
     return EvaluatedPolicy(
         name=entry.name,
         label=entry.label,
-        policy=make_policy(train.actions, fits.coef[chosen], features=features),
+        policy=make_policy(train.actions, fits.coef[chosen], features=features).with_exploration(explore),
         cost_model=replace(learned.cost_model, features=features),
         clip=learned.clip,
         settings=settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
@@ -230,6 +238,7 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
     policy, model = best.policy, best.cost_model
     if not is_candidate:
         policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
+        policy = policy.with_exploration(opened.records.mapping.explore)
     header = {
         "version": __version__,
         "mapping": opened.records.mapping.as_dict(),

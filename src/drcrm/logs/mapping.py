@@ -21,11 +21,12 @@ from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
+EXPLORE = 0.02  # share of uniform actions in the learned policy
 COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
     *("id", "time", "slice", "group", "candidate"),
 )
-LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
+LEARNING = ("algorithm", "split", "cost_range", "explore", "propensity_model")
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
@@ -64,6 +65,8 @@ class LogMapping:
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
     cost_range : (float, float), optional
         Known bounds on the costs.
+    explore : float
+        Share ε of uniform actions in the learned policy.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
     encoding : str, optional
@@ -95,6 +98,7 @@ class LogMapping:
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
+    explore: float = EXPLORE
 
     @property
     def split_rule(self) -> tuple[str, float]:
