@@ -15,6 +15,7 @@ from shop import MAPPING, NAMES, decisions
 from drcrm.__main__ import main
 from drcrm.diagnostics import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
+from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers.log_files import read_records
 
@@ -22,10 +23,10 @@ FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
 GREEDY_CAUTION = "the certificate covers actions drawn from the policy, not --greedy"
 
 
-def probabilities(folder, frame: pd.DataFrame, explore: float = 0.02) -> tuple[list[str], np.ndarray]:
+def probabilities(folder, frame: pd.DataFrame, explore: float = EXPLORE) -> tuple[list[str], np.ndarray]:
     """Return the actions of a stored policy and their probabilities for the contexts of a table."""
     stored = read_policy(folder / "policy.npz")
-    assert stored.policy.explore == 0.02
+    assert stored.policy.explore == EXPLORE
     policy = stored.policy.with_exploration(explore)
     return list(stored.encoding.names), policy.marginals(stored.encoding.contexts(frame))
 
@@ -121,7 +122,7 @@ def test_the_number_of_uncertain_greedy_actions_is_reported(shop, tmp_path, run)
     warning = f"{GREEDY_CAUTION}: the policy was not certain of its action in {uncertain} of 3000 contexts"
     certain = (
         "3000 of 3000 propensities exceed 0.99: this log will say little about other actions; "
-        "--explore 0.02 draws 2 % of the actions uniformly\n"
+        "--explore 0.05 draws 5 % of the actions uniformly\n"
     )
     for policy, options, expected in (
         (shop / "policy.npz", ["--greedy"], f"{warning}\n{certain}"),
@@ -134,9 +135,9 @@ def test_the_number_of_uncertain_greedy_actions_is_reported(shop, tmp_path, run)
 
 def test_another_share_of_uniform_actions_is_not_covered_by_the_certificate(shop, tmp_path, run):
     arguments = ["predict", shop / "policy.npz", shop / "later.parquet", "--output", tmp_path / "out.csv", "--explore"]
-    assert run(*arguments, "0.02") == (0, "", "")
-    assert run(*arguments, "0.05")[2] == (
-        "the certificate covers the policy's own share of uniform actions, 0.02, not --explore 0.05\n"
+    assert run(*arguments, "0.05") == (0, "", "")
+    assert run(*arguments, "0.02")[2] == (
+        "the certificate covers the policy's own share of uniform actions, 0.05, not --explore 0.02\n"
     )
 
 

@@ -299,6 +299,13 @@ class Actions(ModelledCosts, SupportRule):
         """Return log π(y_i|x_i), (n,), from μ; −∞ for a probability of 0."""
 
     @abstractmethod
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        """Return probabilities of fixed choices, (m, r), from μ: of each action, each label value, or one candidate.
+
+        A list has only its least probable candidate. An unavailable action has the probability 1.
+        """
+
+    @abstractmethod
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         """Return the most probable action of each context; if several are equally probable, the first of them."""
 

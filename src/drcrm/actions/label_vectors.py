@@ -97,6 +97,9 @@ class LabelVectors(Actions):
                 log_prob += np.log(np.where(Y[:, label] == 1, probability, 1 - probability))
         return log_prob
 
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        return np.column_stack([mean, 1 - mean])
+
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         return (scores >= 0).astype(np.int64)
 

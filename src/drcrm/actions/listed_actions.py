@@ -97,6 +97,9 @@ class ListedActions(OneOfMany):
     def count_choices(self) -> np.ndarray:
         return np.diff(self.starts)
 
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        return np.minimum.reduceat(mean, self.starts[:-1])[:, None]
+
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         best = np.flatnonzero(scores == self.broadcast(self.max_score(scores)))
         return best[np.searchsorted(best, self.starts[:-1])] - self.starts[:-1]

@@ -80,6 +80,11 @@ class SingleChoice(OneOfMany):
     def centre(self, coef: np.ndarray) -> np.ndarray:
         return coef - coef.mean(axis=1, keepdims=True)
 
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        probability = mean.copy()
+        self.fill_unavailable(probability, 1)
+        return probability
+
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         return (scores if self.eligible is None else np.where(self.eligible, scores, -np.inf)).argmax(axis=1)
 

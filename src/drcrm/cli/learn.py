@@ -15,6 +15,7 @@ from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
+from drcrm.diagnostics.exploration import describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
@@ -23,7 +24,7 @@ from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.policies.exponential import make_policy
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.progress import show_progress
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.shipped_algorithms import Entry, as_entry
@@ -224,21 +225,22 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
         advice = f"The best candidate is in {options.best.name}. Certify it on rows that are logged later."
         answer["verdict"]["changes"] = [*evaluation.verdict.changes, advice]
     rows = opened.checks.propensity.size
+    answer["exploration"] = describe_exploration(
+        _policy_to_write(evaluation, is_better),
+        opened.log,
+        rows,
+        cost_model=evaluation.best.cost_model,
+        groups=evaluation.diagnosis.units,
+        confidence=options.confidence,
+    )
     sizes = {"training": rows - opened.records.size, "heldout": opened.records.size, "split": mapping.split}
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 
 
 def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candidate: bool) -> StoredPolicy:
-    """Return the policy to write: the best candidate, or else the estimate of the logging policy.
-
-    The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
-    """
+    """Return the content of the file of the best candidate, or else of the estimate of the logging policy."""
     opened, best = evaluation.opened, evaluation.best
-    policy, model = best.policy, best.cost_model
-    if not is_candidate:
-        policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
-        policy = policy.with_exploration(opened.records.mapping.explore)
     header = {
         "version": __version__,
         "mapping": opened.records.mapping.as_dict(),
@@ -250,4 +252,17 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
         "verdict": asdict(evaluation.verdict),
         "kept": best.name if is_candidate else "logging",
     }
-    return StoredPolicy(policy, opened.log.encoding, model, header, opened.learned_rows)
+    policy = _policy_to_write(evaluation, is_candidate)
+    return StoredPolicy(policy, opened.log.encoding, best.cost_model, header, opened.learned_rows)
+
+
+def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:
+    """Return the best candidate, or else the estimate of the logging policy, with exploration.
+
+    The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
+    """
+    opened, policy, model = evaluation.opened, evaluation.best.policy, evaluation.best.cost_model
+    if is_candidate:
+        return policy
+    logging_policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
+    return logging_policy.with_exploration(opened.records.mapping.explore)

@@ -89,7 +89,7 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
     if (certain := counts["certain"][True]) > counts["certain"].total() / 2:
         yield (
             f"{certain} of {counts['certain'].total()} propensities exceed {CERTAIN:g}: this log will say little about "
-            "other actions; --explore 0.02 draws 2 % of the actions uniformly"
+            "other actions; --explore 0.05 draws 5 % of the actions uniformly"
         )
     if stored.header.get("kept") == "logging":
         yield "the policy is an estimate of the logging policy: no candidate was shown to be better"

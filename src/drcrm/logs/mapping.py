@@ -21,7 +21,7 @@ from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
-EXPLORE = 0.02  # share of uniform actions in the learned policy
+EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
     *("id", "time", "slice", "group", "candidate"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from drcrm.reports.log_report.formatting import clean, decimals_for, format_number, is_number, plural
+from drcrm.reports.log_report.formatting import clean, decimals_for, format_count, format_number, is_number, plural
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
@@ -21,6 +21,7 @@ CERTIFIED = {  # the same for the answer of ``certify``, by what the bounds show
     "worse": ("worse", "Certified, and worse than the logging policy"),
     "not shown": ("open", "Certified, not shown to be better"),
 }
+NOT_SEEN = "some fixed actions have an effective sample size below 1"
 
 
 class Interval(NamedTuple):
@@ -284,6 +285,25 @@ class Answer:
         part = self.evaluated.comparison if self.evaluated else {}
         ends = {"better": (part.get("bound"), -1), "worse": (part.get("low"), 1)}
         return next((shown for shown, (end, sign) in ends.items() if is_number(end) and sign * end > 0), "not shown")
+
+    @property
+    def exploration(self) -> str:
+        """Sentences on the share of uniform actions: its cost, and the next log; empty if the command gives none."""
+        part = self.part("exploration")
+        if not part:
+            return ""
+        cost = self.units.interval(part["cost"])
+        decimals = decimals_for([part["cost"].get("standard_error")], [cost.value])
+        value, low, high = (format_number(end, decimals, sign=True) for end in cost)
+        sentences = [f"The policy file draws {100 * part['share']:g} % of the actions uniformly."]
+        if part["share"]:
+            interval = f" ({self.confidence} interval {low} to {high})" if cost.is_bounded else ""
+            sentences.append(f"This changes the {self.units.name} by {value} per row{interval}.")
+        size, rows = part["effective_size"], format_count(part["rows"])
+        is_seen = is_number(size) and size >= 1
+        least = f"any fixed action has an effective sample size of at least {format_count(size)}"
+        sentences.append(f"In a next log of {rows} rows, {least if is_seen else NOT_SEEN}.")
+        return " ".join(sentences)
 
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""

@@ -67,6 +67,7 @@ def page(answer: Mapping) -> str:
             tiles=tiles(view),
             changes=view.notes("changes"),
             cautions=view.notes("cautions"),
+            exploration=view.exploration,
             candidates=sections.candidates(view),
             estimates=sections.estimates(view),
             actions=sections.actions(view),

@@ -41,6 +41,7 @@ def text(answer: Mapping) -> str:
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         candidate_lines(view),
         check_lines(view),
+        wrap(view.exploration),
         note_lines("What would change the verdict:", view.notes("changes")),
         note_lines("Cautions:", view.notes("cautions")),
     ]
