@@ -105,6 +105,14 @@ CONFIG: Option = (
     },
 )
 POLICY: Option = ("policy", {"metavar": "POLICY", "help": "npz from learn, or column:NAME of the log"})
+BASELINE: Option = (
+    "--baseline",
+    {
+        "type": Path,
+        "metavar": "POLICY",
+        "help": "compare with this policy, npz from learn, instead of the logging policy",
+    },
+)
 FAIL_UNLESS: Option = (
     "--fail-unless",
     {
@@ -216,6 +224,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
                     "with .candidate before the suffix",
                 },
             ),
+            BASELINE,
             FAIL_UNLESS,
             SENSITIVITY,
             *ANSWERS,
@@ -236,7 +245,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
         logged action; LOG: the same as learn; --config: the mapping, by default that of the learned policy.
 Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.""",
-        (POLICY, LOG, CONFIG, FAIL_UNLESS, SENSITIVITY, *ANSWERS),
+        (POLICY, LOG, CONFIG, BASELINE, FAIL_UNLESS, SENSITIVITY, *ANSWERS),
     ),
     "certify": Command(
         "bound the cost of a policy at a stated confidence",
@@ -252,6 +261,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
             POLICY,
             LOG,
             CONFIG,
+            BASELINE,
             FAIL_UNLESS,
             (
                 "--estimate",

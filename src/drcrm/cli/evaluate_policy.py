@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ import numpy as np
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.running_bounds import watch
-from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
+from drcrm.diagnostics.baseline import leave_out_training
+from drcrm.diagnostics.opened_log import OpenedLog, Select, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.diagnostics.verdict import LOGGING_POLICY, ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -91,7 +91,9 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
         )
     estimate = estimate or ("dr" if has_model else "snips")
     cost_range = case.opened.records.mapping.cost_range
-    settings = ComparisonSettings(estimate, options.confidence, case.choices, cost_range, options.sensitivity)
+    settings = ComparisonSettings(
+        estimate, options.confidence, case.choices, cost_range, options.sensitivity, reference_of(options)
+    )
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
 
@@ -115,26 +117,37 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     Rows that trained the policy are left out. On the rows that were held out from learning, the policy is the best of
     all candidates that competed there, so the bounds are adjusted for their number. On a new log, it is the only one.
 
-    The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action.
+    The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action. Rows that
+    trained the policy of --baseline are left out, too.
     """
+    baseline = read_baseline(options)
     if options.policy.startswith(COLUMN):
         if options.config is None:
             raise InputError(f"{options.policy} needs --config, the mapping of the log")
         name = options.policy.removeprefix(COLUMN)
         mapping = as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})
         with log_folder(options.log) as folder:
-            opened = open_log(options.log, mapping, report, folder)
+            select = None if baseline is None else without_rows_of(baseline, lambda *_: None)
+            opened = open_log(options.log, mapping, report, folder, select=select, baseline=baseline)
             yield PolicyOnLog(EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS)
         return
     report("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
     mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
-    select = partial(_recognise, stored, mapping)
+    own: list[RecognisedRows | None] = []
+
+    def recognise(*arguments: Any) -> RecognisedRows | None:
+        own.append(_recognise(stored, mapping, *arguments))
+        return own[0]
+
     with log_folder(options.log) as folder:
-        opened = open_log(options.log, mapping, report, folder, stored.encoding, select)
-        recognised = opened.recognised
+        select = without_rows_of(baseline, recognise)
+        opened = open_log(options.log, mapping, report, folder, stored.encoding, select, baseline=baseline)
+        [recognised] = own
         counts = None if recognised is None or recognised.undecided else recognised.counts
         rows = _describe(recognised, mapping)
+        if left_out := _count_left_out(opened, recognised):
+            rows += f"; without {left_out} other rows that the baseline was learned from"
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         choices = stored.require("choices") if counts and counts["training"] + counts["heldout"] else 1
         counts = counts if stored.rows else None
@@ -162,17 +175,11 @@ def _recognise(
 ) -> RecognisedRows | None:
     """Return the rows of a log that trained a policy, and those held out from its learning.
 
-    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
-    its digest; the result for another log is None. Raise InputError if all rows trained the policy.
+    Raise InputError if all rows trained the policy, or if held-out rows are split in another way.
     """
-    n, learned = len(checks.propensity), stored.rows
-    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
-        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
-        recognised = RecognisedRows(~heldout, heldout)
-    elif learned is None:
+    n, recognised = len(checks.propensity), _find_rows(stored, checks, digest, hold_out)
+    if recognised is None:
         return None
-    else:
-        recognised = learned.recognise(checks.hashes, checks.propensity)
     trained = as_mapping(stored.header.get("mapping"))
     for key in ("split", "group", "time") if recognised.heldout.any() else ():
         value, expected = getattr(mapping, key), getattr(trained, key)
@@ -181,6 +188,54 @@ def _recognise(
     if recognised.training.all():
         raise InputError(f"the policy was learned from all {n} rows, expected held-out or new rows")
     return recognised
+
+
+def _find_rows(
+    stored: StoredPolicy, checks: RowChecks, digest: str, hold_out: Callable[[int], np.ndarray]
+) -> RecognisedRows | None:
+    """Return the rows of a log that a policy was learned from.
+
+    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
+    its digest; the result for another log is None.
+    """
+    n, learned = len(checks.propensity), stored.rows
+    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
+        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
+        return RecognisedRows(~heldout, heldout)
+    return None if learned is None else learned.recognise(checks.hashes, checks.propensity)
+
+
+def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
+    """Return the policy of --baseline, or None without this option; InputError together with --sensitivity."""
+    if options.baseline is None:
+        return None
+    if options.sensitivity is not None:
+        raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")
+    return read_policy(options.baseline, with_rows=True)
+
+
+def reference_of(options: argparse.Namespace) -> str:
+    """Return the name of what the policy is compared with, for sentences."""
+    return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
+
+
+def without_rows_of(baseline: StoredPolicy | None, select: Select) -> Select:
+    """Return a function like ``select`` that counts the training rows of the baseline as training rows."""
+    if baseline is None:
+        return select
+
+    def select_others(checks: RowChecks, digest: str, hold_out: Callable[[int], np.ndarray]) -> RecognisedRows | None:
+        found = _find_rows(baseline, checks, digest, hold_out)
+        return leave_out_training(select(checks, digest, hold_out), found, checks.groups)
+
+    return select_others
+
+
+def _count_left_out(opened: OpenedLog, own: RecognisedRows | None) -> int:
+    """Return how many rows are left out only because they trained the baseline."""
+    if opened.recognised is None:
+        return 0
+    return int(opened.recognised.training.sum()) - (0 if own is None else int(own.training.sum()))
 
 
 def _describe(recognised: RecognisedRows | None, mapping: LogMapping) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluate_policy import read_baseline, reference_of, without_rows_of
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
@@ -53,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
         log_folder(options.log if is_stream(options.output) else options.output) as folder,
     ):
         most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
-        opened: Any = open_log(options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most)
+        baseline = read_baseline(options)
+        select = without_rows_of(baseline, hold_out_by(options.seed))
+        opened: Any = open_log(options.log, mapping, report, folder, select=select, most=most, baseline=baseline)
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
         entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))
@@ -200,13 +203,15 @@ def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argpar
     """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
     choices = sum(result.tried for result in results)
     cost_range = opened.records.mapping.cost_range
-    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity)
+    settings = ComparisonSettings(
+        "dr", options.confidence, choices, cost_range, options.sensitivity, reference_of(options)
+    )
     evaluation = evaluate(opened, results, best_candidate(results), settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
         return evaluation
     sentence = (
-        f"No candidate was shown to beat the logging policy on the {opened.records.size} held-out rows, "
+        f"No candidate was shown to beat {settings.reference} on the {opened.records.size} held-out rows, "
         f"so an estimate of the logging policy is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))

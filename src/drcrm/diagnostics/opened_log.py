@@ -14,17 +14,19 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import folder_prefix, scratch_folder, scratch_path
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.baseline import policy_on_rows
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.policy_file import digest
+from drcrm.logs.policy_file import StoredPolicy, digest
 from drcrm.logs.propensities import estimate_propensities
 from drcrm.logs.readers.log_files import Source, name_of, read_records, short_name
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
+from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
@@ -60,6 +62,8 @@ class OpenedLog:
         The rows that train a policy; None if the policy is known already.
     whole : OpenedLog, optional
         The log with all rows. None if this log has all rows, or is so large that checks do not need more.
+    baseline : TabularPolicy, optional
+        Policy to compare with, on the rows of ``log``; None compares with the logging policy.
     """
 
     path: Source
@@ -72,6 +76,7 @@ class OpenedLog:
     recognised: RecognisedRows | None = None
     train: BanditLog | None = None
     whole: OpenedLog | None = None
+    baseline: TabularPolicy | None = None
 
     @property
     def learned_rows(self) -> LearnedRows:
@@ -145,6 +150,7 @@ def open_log(
     encoding: Encoding | None = None,
     select: Select | None = None,
     most: int | None = None,
+    baseline: StoredPolicy | None = None,
 ) -> OpenedLog:
     """Return the rows of a log for the evaluation of policies.
 
@@ -163,6 +169,8 @@ def open_log(
         It returns the rows that train, or trained, a policy, which are left out; by default no rows are.
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
+    baseline : StoredPolicy, optional
+        Policy to compare with. Its probabilities on the rows are in memory.
 
     Raises
     ------
@@ -183,13 +191,15 @@ def open_log(
         file = partial(OpenedLog, path, known_digest, len(records.data))
         if encoding or recognised is None:
             log = encode(records, encoding or records.fit(), rows, scratch())
-            return file(records.without_features(rows), log, checks, unseen, recognised)
+            on_rows = None if baseline is None else policy_on_rows(baseline, records, rows, log)
+            return file(records.without_features(rows), log, checks, unseen, recognised, baseline=on_rows)
         encoding = records.fit(recognised.training)
         train = encode(records, encoding, recognised.training, scratch())
         log, whole = encode(records, encoding, rows), None
+        on_rows = None if baseline is None else policy_on_rows(baseline, records, rows, log)
         if records.size <= MAX_CHECKED:
             whole = file(records.without_features(), encode(records, encoding), checks)
-    return file(records.without_features(rows), log, checks, {}, recognised, train, whole)
+    return file(records.without_features(rows), log, checks, {}, recognised, train, whole, on_rows)
 
 
 def _checked_records(

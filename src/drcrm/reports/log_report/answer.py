@@ -9,6 +9,7 @@ from drcrm.reports.log_report.formatting import clean, decimals_for, format_coun
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
+LOGGING_POLICY = "the logging policy"
 VERDICTS = {  # verdict → CSS class of the page's header, and title
     "better": ("better", "Better than the logging policy"),
     "not shown": ("open", "Not shown to be better"),
@@ -178,6 +179,11 @@ class Answer:
         """Return a part that is a list, empty if the command gives none."""
         return self.raw.get(key) or []
 
+    @property
+    def reference(self) -> str:
+        """What the policy is compared with: the logging policy, or a baseline."""
+        return clean(self.part("baseline").get("name") or LOGGING_POLICY)
+
     @cached_property
     def units(self) -> Units:
         return Units(bool(self.raw.get("reward")))
@@ -203,12 +209,13 @@ class Answer:
 
     @cached_property
     def compared(self) -> list[Candidate]:
-        """The candidates, with the logging policy in second place if it is not one of them."""
-        others = self.candidates
-        if not is_number(self.logging.value) or any(candidate.is_logging for candidate in others):
-            return others
-        logging = {"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}}
-        return [*others[:1], Candidate(logging, self.units), *others[1:]]
+        """The candidates. The logging policy follows the first one if it is not a candidate, then the baseline."""
+        others, added = self.candidates, []
+        if is_number(self.logging.value) and not any(candidate.is_logging for candidate in others):
+            added.append({"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}})
+        if baseline := self.part("baseline"):
+            added.append({"label": baseline["name"].removeprefix("the "), "estimates": baseline["estimates"]})
+        return [*others[:1], *(Candidate(raw, self.units) for raw in added), *others[1:]]
 
     @cached_property
     def chosen(self) -> Candidate | None:
@@ -270,7 +277,8 @@ class Answer:
         """The verdict, or a summary of the diagnostics if the command gives none."""
         if part := self.part("verdict"):
             kind = CERTIFIED[self._shown] if part["verdict"] == "certified" else VERDICTS[part["verdict"]]
-            return Verdict(*kind, clean(part["sentence"]))
+            kind_name, title = kind
+            return Verdict(kind_name, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
             title = f"{plural(failures, 'check')} of {len(self.diagnostics)} fail{'s' if failures == 1 else ''}"

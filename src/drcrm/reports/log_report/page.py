@@ -68,6 +68,7 @@ def page(answer: Mapping) -> str:
             changes=view.notes("changes"),
             cautions=view.notes("cautions"),
             exploration=view.exploration,
+            reference=view.reference,
             candidates=sections.candidates(view),
             estimates=sections.estimates(view),
             actions=sections.actions(view),
