@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from shop import CITIES, MAPPING, NAMES, decisions
+from small_action_logs import LABELS, LISTS, label_log, list_log
 
 import drcrm
 from drcrm.__main__ import main
@@ -22,34 +23,7 @@ from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.serving.policy_export import export_policy
 from drcrm.serving.served_policy import load_policy
 
-N = 600
-LABELS = {"labels": ["a", "b"], "propensity": "p", "reward": "r", "features": {"numeric": ["x"], "categorical": ["g"]}}
-LISTS = {"list": "visit", "chosen": "shown", "propensity": "p", "reward": "r", "features": {"numeric": ["x", "size"]}}
 FAST = {"algorithm": "kl_dro_dr"}
-
-
-def label_log() -> pd.DataFrame:
-    """Return a log of two labels by a logging policy with independent labels."""
-    rng = np.random.default_rng(0)
-    x, g = rng.normal(size=N), rng.choice(["u", "v"], N)
-    mean = 1 / (1 + np.exp(-np.column_stack([x, 0.5 - x])))
-    Y = (rng.random((N, 2)) < mean).astype(int)
-    p = np.where(Y == 1, mean, 1 - mean).prod(axis=1)
-    reward = (rng.random(N) < 0.2 + 0.3 * Y[:, 0] * (g == "u") + 0.3 * (1 - Y[:, 1])).astype(int)
-    return pd.DataFrame({"x": x, "g": g, "a": Y[:, 0], "b": Y[:, 1], "p": p, "r": reward})
-
-
-def list_log() -> pd.DataFrame:
-    """Return a log with a row for each candidate: 2 to 4 candidates a list, chosen uniformly."""
-    rng = np.random.default_rng(1)
-    frames = []
-    for visit in range(N):
-        size = int(rng.integers(2, 5))
-        frame = pd.DataFrame({"visit": visit, "x": rng.normal(size=size), "size": rng.exponential(size=size)})
-        place = int(rng.integers(size))
-        reward = int(rng.random() < 0.2 + 0.4 * (frame["x"][place] > 0))
-        frames.append(frame.assign(shown=np.arange(size) == place, p=1 / size, r=reward))
-    return pd.concat(frames).astype({"shown": int})
 
 
 @pytest.fixture(scope="module")

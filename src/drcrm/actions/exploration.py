@@ -27,3 +27,11 @@ def explored_log_prob(log_prob: np.ndarray, uniform_log_prob: np.ndarray, explor
         return log_prob
     with np.errstate(divide="ignore"):  # of ε = 1
         return np.logaddexp(np.log1p(-explore) + log_prob, np.log(explore) + uniform_log_prob)
+
+
+def largest_probability(actions: Actions, explore: float) -> float:
+    """Return an upper bound on the probability of an action under any mixture; 1 without exploration, and for lists."""
+    if not explore or not actions.are_shared:
+        return 1.0
+    log_prob, _ = uniform_policy(actions, np.zeros((1, *actions.shape)))
+    return float(1 - explore + explore * np.exp(log_prob[0]))

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.actions.exploration import largest_probability
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.running_bounds import watch
-from drcrm.diagnostics.baseline import leave_out_training
-from drcrm.diagnostics.opened_log import OpenedLog, Select, log_folder, open_log
+from drcrm.diagnostics.baseline import find_rows
+from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.diagnostics.verdict import LOGGING_POLICY, ComparisonSettings, Verdict
 from drcrm.errors import InputError
@@ -53,6 +54,8 @@ class PolicyOnLog:
         Description of the rows for the answer.
     counts : dict or None
         Numbers of training, held-out and new rows of the log; None if they are unknown.
+    largest_weight : float or None
+        Known limit on the weights of the baseline, for bounds that hold at every look.
     """
 
     policy: EvaluatedPolicy
@@ -60,6 +63,7 @@ class PolicyOnLog:
     choices: int
     rows: str
     counts: dict[str, int] | None = None
+    largest_weight: float | None = None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,7 +109,8 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
     verdict = evaluation.verdict
     if {*evaluation.diagnosis.failed} - OVERLAP_CHECKS:
         return evaluation
-    running = watch(case.opened, case.policy.policy, evaluation.settings.confidence, case.choices)
+    limit, confidence = case.largest_weight, evaluation.settings.confidence
+    running = watch(case.opened, case.policy.policy, confidence, case.choices, limit)
     name = "better" if running["difference_bound"] < 0 else "not shown"
     return replace(evaluation, verdict=replace(verdict, verdict=name, changes=[]), running=running, sensitivity=None)
 
@@ -126,14 +131,17 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
             raise InputError(f"{options.policy} needs --config, the mapping of the log")
         name = options.policy.removeprefix(COLUMN)
         mapping = as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})
+        limit = _limit_weights(baseline, mapping, options)
         with log_folder(options.log) as folder:
-            select = None if baseline is None else without_rows_of(baseline, lambda *_: None)
-            opened = open_log(options.log, mapping, report, folder, select=select, baseline=baseline)
-            yield PolicyOnLog(EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS)
+            opened = open_log(options.log, mapping, report, folder, baseline=baseline)
+            yield PolicyOnLog(
+                EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS, None, limit
+            )
         return
     report("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
     mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
+    limit = _limit_weights(baseline, mapping, options)
     own: list[RecognisedRows | None] = []
 
     def recognise(*arguments: Any) -> RecognisedRows | None:
@@ -141,8 +149,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         return own[0]
 
     with log_folder(options.log) as folder:
-        select = without_rows_of(baseline, recognise)
-        opened = open_log(options.log, mapping, report, folder, stored.encoding, select, baseline=baseline)
+        opened = open_log(options.log, mapping, report, folder, stored.encoding, recognise, baseline=baseline)
         [recognised] = own
         counts = None if recognised is None or recognised.undecided else recognised.counts
         rows = _describe(recognised, mapping)
@@ -151,7 +158,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         choices = stored.require("choices") if counts and counts["training"] + counts["heldout"] else 1
         counts = counts if stored.rows else None
-        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts)
+        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, limit)
 
 
 def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
@@ -177,7 +184,7 @@ def _recognise(
 
     Raise InputError if all rows trained the policy, or if held-out rows are split in another way.
     """
-    n, recognised = len(checks.propensity), _find_rows(stored, checks, digest, hold_out)
+    n, recognised = len(checks.propensity), find_rows(stored, checks.hashes, checks.propensity, digest, hold_out)
     if recognised is None:
         return None
     trained = as_mapping(stored.header.get("mapping"))
@@ -190,21 +197,6 @@ def _recognise(
     return recognised
 
 
-def _find_rows(
-    stored: StoredPolicy, checks: RowChecks, digest: str, hold_out: Callable[[int], np.ndarray]
-) -> RecognisedRows | None:
-    """Return the rows of a log that a policy was learned from.
-
-    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
-    its digest; the result for another log is None.
-    """
-    n, learned = len(checks.propensity), stored.rows
-    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
-        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
-        return RecognisedRows(~heldout, heldout)
-    return None if learned is None else learned.recognise(checks.hashes, checks.propensity)
-
-
 def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
     """Return the policy of --baseline, or None without this option; InputError together with --sensitivity."""
     if options.baseline is None:
@@ -214,21 +206,23 @@ def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
     return read_policy(options.baseline, with_rows=True)
 
 
+def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: argparse.Namespace) -> float | None:
+    """Return a known limit on the weights of the baseline for --anytime, or None; InputError if none is known."""
+    if baseline is None or not getattr(options, "anytime", False):
+        return None
+    if mapping.least_propensity is None:
+        raise InputError(
+            "--anytime with --baseline needs least_propensity in the mapping, the smallest probability with which the "
+            "logging policies take any action: it limits the weights of the baseline. The smallest propensity of the "
+            "log is no limit, because later rows may have smaller ones"
+        )
+    policy = baseline.policy
+    return largest_probability(policy.actions, policy.explore) / mapping.least_propensity
+
+
 def reference_of(options: argparse.Namespace) -> str:
     """Return the name of what the policy is compared with, for sentences."""
     return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
-
-
-def without_rows_of(baseline: StoredPolicy | None, select: Select) -> Select:
-    """Return a function like ``select`` that counts the training rows of the baseline as training rows."""
-    if baseline is None:
-        return select
-
-    def select_others(checks: RowChecks, digest: str, hold_out: Callable[[int], np.ndarray]) -> RecognisedRows | None:
-        found = _find_rows(baseline, checks, digest, hold_out)
-        return leave_out_training(select(checks, digest, hold_out), found, checks.groups)
-
-    return select_others
 
 
 def _count_left_out(opened: OpenedLog, own: RecognisedRows | None) -> int:

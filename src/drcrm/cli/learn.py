@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
-from drcrm.cli.evaluate_policy import read_baseline, reference_of, without_rows_of
+from drcrm.cli.evaluate_policy import read_baseline, reference_of
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
@@ -55,8 +55,9 @@ def run(options: argparse.Namespace) -> int:
     ):
         most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         baseline = read_baseline(options)
-        select = without_rows_of(baseline, hold_out_by(options.seed))
-        opened: Any = open_log(options.log, mapping, report, folder, select=select, most=most, baseline=baseline)
+        opened: Any = open_log(
+            options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most, baseline=baseline
+        )
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
         entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,15 @@ import numpy as np
 from drcrm.actions.exploration import explored_log_prob
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy
+from drcrm.logs.readers.log_files import Source, read_records
 from drcrm.logs.records import Records
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import RecognisedRows
+from drcrm.rows.row_hashes import RowHashes
+
+Folder = Callable[[], Path]
 
 
 def policy_on_rows(
@@ -53,6 +60,39 @@ def policy_on_rows(
     log_probs = (actions.log_prob(mean, log.Y, log.context) for mean in (known, uniform))
     mixed = (1 - explore) * known + explore * uniform
     return TabularPolicy.for_log(explored_log_prob(*log_probs, explore), mixed, log)
+
+
+def with_features_of(records: Records, stored: StoredPolicy, path: Source, folder: Folder | None, most: int) -> Records:
+    """Return the records with the features of a stored policy: the file is read again if they are other columns.
+
+    ``folder`` and ``most`` are those of :func:`drcrm.logs.readers.log_files.read_records`.
+    """
+    trained = as_mapping(stored.header.get("mapping"))
+    features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times")}
+    if all(getattr(records.mapping, name) == value for name, value in features.items()):
+        return records
+    read = read_records(path, replace(records.mapping, **features), folder, most)
+    read = read if read.count is None or read.count.all() else read.take(read.count != 0)
+    return replace(read, propensity=records.propensity)
+
+
+def find_rows(
+    stored: StoredPolicy,
+    hashes: RowHashes,
+    propensity: np.ndarray,
+    digest: str,
+    hold_out: Callable[[int], np.ndarray],
+) -> RecognisedRows | None:
+    """Return the rows of a log that a policy was learned from.
+
+    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
+    its digest; the result for another log is None.
+    """
+    n, learned = len(propensity), stored.rows
+    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
+        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
+        return RecognisedRows(~heldout, heldout)
+    return None if learned is None else learned.recognise(hashes, propensity)
 
 
 def leave_out_training(

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from drcrm.reports.log_report.formatting import clean, decimals_for, format_count, format_number, is_number, plural
+from drcrm.reports.log_report.formatting import (
+    clean,
+    decimals_for,
+    format_count,
+    format_number,
+    format_share,
+    is_number,
+    plural,
+    shorten,
+)
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
@@ -293,6 +302,14 @@ class Answer:
         part = self.evaluated.comparison if self.evaluated else {}
         ends = {"better": (part.get("bound"), -1), "worse": (part.get("low"), 1)}
         return next((shown for shown, (end, sign) in ends.items() if is_number(end) and sign * end > 0), "not shown")
+
+    @property
+    def logged_by(self) -> list[str]:
+        """The logging policies with their shares of the rows, the largest first; empty if they have no names."""
+        shares = self.part("log").get("logged_by") or {}
+        return [
+            f"{shorten(name)} {format_share(shares[name])}" for name in sorted(shares, key=lambda key: -shares[key])
+        ]
 
     @property
     def exploration(self) -> str:

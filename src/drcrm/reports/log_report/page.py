@@ -212,6 +212,7 @@ def provenance(answer: Answer) -> Mapping[str, list[str]]:
         "Skipped rows": [f"{format_count(n)}: {clean(why)}" for why, n in log["skipped"].items()],
         "Imputed values": [format_imputed(log["imputed"])],
         "Split": [log.get("split")],
+        "Logging policies": answer.logged_by,
         "Decision": [log["kind"]],
         "Actions": actions,
         "Features": [format_count(log["features"])],
