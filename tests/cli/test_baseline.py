@@ -125,20 +125,37 @@ def test_learn_compares_with_the_baseline(weeks, compare, tmp_path):
     files = [weeks / "week0.csv", weeks / "week1.csv"]
     arguments = [*files, "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
     answer, _ = compare("learn", *arguments)
-    heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
+    is_kept = answer["kept"] == "baseline"
+    heldout = read_policy(tmp_path / ("p.candidate.npz" if is_kept else "p.npz"), with_rows=True).rows.heldout
     trained = np.flatnonzero(~read_policy(weeks / "old.npz", with_rows=True).rows.heldout)
     assert not heldout[trained].any()
     assert 300 < heldout.sum() == answer["log"]["heldout"] < 600
     assert "the baseline old.npz" in answer["verdict"]["sentence"]
-    stored = read_policy(tmp_path / ("p.npz" if answer["kept"] != "logging" else "p.candidate.npz"))
+    stored = read_policy(tmp_path / ("p.npz" if answer["kept"] != "baseline" else "p.candidate.npz"))
     frame = pd.concat([pd.read_csv(path) for path in files], ignore_index=True)
     log = drcrm.BanditLog.from_frame(frame, MAPPING)
     log = log.replace(X=stored.encoding.contexts(frame)).recount(heldout.astype(int))
     old = read_policy(weeks / "old.npz")
     mean = old.policy.marginals(old.encoding.contexts(frame[heldout]))
     value = off_policy_value(stored.policy, log, "dr", baseline=mean, cost_model=stored.model)
-    [candidate] = [entry for entry in answer["candidates"] if not entry.get("is_logging")]
+    [candidate] = [entry for entry in answer["candidates"] if not entry.get("is_baseline")]
     assert candidate["difference"]["value"] == pytest.approx(float(value), rel=1e-6)
+
+
+def test_learn_writes_the_baseline_if_no_candidate_is_better(weeks, compare, tmp_path):
+    arguments = [weeks / "week2.csv", "--config", json.dumps(OTHER), "--output", tmp_path / "p.npz"]
+    answer, text = compare("learn", *arguments, baseline="old.npz")
+    assert (answer["kept"], "exploration" in answer) == ("baseline", False)
+    assert "No candidate was shown to beat the baseline old.npz" in text
+    assert "so the baseline is written." in text
+    assert "* baseline old.npz" in text
+    kept, baseline = read_policy(tmp_path / "p.npz", with_rows=True), read_policy(weeks / "old.npz", with_rows=True)
+    np.testing.assert_array_equal(kept.policy.coef, baseline.policy.coef)
+    np.testing.assert_array_equal(kept.rows.heldout, baseline.rows.heldout)
+    assert (kept.policy.explore, kept.header) == (baseline.policy.explore, baseline.header)
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "The candidate with the best bound" in report
+    assert "minus that of the baseline old.npz" in report
 
 
 def write_rules(folder, names: list[str]) -> None:

@@ -66,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
         report("evaluating the candidates")
         evaluation = _evaluate(opened, results, options)
         answer = _answer(evaluation, options)
-        write_policy(options.output, _stored_policy(evaluation, options, evaluation.is_better))
+        keeps_baseline = baseline is not None and not evaluation.is_better
+        kept = baseline if keeps_baseline else _stored_policy(evaluation, options, evaluation.is_better)
+        write_policy(options.output, kept)
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
     write_answer(answer, options)
@@ -201,7 +203,7 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 
 def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argparse.Namespace) -> Evaluation:
-    """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
+    """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
     choices = sum(result.tried for result in results)
     cost_range = opened.records.mapping.cost_range
     settings = ComparisonSettings(
@@ -211,9 +213,10 @@ def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argpar
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
         return evaluation
+    written = "an estimate of the logging policy" if opened.baseline is None else "the baseline"
     sentence = (
         f"No candidate was shown to beat {settings.reference} on the {opened.records.size} held-out rows, "
-        f"so an estimate of the logging policy is written. {verdict.sentence}"
+        f"so {written} is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))
 
@@ -222,23 +225,22 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
     opened, is_better = evaluation.opened, evaluation.is_better
     mapping = opened.records.mapping
     made = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
-    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else "logging", made=made)
+    kept = "logging" if opened.baseline is None else "baseline"
+    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=made)
     if not is_better:
-        logging = {"name": "logging", "label": "π0", "estimates": {"ips": answer["logging"]}, "is_logging": True}
-        candidates = [candidate | {"chosen": False} for candidate in answer["candidates"]]
-        answer["candidates"] = [logging | {"chosen": True}, *candidates]
+        label, estimates = "π0", {"ips": answer["logging"]}
+        if opened.baseline is not None:
+            label, estimates = answer["baseline"]["name"].removeprefix("the "), answer["baseline"]["estimates"]
+        reference = {"name": kept, "label": label, "estimates": estimates, f"is_{kept}": True, "chosen": True}
+        answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
     if options.best and not is_better:
         advice = f"The best candidate is in {options.best.name}. Certify it on rows that are logged later."
         answer["verdict"]["changes"] = [*evaluation.verdict.changes, advice]
     rows = opened.checks.propensity.size
-    answer["exploration"] = describe_exploration(
-        _policy_to_write(evaluation, is_better),
-        opened.log,
-        rows,
-        cost_model=evaluation.best.cost_model,
-        groups=evaluation.diagnosis.units,
-        confidence=options.confidence,
-    )
+    if is_better or opened.baseline is None:
+        models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
+        policy = _policy_to_write(evaluation, is_better)
+        answer["exploration"] = describe_exploration(policy, opened.log, rows, **models, confidence=options.confidence)
     sizes = {"training": rows - opened.records.size, "heldout": opened.records.size, "split": mapping.split}
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer

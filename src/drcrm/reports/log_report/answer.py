@@ -104,6 +104,11 @@ class Candidate:
         return bool(self.raw.get("is_logging"))
 
     @property
+    def is_reference(self) -> bool:
+        """Whether it is the logging policy or the baseline, with which the other policies are compared."""
+        return self.is_logging or bool(self.raw.get("is_baseline"))
+
+    @property
     def certificate(self) -> Mapping:
         """Its certificate, or why there is none; empty for the logging policy."""
         return self.raw.get("certificate", {})
@@ -222,7 +227,7 @@ class Answer:
         others, added = self.candidates, []
         if is_number(self.logging.value) and not any(candidate.is_logging for candidate in others):
             added.append({"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}})
-        if baseline := self.part("baseline"):
+        if (baseline := self.part("baseline")) and not any(candidate.raw.get("is_baseline") for candidate in others):
             added.append({"label": baseline["name"].removeprefix("the "), "estimates": baseline["estimates"]})
         return [*others[:1], *(Candidate(raw, self.units) for raw in added), *others[1:]]
 
@@ -234,15 +239,15 @@ class Answer:
 
     @property
     def keeps_logging_policy(self) -> bool:
-        """Whether the logging policy was chosen."""
-        return self.chosen is not None and self.chosen.is_logging
+        """Whether the logging policy, or the baseline, was chosen."""
+        return self.chosen is not None and self.chosen.is_reference
 
     @cached_property
     def evaluated(self) -> Candidate | None:
         """The policy of the headline: the chosen one, or the best by its bound if the logging policy was kept."""
         if not self.keeps_logging_policy:
             return self.chosen
-        rivals = [candidate for candidate in self.candidates if not candidate.is_logging]
+        rivals = [candidate for candidate in self.candidates if not candidate.is_reference]
         return min(rivals, key=lambda candidate: candidate.rank, default=None)
 
     @property
