@@ -214,7 +214,7 @@ def test_the_probabilities_of_other_actions(frame, mapping, tmp_path):
 def test_the_bounds_at_every_look_need_a_known_limit(weeks, run):
     arguments = ["certify", weeks / "new.npz", weeks / "week2.csv", "--anytime", "--baseline", weeks / "old.npz"]
     status, _, error = run(*arguments)
-    assert (status, "needs least_propensity in the mapping, the smallest probability" in error) == (1, True)
+    assert (status, "needs least_propensity in the mapping, the smallest probability that" in error) == (1, True)
     config = json.dumps(MAPPING | {"least_propensity": 0.2})
     status, _, error = run(*arguments, "--config", config)
     assert (status, "expected at least least_propensity, 0.2" in error) == (1, True)

@@ -212,16 +212,16 @@ def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: 
         return None
     if mapping.least_propensity is None:
         raise InputError(
-            "--anytime with --baseline needs least_propensity in the mapping, the smallest probability with which the "
-            "logging policies take any action: it limits the weights of the baseline. The smallest propensity of the "
-            "log is no limit, because later rows may have smaller ones"
+            "--anytime with --baseline needs least_propensity in the mapping, the smallest probability that the "
+            "logging policies give to any action: it limits the weights of the baseline. The smallest propensity of "
+            "the log does not limit them, because later rows may have smaller ones"
         )
     policy = baseline.policy
     return largest_probability(policy.actions, policy.explore) / mapping.least_propensity
 
 
 def reference_of(options: argparse.Namespace) -> str:
-    """Return the name of what the policy is compared with, for sentences."""
+    """Return the name of the logging policy or the baseline for sentences."""
     return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
 
 

@@ -24,8 +24,8 @@ def describe_exploration(
 ) -> dict[str, object]:
     """Return the cost of a policy's exploration per row, and the smallest effective sample size in its next log.
 
-    The policy (1 − ε) π + ε U is compared with π. A fixed action a gets the effective sample size n/E[1/p(a|x)] from n
-    rows of the policy, where p(a|x) is its probability and E the mean over the contexts of the log. For label vectors
+    The policy (1 − ε) π + ε U is compared with π. In n rows of the policy, a fixed action a has the effective sample
+    size n/E[1/p(a|x)]. Here p(a|x) is its probability, and E the mean over the contexts of the log. For label vectors
     a label value replaces the action, and for lists the candidate with the smallest probability.
 
     Parameters
