@@ -200,8 +200,8 @@ FAULTS = {
         "rows = None",
     ),
     "predict writes propensities that exceed those of exploration": (
-        "(1 - options.explore) * probability + options.explore",
-        "probability + options.explore",
+        "return (1 - explore) * mean + explore",
+        "return mean + explore",
     ),
     "click costs are not divided by the difference of the rates": (
         "return (cost + right) / (right - wrong)",

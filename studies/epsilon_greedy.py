@@ -111,12 +111,12 @@ def draw_log(cell: Cell, probability: np.ndarray, rng: np.random.Generator) -> p
     return frame.iloc[place].assign(**columns, signup=(rng.random(cell.rows) < rate).astype(int))
 
 
-def policy_probabilities(path: Path, contexts: pd.DataFrame, actions: int, explore: float = 0.0) -> np.ndarray:
-    """Return the probabilities with which ``predict --explore`` draws all actions, by the policy in a file."""
+def policy_probabilities(path: Path, contexts: pd.DataFrame, actions: int, explore: float | None = None) -> np.ndarray:
+    """Return the probabilities with which ``predict``, or ``predict --explore``, draws all actions."""
     stored, probability = read_policy(path), np.zeros((len(contexts), actions))
-    known = stored.policy.marginals(stored.encoding.contexts(contexts))
+    policy = stored.policy if explore is None else stored.policy.with_exploration(explore)
     columns = [int(str(name)[1:]) for name in stored.encoding.names]
-    probability[:, columns] = (1 - explore) * known + explore / len(columns)
+    probability[:, columns] = policy.marginals(stored.encoding.contexts(contexts))
     return probability
 
 

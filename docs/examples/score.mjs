@@ -19,6 +19,7 @@ export function text(value) {
 /** Return the only text of a decimal number, such as 2.5 for 2.50; other texts unchanged. */
 export const numberText = (text) => DECIMAL.test(text) && Number.isFinite(Number(text)) ? String(Number(text)) : text;
 
+const VERSION = 2;
 const categoryCoef = ({coef}, value) => own(coef, text(value)) ?? own(coef, numberText(text(value)));
 
 export const NUMBERS_AND_CATEGORIES = { // a vector of coefficients, and its factor
@@ -27,8 +28,18 @@ export const NUMBERS_AND_CATEGORIES = { // a vector of coefficients, and its fac
   category: (feature, value) => [categoryCoef(feature, value), 1],
 };
 
+/** Return (1 - explore) * probability + explore * uniform. */
+const explored = ({explore}, probability, uniform) => (1 - explore) * probability + explore * uniform;
+
 /** Return the probabilities of the actions, or of each label, in the order of `policy.names`. */
 export function probabilities(policy, context, terms = NUMBERS_AND_CATEGORIES) {
+  const uniform = policy.kind === "labels" ? 0.5 : 1 / policy.names.length;
+  return withoutExploration(policy, context, terms).map((probability) => explored(policy, probability, uniform));
+}
+
+/** Return the probabilities in decisions that do not explore. */
+function withoutExploration(policy, context, terms) {
+  if (policy.version !== VERSION) throw new Error(`the policy has version ${policy.version}, expected ${VERSION}: export it again`);
   const scores = [...policy.intercept];
   for (const feature of policy.features) {
     const value = own(context, feature.name);
@@ -51,12 +62,14 @@ export function probabilities(policy, context, terms = NUMBERS_AND_CATEGORIES) {
 
 /** Draw an action, the name or an object of labels, and return it with its probability. */
 export function decide(policy, context, terms = NUMBERS_AND_CATEGORIES, random = Math.random) {
-  const p = probabilities(policy, context, terms);
-  if (policy.kind === "labels") {
-    const labels = p.map((probability) => random() < probability ? 1 : 0);
-    const propensity = labels.reduce((product, label, at) => product * (label ? p[at] : 1 - p[at]), 1);
-    return {action: Object.fromEntries(labels.map((label, at) => [policy.names[at], label])), propensity};
+  if (policy.kind === "labels") { // labels are independent only given whether the decision explores
+    const p = withoutExploration(policy, context, terms), explores = policy.explore > 0 && random() < policy.explore;
+    const labels = p.map((probability) => random() < (explores ? 0.5 : probability) ? 1 : 0);
+    const product = labels.reduce((product, label, at) => product * (label ? p[at] : 1 - p[at]), 1);
+    const action = Object.fromEntries(labels.map((label, at) => [policy.names[at], label]));
+    return {action, propensity: explored(policy, product, 0.5 ** p.length)};
   }
+  const p = probabilities(policy, context, terms);
   let left = random(), action = 0;
   while (action < p.length - 1 && left >= p[action]) left -= p[action++];
   return {action: policy.names[action], propensity: p[action]};

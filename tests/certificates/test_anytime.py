@@ -113,7 +113,7 @@ def test_looks_at_an_adaptive_log_are_rarely_false():
         ({"estimate": "snips"}, "estimate of the method anytime is 'snips', expected"),
         ({"estimate": "dr"}, "'dr' by anytime needs cost_model="),
         ({"estimate": "dr", "cost_model": True}, "'dr' by anytime needs logging_policy="),
-        ({"baseline": True}, "baseline must be 'logging' for the method anytime"),
+        ({"baseline": True}, "the method anytime needs largest_weight=, a known limit"),
     ],
 )
 def test_what_the_method_needs(settings, reason):

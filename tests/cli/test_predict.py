@@ -15,6 +15,7 @@ from shop import MAPPING, NAMES, decisions
 from drcrm.__main__ import main
 from drcrm.diagnostics import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
+from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers.log_files import read_records
 
@@ -22,10 +23,12 @@ FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
 GREEDY_CAUTION = "the certificate covers actions drawn from the policy, not --greedy"
 
 
-def probabilities(folder, frame: pd.DataFrame) -> tuple[list[str], np.ndarray]:
+def probabilities(folder, frame: pd.DataFrame, explore: float = EXPLORE) -> tuple[list[str], np.ndarray]:
     """Return the actions of a stored policy and their probabilities for the contexts of a table."""
     stored = read_policy(folder / "policy.npz")
-    return list(stored.encoding.names), stored.policy.marginals(stored.encoding.contexts(frame))
+    assert stored.policy.explore == EXPLORE
+    policy = stored.policy.with_exploration(explore)
+    return list(stored.encoding.names), policy.marginals(stored.encoding.contexts(frame))
 
 
 def test_actions_have_the_names_of_the_log_and_their_propensities(shop, tmp_path, run):
@@ -56,7 +59,7 @@ def test_a_share_of_the_actions_is_uniform(options, shop, tmp_path, run):
     arguments = ["predict", shop / "policy.npz", shop / "later.parquet", *options, "--output", tmp_path / "out.csv"]
     assert run(*arguments, "--explore", "0.3")[0] == 0
     drawn = pd.read_csv(tmp_path / "out.csv")
-    names, probability = probabilities(shop, decisions(2000, seed=1))
+    names, probability = probabilities(shop, decisions(2000, seed=1), explore=0)
     if options:
         probability = np.eye(3)[probability.argmax(axis=1)]
     place = np.array([names.index(name) for name in drawn["item"]])
@@ -113,16 +116,29 @@ def test_the_number_of_uncertain_greedy_actions_is_reported(shop, tmp_path, run)
     coef = np.zeros_like(stored.policy.coef)
     coef[-1, 0] = 40  # of the constant feature
     write_policy(tmp_path / "certain.npz", replace(stored, policy=type(stored.policy)(coef)))
-    _, probability = probabilities(shop, pd.read_csv(shop / "log.csv"))
+    _, probability = probabilities(shop, pd.read_csv(shop / "log.csv"), explore=0)
     uncertain = int((probability.max(axis=1) < 1 - 1e-6).sum())
     assert uncertain > 0
     warning = f"{GREEDY_CAUTION}: the policy was not certain of its action in {uncertain} of 3000 contexts"
+    certain = (
+        "3000 of 3000 propensities exceed 0.99: this log will say little about other actions; "
+        "--explore 0.05 draws 5 % of the actions uniformly\n"
+    )
     for policy, options, expected in (
-        (shop / "policy.npz", ["--greedy"], f"{warning}\n"),
+        (shop / "policy.npz", ["--greedy"], f"{warning}\n{certain}"),
         (shop / "policy.npz", [], ""),
-        (tmp_path / "certain.npz", ["--greedy"], ""),
+        (tmp_path / "certain.npz", ["--greedy"], certain),
+        (tmp_path / "certain.npz", [], certain),
     ):
         assert run("predict", policy, shop / "log.csv", "--output", tmp_path / "o.csv", *options) == (0, "", expected)
+
+
+def test_another_share_of_uniform_actions_is_not_covered_by_the_certificate(shop, tmp_path, run):
+    arguments = ["predict", shop / "policy.npz", shop / "later.parquet", "--output", tmp_path / "out.csv", "--explore"]
+    assert run(*arguments, "0.05") == (0, "", "")
+    assert run(*arguments, "0.02")[2] == (
+        "the certificate covers the policy's own share of uniform actions, 0.05, not --explore 0.02\n"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,36 @@ def test_modelled_scores_and_bounds_are_their_formulas(seed, logged):
     assert {name: scores[name] for name in UNMODELLED} == pytest.approx(plain, rel=1e-10)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_scores_with_exploration_are_those_of_the_mixture(seed, logged):
+    """Weights are (1 − ε) w + ε U/p, expected modelled costs are mixed too, and the noise is that of the mixture."""
+    log, model, explore, clip = logged(labels=2, seed=seed), make_model(), 0.3, 2.0
+    coef = np.random.default_rng(seed).normal(size=(4, 2))
+    policy, uniform = ExponentialPolicy(coef), ExponentialPolicy(np.zeros_like(coef))
+    effects = action_effects(model, log.X, log.actions)
+    scorer = HeldoutScores(log, clip, effects, logging_policy=uniform, explore=explore)
+    weights, expected = [], []
+    for part in (policy, uniform):
+        weights.append(np.exp(part.log_prob(log.X, log.Y, log.context)) / log.propensity)
+        expected.append((part.marginals(log.X) * effects[:, :-1]).sum(axis=1) + effects[:, -1])
+    weight, mean = ((1 - explore) * known + explore * of_uniform for known, of_uniform in (weights, expected))
+    scores, plain = scorer(coef), off_policy_scores(weight, log.cost, clip, log.count)
+    assert {name: scores[name] for name in UNMODELLED} == pytest.approx(plain)
+    assert scorer.unmodelled(coef) == pytest.approx([*plain.values()])
+    residual = log.cost - (log.Y * effects[log.context, :-1]).sum(axis=1) - effects[log.context, -1]
+    z = mean[log.context] + weight * residual
+    assert scores["dr"] == pytest.approx(
+        np.average(mean[log.context] + np.minimum(weight, clip) * residual, weights=log.count)
+    )
+    difference = z - (expected[1][log.context] + weights[1] * residual)
+    n = log.count.sum()
+    bound = kl_worst_case(difference, log.count, norm.ppf(0.95) ** 2 / (2 * n))
+    assert scores["improvement_bound"] == pytest.approx(bound, rel=1e-5)
+    center = np.average(difference, weights=log.count)
+    deviation = np.sqrt(np.average((difference - center) ** 2, weights=log.count) * n / (n - 1))
+    assert scorer.noise(coef) == pytest.approx(deviation)
+
+
 def test_logarithmic_smoothing_needs_costs_of_at_most_0_in_range(logged):
     log = logged()
     for cost in (log.cost + 5, np.full(len(log.cost), -1e308)):

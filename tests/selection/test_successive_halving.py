@@ -65,10 +65,10 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
     train, heldout = split(make_log(2400))
     entries, fitted = algorithm_entries(["kl_dro_dr", OTHER]), []
 
-    def record(part, scored, entry, *options, units):
+    def record(part, scored, entry, *options, **keywords):
         if part is train:
             fitted.append((entry.name, entry.algorithm.grid, [*entry.ridges]))
-        return successive_halving.fit_entry(part, scored, entry, *options, units=units)
+        return successive_halving.fit_entry(part, scored, entry, *options, **keywords)
 
     monkeypatch.setattr(learn_command, "fit_entry", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
@@ -84,15 +84,16 @@ def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
     train = train.replace(propensity=train.propensity * (1 - 1e-9 * units))  # identifies rows
     unit_of = dict(zip(train.propensity, units, strict=True))
 
-    def check(part, scored, entry, *options):
+    def check(part, scored, entry, *options, explore):
         fitted_units, scored_units = ({unit_of[p] for p in rows.propensity} for rows in (part, scored))
         assert not fitted_units & scored_units
         assert (len(part.Y), len(scored.Y)) == (3 * len(fitted_units), 3 * len(scored_units))
         n_stages.append(1)
-        return fit_entry(part, scored, entry, *options)
+        assert explore == 0.1
+        return fit_entry(part, scored, entry, *options, explore=explore)
 
     monkeypatch.setattr(successive_halving, "fit_entry", check)
-    halve_entries(train, algorithm_entries("kl_dro_dr"), units, ignore)
+    halve_entries(train, algorithm_entries("kl_dro_dr"), units, ignore, 0.1)
     assert len(n_stages) == len(successive_halving.STAGES)
 
 

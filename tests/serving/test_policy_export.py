@@ -42,10 +42,12 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is
 
 
 @needs_node
+@pytest.mark.parametrize("explore", [0.0, 0.3])
 @pytest.mark.parametrize("kind", ["single", "labels"])
-def test_javascript_agrees_with_python(kind, tmp_path):
-    served, contexts = ServedPolicy(stored_policy(kind, scale=0.3)), random_contexts(1000)
-    draws = np.random.default_rng(0).random(2000).tolist()
+def test_javascript_agrees_with_python(kind, explore, tmp_path):
+    stored = stored_policy(kind, scale=0.3)
+    served = ServedPolicy(replace(stored, policy=stored.policy.with_exploration(explore)))
+    contexts, draws = random_contexts(1000), np.random.default_rng(0).random(3000).tolist()
     (tmp_path / "run.mjs").write_text(RUN, encoding="utf-8")
     (tmp_path / "input.json").write_text(json.dumps([json.loads(served.to_json()), contexts, draws]), encoding="utf-8")
     command = ["node", tmp_path / "run.mjs", tmp_path / "input.json"]
@@ -53,16 +55,20 @@ def test_javascript_agrees_with_python(kind, tmp_path):
     assert lines[1] == "the context has no age; a missing value is null"
     assert lines[2].endswith("pass TERMS of score_terms.mjs")
     assert lines[3] == "true"
-    probability = served.policy.marginals(served._encode(contexts))
-    for expected, (actual, decision) in zip(probability, json.loads(lines[0]), strict=True):
+    X = served._encode(contexts)
+    known = stored.policy.marginals(X)
+    probability = (1 - explore) * known + explore / 2 if kind == "labels" else served.policy.marginals(X)
+    for row, (expected, (actual, decision)) in enumerate(zip(probability, json.loads(lines[0]), strict=True)):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
         if kind == "single":
             action = int((expected.cumsum() <= draws.pop(0)).sum())
             assert decision == {"action": served.names[action], "propensity": actual[action]}
         else:
-            labels = np.array([draws.pop(0) for _ in expected]) < expected
+            of_label = np.full(2, 0.5) if explore and draws.pop(0) < explore else known[row]
+            labels = np.array([draws.pop(0) for _ in expected]) < of_label
             assert list(decision["action"].values()) == labels.tolist()
-            assert decision["propensity"] == pytest.approx(np.where(labels, expected, 1 - expected).prod(), abs=1e-12)
+            expected = (1 - explore) * np.where(labels, known[row], 1 - known[row]).prod() + explore / 4
+            assert decision["propensity"] == pytest.approx(expected, abs=1e-12)
 
 
 EQUAL = {  # values in JSON for which JavaScript must give Python's probabilities

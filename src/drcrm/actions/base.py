@@ -299,15 +299,22 @@ class Actions(ModelledCosts, SupportRule):
         """Return log π(y_i|x_i), (n,), from μ; −∞ for a probability of 0."""
 
     @abstractmethod
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        """Return probabilities of fixed choices, (m, r), from μ: of each action, each label value, or one candidate.
+
+        A list has only its least probable candidate. An unavailable action has the probability 1.
+        """
+
+    @abstractmethod
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         """Return the most probable action of each context; if several are equally probable, the first of them."""
 
     @abstractmethod
-    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw one action for each context."""
+    def sample(self, mean: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> np.ndarray:
+        """Draw one action for each context, with probability ``explore`` uniformly and else from the policy μ."""
 
     @abstractmethod
-    def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[Any, float]:
+    def draw_one(self, scores: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> tuple[Any, float]:
         """Draw an action of one context, in which all actions are available; return it and its probability.
 
         The same generator gives the same action as ``sample``, up to rounding, in a fifth of the time.

@@ -97,15 +97,23 @@ class LabelVectors(Actions):
                 log_prob += np.log(np.where(Y[:, label] == 1, probability, 1 - probability))
         return log_prob
 
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        return np.column_stack([mean, 1 - mean])
+
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         return (scores >= 0).astype(np.int64)
 
-    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return (rng.random(mean.shape) < mean).astype(np.int64)
+    def sample(self, mean: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> np.ndarray:
+        if not explore:
+            return (rng.random(mean.shape) < mean).astype(np.int64)
+        draws = rng.random((len(mean), mean.shape[1] + 1))
+        return (draws[:, 1:] < np.where(draws[:, :1] < explore, 0.5, mean)).astype(np.int64)
 
-    def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        labels = rng.random(scores.shape) < expit(scores)
-        return labels.astype(np.int64), float(np.exp(log_expit(np.where(labels, scores, -scores)).sum()))
+    def draw_one(self, scores: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> tuple[np.ndarray, float]:
+        is_explored = bool(explore) and rng.random() < explore
+        labels = rng.random(scores.shape) < (0.5 if is_explored else expit(scores))
+        probability = np.exp(log_expit(np.where(labels, scores, -scores)).sum())
+        return labels.astype(np.int64), float((1 - explore) * probability + explore * 0.5 ** len(scores))
 
     # Modelled costs
 

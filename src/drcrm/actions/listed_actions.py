@@ -8,6 +8,7 @@ from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
 from drcrm.actions.base import Actions, RowMap
+from drcrm.actions.exploration import explored_mean
 from drcrm.actions.one_of_many import OneOfMany
 from drcrm.actions.row_maps import ChosenRows, OneChosenRow
 from drcrm.actions.single_choice import SingleChoice
@@ -96,12 +97,15 @@ class ListedActions(OneOfMany):
     def count_choices(self) -> np.ndarray:
         return np.diff(self.starts)
 
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        return np.minimum.reduceat(mean, self.starts[:-1])[:, None]
+
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         best = np.flatnonzero(scores == self.broadcast(self.max_score(scores)))
         return best[np.searchsorted(best, self.starts[:-1])] - self.starts[:-1]
 
-    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        cumulative = np.cumsum(mean)
+    def sample(self, mean: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> np.ndarray:
+        cumulative = np.cumsum(explored_mean(self, mean, explore))
         before = np.append(0, cumulative)[self.starts]
         threshold = before[:-1] + rng.random(len(before) - 1) * np.diff(before)
         last = np.searchsorted(cumulative, before[1:])  # the last candidate with a positive probability

@@ -81,8 +81,10 @@ class OneOfMany(Actions):
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [Y]
 
-    def draw_one(self, scores: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
+    def draw_one(self, scores: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> tuple[int, float]:
         weights = np.exp(scores - scores.max())
+        if explore:
+            weights = (1 - explore) * weights / weights.sum() + explore / len(weights)
         cumulative = weights.cumsum()
         total = cumulative[-1]
         action = int(cumulative.searchsorted(min(rng.random(), 1 - 1e-15) * total, side="right"))

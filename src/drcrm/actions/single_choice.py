@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions, RowMap, require_columns
+from drcrm.actions.exploration import explored_mean
 from drcrm.actions.one_of_many import OneOfMany
 from drcrm.actions.row_maps import ChosenRows, OneChosenRow
 from drcrm.arrays.mapped_arrays import Features
@@ -79,11 +80,16 @@ class SingleChoice(OneOfMany):
     def centre(self, coef: np.ndarray) -> np.ndarray:
         return coef - coef.mean(axis=1, keepdims=True)
 
+    def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
+        probability = mean.copy()
+        self.fill_unavailable(probability, 1)
+        return probability
+
     def most_probable(self, scores: np.ndarray) -> np.ndarray:
         return (scores if self.eligible is None else np.where(self.eligible, scores, -np.inf)).argmax(axis=1)
 
-    def sample(self, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        cumulative = np.cumsum(mean, axis=1)
+    def sample(self, mean: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> np.ndarray:
+        cumulative = np.cumsum(explored_mean(self, mean, explore), axis=1)
         threshold = np.minimum(rng.random(len(mean)), 1 - 1e-15) * cumulative[:, -1]
         return (cumulative > threshold[:, None]).argmax(axis=1)
 

@@ -12,10 +12,13 @@ ips                     c_max − w r                                           
 ips, paired             (1 − w) r                                                             c_max − c_min
 dr                      c_max − w (r − min(r̂, k/w)) − Σ_a π(a) min(r̂(a), k/w(a))              c_max + k
 dr, paired              z of dr minus c                                                       c_max − c_min + k
+ips, with a baseline    (w_b − w) r                                                           M (c_max − c_min)
 ======================  ====================================================================  =================
 
 Here w(a) = π(a)/π0(a), r̂ is the modelled reward within [0, c_max − c_min], and k = 2 (c_max − c_min). "Paired" is the
-difference from the logged costs. The bound is the method "anytime" of :func:`drcrm.certificates.upper_bound`.
+difference from the logged costs. A baseline π_b has the weight w_b = π_b/p ≤ M. M must be known, and the logging policy
+must take every action that the baseline takes: rewards of missing actions would make the baseline look too bad. The
+bound is the method "anytime" of :func:`drcrm.certificates.upper_bound`.
 """
 
 from __future__ import annotations
@@ -36,21 +39,29 @@ from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
 from drcrm.policies.tabular import knows_all_actions
 
+ROUNDING = 1e-6  # relative, of weights
 TRUNCATION = 2  # k in units of the range of the costs
 
 
-def choose_anytime_estimate(inputs: EvaluationInputs, estimate: Any, cost_range: Any) -> str:
+def choose_anytime_estimate(
+    inputs: EvaluationInputs, estimate: Any, cost_range: Any, largest_weight: float | None = None
+) -> str:
     """Return the estimate, "ips" or "dr".
 
-    "auto" is "dr" if π0, a cost model and the policy's probabilities of all actions are known.
+    "auto" is "dr" if π0, a cost model and the policy's probabilities of all actions are known, and the baseline is not
+    a policy.
 
-    Raise InputError without a range of costs, for another estimate or baseline, and if "dr" lacks something that it
-    needs.
+    Raise InputError without a range of costs, for another estimate, for a baseline without a largest weight, and if
+    "dr" lacks something that it needs.
     """
     if cost_range is None:
         raise InputError("the method anytime needs cost_range=, the least and the largest possible cost")
-    if not isinstance(inputs.baseline, str | None):
-        raise InputError(f"baseline must be {LOGGING!r} for the method anytime: no limit on its weights is known")
+    has_policy = not isinstance(inputs.baseline, str | None)
+    if has_policy and largest_weight is None:
+        raise InputError(
+            "the method anytime needs largest_weight=, a known limit on the baseline's importance weights: their "
+            f"largest value in the log is not such a limit. Or set baseline={LOGGING!r}"
+        )
     estimate = check_choice([AUTO, "ips", "dr"], estimate, "estimate of the method anytime")
     lacking = ""
     if inputs.log.Y.ndim > 1:
@@ -61,13 +72,20 @@ def choose_anytime_estimate(inputs: EvaluationInputs, estimate: Any, cost_range:
         lacking = "logging_policy=, the policy that logged the rows"
     elif not knows_all_actions(inputs.policy):
         lacking = "the policy's probabilities of all actions"
+    elif has_policy:
+        lacking = f"baseline={LOGGING!r} or None"
     if estimate == "dr" and lacking:
         raise InputError(f"the estimate 'dr' by anytime needs {lacking}")
     return "ips" if estimate == "ips" or lacking else "dr"
 
 
-def anytime_terms(inputs: EvaluationInputs, estimate: str, costs: tuple[float, float]) -> tuple[PolicyTerms, float]:
-    """Return the terms of the policy, or of its difference from the logged costs, and their largest value B."""
+def anytime_terms(
+    inputs: EvaluationInputs, estimate: str, costs: tuple[float, float], largest_weight: float | None = None
+) -> tuple[PolicyTerms, float]:
+    """Return the terms of the policy, or of its difference from the baseline, and their largest value B.
+
+    ``largest_weight`` is M, for a baseline that is a policy.
+    """
     log, (least, largest) = inputs.log, costs
     _, log_prob, _ = forward_policy(inputs.policy, log)
     weight, reward, span = importance_weights(log_prob, log), largest - log.cost, largest - least
@@ -75,8 +93,11 @@ def anytime_terms(inputs: EvaluationInputs, estimate: str, costs: tuple[float, f
     if estimate == "dr":
         high += TRUNCATION * span
         z += _control_variate(inputs, weight, costs)
-    if inputs.baseline is not None:
+    if isinstance(inputs.baseline, str):
         z, high = z - log.cost, high - least
+    elif inputs.baseline is not None and largest_weight is not None:
+        z = (_baseline_weight(inputs, largest_weight) - weight) * reward
+        high = largest_weight * span
     no_gap = np.zeros(len(z))
     return PolicyTerms(weight, weight, log.cost, log.cost, np.minimum(z, high), no_gap, None, 0.0), high
 
@@ -91,6 +112,18 @@ def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bou
     value = float(np.average(z, weights=count))
     upper = replace(bound, high=high)(z, count)
     return {"value": value, "bound": upper, "n": int(count.sum()), "missing": False, "skewness": None}
+
+
+def _baseline_weight(inputs: EvaluationInputs, largest: float) -> np.ndarray:
+    """Return the baseline's weight of each row, (n,); InputError if one exceeds the limit."""
+    _, log_prob, _ = forward_policy(inputs.baseline, inputs.log, name="baseline")
+    weight = importance_weights(log_prob, inputs.log)
+    if (weight > largest * (1 + ROUNDING)).any():
+        row = int(weight.argmax())
+        raise InputError(
+            f"the baseline's weight is {weight[row]:.6g} in row {row}, expected at most the known limit {largest:.6g}"
+        )
+    return np.minimum(weight, largest)
 
 
 def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:

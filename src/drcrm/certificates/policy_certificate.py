@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from drcrm.arrays.validation import check_choice, check_confidence, to_float
+from drcrm.arrays.validation import check_choice, check_confidence, check_positive, to_float
 from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
@@ -29,6 +29,7 @@ from drcrm.risks import PhiBall
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
+EQUAL = 1e-12  # relative; a smaller difference is rounding
 LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 
@@ -51,6 +52,7 @@ def policy_certificate(
     logging_policy: Any = None,
     groups: Any = None,
     check_tails: bool = True,
+    largest_weight: float | None = None,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -104,6 +106,9 @@ def policy_certificate(
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
         costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
+    largest_weight : float > 0, optional
+        For "anytime" with a baseline that is a policy: a known limit M on its weights, such as its largest probability
+        divided by the smallest probability with which the logging policy takes any of its actions.
 
     Returns
     -------
@@ -138,7 +143,8 @@ def policy_certificate(
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
     if bound.name == ANYTIME:
-        estimate = choose_anytime_estimate(inputs, estimate, cost_range)
+        limit_of_baseline = None if largest_weight is None else check_positive(largest_weight, "largest_weight")
+        estimate = choose_anytime_estimate(inputs, estimate, cost_range, limit_of_baseline)
     estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
     limit = choose_limit(estimate, clip, inputs.log)
     _check_bound(bound, inputs, estimate, clip)
@@ -146,7 +152,7 @@ def policy_certificate(
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
     case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
     if bound.name == ANYTIME:
-        terms, largest = anytime_terms(inputs, estimate, costs)
+        terms, largest = anytime_terms(inputs, estimate, costs, largest_weight)
         sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
     else:
         builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
@@ -242,7 +248,7 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
     log, bound = case.log, case.bound
     z, gaps = sides[0].z, [side.gap for side in sides]
     if case.baseline is not None:
-        z = z - (log.cost if isinstance(case.baseline, str) else sides[1].z)
+        z = _subtract(z, log.cost if isinstance(case.baseline, str) else sides[1].z)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
     if case.by == "context" and case.groups is None:
@@ -263,6 +269,11 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
         upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
     results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
     return results | {"missing": bool(lacking), "skewness": skewness}
+
+
+def _subtract(values: np.ndarray, reference: Any) -> np.ndarray:
+    """Return differences, without rounding where two policies are equal."""
+    return np.where(np.isclose(values, reference, rtol=EQUAL, atol=0), 0.0, values - reference)
 
 
 def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[float, float]:
@@ -314,7 +325,9 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     residuals = [side.residual, tail_residual(side.residual, log.cost, log.count)]
     if is_lacking:
         residuals = [side.cost - case.costs[1]]
-    skewness = max(upper_skewness(side.counted - reference, residual, log.count, units) for residual in residuals)
+    skewness = max(
+        upper_skewness(_subtract(side.counted, reference), residual, log.count, units) for residual in residuals
+    )
     if np.ptp(log.cost) == 0:
         raise InputError(
             f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with a "

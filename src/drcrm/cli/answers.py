@@ -13,7 +13,7 @@ from drcrm.files import is_null_device, is_stream, standard_descriptor, write_js
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 
-INPUTS, OUTPUTS = ("log", "contexts", "config", "policy"), ("output", "best", "json", "report")
+INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
 
 
 def write_answer(answer: dict, options: argparse.Namespace) -> None:

@@ -105,6 +105,14 @@ CONFIG: Option = (
     },
 )
 POLICY: Option = ("policy", {"metavar": "POLICY", "help": "npz from learn, or column:NAME of the log"})
+BASELINE: Option = (
+    "--baseline",
+    {
+        "type": Path,
+        "metavar": "POLICY",
+        "help": "compare with this policy, npz from learn, instead of the logging policy",
+    },
+)
 FAIL_UNLESS: Option = (
     "--fail-unless",
     {
@@ -216,6 +224,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
                     "with .candidate before the suffix",
                 },
             ),
+            BASELINE,
             FAIL_UNLESS,
             SENSITIVITY,
             *ANSWERS,
@@ -236,7 +245,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
         logged action; LOG: the same as learn; --config: the mapping, by default that of the learned policy.
 Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.""",
-        (POLICY, LOG, CONFIG, FAIL_UNLESS, SENSITIVITY, *ANSWERS),
+        (POLICY, LOG, CONFIG, BASELINE, FAIL_UNLESS, SENSITIVITY, *ANSWERS),
     ),
     "certify": Command(
         "bound the cost of a policy at a stated confidence",
@@ -252,6 +261,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
             POLICY,
             LOG,
             CONFIG,
+            BASELINE,
             FAIL_UNLESS,
             (
                 "--estimate",
@@ -295,7 +305,8 @@ Writes  --output: CSV or Parquet with one row for each context: the columns of -
 In CSV, predict writes an apostrophe before texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes
 the apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
 
-The certificate covers actions drawn from the policy. It covers neither --greedy nor --explore.""",
+The certificate covers actions drawn from the policy with the share of uniform actions that learn stored. It covers
+neither --greedy nor another share by --explore.""",
         (
             ("policy", {"metavar": "POLICY", "type": Path, "help": "npz from learn"}),
             (
@@ -344,10 +355,9 @@ The certificate covers actions drawn from the policy. It covers neither --greedy
                 "--explore",
                 {
                     "type": number_type(float, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
-                    "default": 0.0,
                     "metavar": "SHARE",
                     "help": "draw this share of the actions uniformly, so that the new log has information about all "
-                    "actions (0)",
+                    "actions; by default the share that learn stored, or 0 with --greedy",
                 },
             ),
             seed_option("of the drawn actions"),

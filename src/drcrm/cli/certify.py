@@ -50,7 +50,8 @@ def _certified(evaluation: Evaluation, cost: float, difference: float, sentence:
     units = Units(evaluation.opened.records.is_reward)
     unit, side, sign = units.name, units.side, -1 if units.is_reward else 1
     bounds = (
-        f"The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from the logging policy's {unit} is "
+        f"The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from "
+        f"{evaluation.settings.reference}'s {unit} is "
         f"{side} {sign * difference:+.4g}. "
     )
     return Verdict("certified", bounds + sentence + untested(evaluation.diagnosis), [], evaluation.verdict.cautions)

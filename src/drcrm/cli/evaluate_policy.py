@@ -6,19 +6,20 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from drcrm.actions.exploration import largest_probability
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.running_bounds import watch
+from drcrm.diagnostics.baseline import find_rows
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.diagnostics.verdict import LOGGING_POLICY, ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -55,6 +56,8 @@ class PolicyOnLog:
         Numbers of training, held-out and new rows of the log; None if they are unknown.
     effective_choices : int or None
         Effective number of candidates: see :mod:`drcrm.selection.multiplicity`.
+    largest_weight : float or None
+        Known limit on the weights of the baseline, for bounds that hold at every look.
     """
 
     policy: EvaluatedPolicy
@@ -63,6 +66,7 @@ class PolicyOnLog:
     rows: str
     counts: dict[str, int] | None = None
     effective_choices: int | None = None
+    largest_weight: float | None = None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -95,7 +99,13 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
     estimate = estimate or ("dr" if has_model else "snips")
     cost_range = case.opened.records.mapping.cost_range
     settings = ComparisonSettings(
-        estimate, options.confidence, case.choices, cost_range, options.sensitivity, case.effective_choices
+        estimate=estimate,
+        confidence=options.confidence,
+        choices=case.choices,
+        effective_choices=case.effective_choices,
+        cost_range=cost_range,
+        gamma=options.sensitivity,
+        reference=reference_of(options),
     )
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
@@ -108,7 +118,8 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
     verdict = evaluation.verdict
     if {*evaluation.diagnosis.failed} - OVERLAP_CHECKS:
         return evaluation
-    running = watch(case.opened, case.policy.policy, evaluation.settings.confidence, evaluation.settings.divisor)
+    limit, settings = case.largest_weight, evaluation.settings
+    running = watch(case.opened, case.policy.policy, settings.confidence, settings.divisor, limit)
     name = "better" if running["difference_bound"] < 0 else "not shown"
     return replace(evaluation, verdict=replace(verdict, verdict=name, changes=[]), running=running, sensitivity=None)
 
@@ -120,32 +131,45 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     Rows that trained the policy are left out. On the rows that were held out from learning, the policy is the best of
     all candidates that competed there, so the bounds are adjusted for their number. On a new log, it is the only one.
 
-    The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action.
+    The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action. Rows that
+    trained the policy of --baseline are left out, too.
     """
+    baseline = read_baseline(options)
     if options.policy.startswith(COLUMN):
         if options.config is None:
             raise InputError(f"{options.policy} needs --config, the mapping of the log")
         name = options.policy.removeprefix(COLUMN)
         mapping = as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})
+        limit = _limit_weights(baseline, mapping, options)
         with log_folder(options.log) as folder:
-            opened = open_log(options.log, mapping, report, folder)
-            yield PolicyOnLog(EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS)
+            opened = open_log(options.log, mapping, report, folder, baseline=baseline)
+            yield PolicyOnLog(
+                EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS, None, limit
+            )
         return
     report("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
     mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
-    select = partial(_recognise, stored, mapping)
+    limit = _limit_weights(baseline, mapping, options)
+    own: list[RecognisedRows | None] = []
+
+    def recognise(*arguments: Any) -> RecognisedRows | None:
+        own.append(_recognise(stored, mapping, *arguments))
+        return own[0]
+
     with log_folder(options.log) as folder:
-        opened = open_log(options.log, mapping, report, folder, stored.encoding, select)
-        recognised = opened.recognised
+        opened = open_log(options.log, mapping, report, folder, stored.encoding, recognise, baseline=baseline)
+        [recognised] = own
         counts = None if recognised is None or recognised.undecided else recognised.counts
         rows = _describe(recognised, mapping)
+        if left_out := _count_left_out(opened, recognised):
+            rows += f"; without {left_out} other rows that the baseline was learned from"
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         is_known = bool(counts and counts["training"] + counts["heldout"])
         choices = stored.require("choices") if is_known else 1
         effective: Any = stored.header.get("effective_choices") if is_known else None
         counts = counts if stored.rows else None
-        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, effective)
+        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, effective, limit)
 
 
 def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
@@ -169,17 +193,11 @@ def _recognise(
 ) -> RecognisedRows | None:
     """Return the rows of a log that trained a policy, and those held out from its learning.
 
-    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
-    its digest; the result for another log is None. Raise InputError if all rows trained the policy.
+    Raise InputError if all rows trained the policy, or if held-out rows are split in another way.
     """
-    n, learned = len(checks.propensity), stored.rows
-    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
-        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
-        recognised = RecognisedRows(~heldout, heldout)
-    elif learned is None:
+    n, recognised = len(checks.propensity), find_rows(stored, checks.hashes, checks.propensity, digest, hold_out)
+    if recognised is None:
         return None
-    else:
-        recognised = learned.recognise(checks.hashes, checks.propensity)
     trained = as_mapping(stored.header.get("mapping"))
     for key in ("split", "group", "time") if recognised.heldout.any() else ():
         value, expected = getattr(mapping, key), getattr(trained, key)
@@ -188,6 +206,41 @@ def _recognise(
     if recognised.training.all():
         raise InputError(f"the policy was learned from all {n} rows, expected held-out or new rows")
     return recognised
+
+
+def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
+    """Return the policy of --baseline, or None without this option; InputError together with --sensitivity."""
+    if options.baseline is None:
+        return None
+    if options.sensitivity is not None:
+        raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")
+    return read_policy(options.baseline, with_rows=True)
+
+
+def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: argparse.Namespace) -> float | None:
+    """Return a known limit on the weights of the baseline for --anytime, or None; InputError if none is known."""
+    if baseline is None or not getattr(options, "anytime", False):
+        return None
+    if mapping.least_propensity is None:
+        raise InputError(
+            "--anytime with --baseline needs least_propensity in the mapping, the smallest probability that the "
+            "logging policies give to any action: it limits the weights of the baseline. The smallest propensity of "
+            "the log does not limit them, because later rows may have smaller ones"
+        )
+    policy = baseline.policy
+    return largest_probability(policy.actions, policy.explore) / mapping.least_propensity
+
+
+def reference_of(options: argparse.Namespace) -> str:
+    """Return the name of the logging policy or the baseline for sentences."""
+    return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
+
+
+def _count_left_out(opened: OpenedLog, own: RecognisedRows | None) -> int:
+    """Return how many rows are left out only because they trained the baseline."""
+    if opened.recognised is None:
+        return 0
+    return int(opened.recognised.training.sum()) - (0 if own is None else int(own.training.sum()))
 
 
 def _describe(recognised: RecognisedRows | None, mapping: LogMapping) -> str:

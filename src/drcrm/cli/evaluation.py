@@ -102,6 +102,8 @@ class Evaluation:
         common = {"choices": self.settings.choices, "effective_choices": self.settings.divisor}
         common |= {"candidates": self.candidates(), "verdict": asdict(self.verdict)}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
+        if self.opened.baseline is not None:
+            common["baseline"] = self._baseline()
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
     def candidates(self) -> list[dict]:
@@ -117,6 +119,13 @@ class Evaluation:
             entry |= {} if self.running is None else self._running_bounds(entry["difference"])
             entries.append(entry | defaults | dict(policy.settings) | {"chosen": policy is self.best})
         return entries
+
+    def _baseline(self) -> dict[str, object]:
+        """Return the name and the estimates of the baseline as JSON values; its cost model is that of the policy."""
+        opened, model = self.opened, self.best.cost_model
+        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
+        values = estimate_values(opened.baseline, opened.log, cost_model=model, **options)
+        return {"name": self.settings.reference, "estimates": values}
 
     def _running_bounds(self, difference: Any) -> dict[str, Any]:
         """Return the certificate and the difference with the bounds that hold at every look."""
@@ -154,16 +163,20 @@ def evaluate(
         ``settings.choices`` counts all candidates that competed on these rows.
     """
     diagnosis = diagnose_log(opened, best)
+    options: dict[str, Any] = {"groups": diagnosis.units}
+    if opened.baseline is not None:
+        options["baseline"] = opened.baseline
     comparisons = [
-        compare_with_logging(policy.policy, opened.log, settings, cost_model=policy.cost_model, groups=diagnosis.units)
+        compare_with_logging(policy.policy, opened.log, settings, cost_model=policy.cost_model, **options)
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
     verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
     worst = None
-    if verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None):
-        options = {"cost_model": best.cost_model, "groups": diagnosis.units}
-        worst = sensitivity_to_propensities(best.policy, opened.log, settings, **options)
+    is_wanted = verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None)
+    if is_wanted and opened.baseline is None:  # the sensitivity is that of a comparison with the logged costs
+        models = {"cost_model": best.cost_model, "groups": diagnosis.units}
+        worst = sensitivity_to_propensities(best.policy, opened.log, settings, **models)
     if verdict.verdict == "better":
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, worst)

@@ -12,9 +12,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluate_policy import read_baseline, reference_of
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
+from drcrm.diagnostics.exploration import describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
@@ -22,7 +24,7 @@ from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
-from drcrm.policies.exponential import make_policy
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.progress import show_progress
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.grid_search import Learned
@@ -53,16 +55,21 @@ def run(options: argparse.Namespace) -> int:
         log_folder(options.log if is_stream(options.output) else options.output) as folder,
     ):
         most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
-        opened: Any = open_log(options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most)
+        baseline = read_baseline(options)
+        opened: Any = open_log(
+            options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most, baseline=baseline
+        )
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
         entries = algorithm_entries(mapping.algorithm, has_scores=_can_have_scores(train))
         units = None if groups is None else groups[opened.recognised.training]
-        results, effective = fit_candidates(train, opened.log, entries, report, units)
+        results, effective = fit_candidates(train, opened.log, entries, report, units, mapping.explore)
         report("evaluating the candidates")
         evaluation = _evaluate(opened, results, effective, options)
         answer = _answer(evaluation, options)
-        write_policy(options.output, _stored_policy(evaluation, options, evaluation.is_better))
+        keeps_baseline = baseline is not None and not evaluation.is_better
+        kept = baseline if keeps_baseline else _stored_policy(evaluation, options, evaluation.is_better)
+        write_policy(options.output, kept)
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
     write_answer(answer, options)
@@ -122,6 +129,7 @@ def fit_candidates(
     entries: Sequence[Entry],
     report: Callable[[str], None],
     units: np.ndarray | None = None,
+    explore: float = 0.0,
 ) -> tuple[list[EvaluatedPolicy], int]:
     """Return the candidate of each algorithm, and the effective number of all candidates.
 
@@ -138,15 +146,17 @@ def fit_candidates(
         Called with a message about each algorithm.
     units : array (n,), optional
         Ids of independent units of the training rows.
+    explore : float
+        Share of the uniform policy in each candidate. Fits do not depend on it, but their scores do.
     """
     is_halved = is_expensive(train)
     if is_halved:
-        entries = halve_entries(train, entries, units, report)
+        entries = halve_entries(train, entries, units, report, explore)
     fitted = []
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        fitted.append(fit_entry(train, heldout, entry, lbfgs if is_halved else None, units=units))
+        fitted.append(fit_entry(train, heldout, entry, lbfgs if is_halved else None, units=units, explore=explore))
     differences = [learned.differences for learned, _ in fitted]
     joined = PairedDifferences.join(differences)
     choices, ends = joined.effective_choices(), np.cumsum([part.valid.shape[1] for part in differences])
@@ -156,6 +166,7 @@ def fit_candidates(
         _candidate(entry, learned, features, train, choices, owner == number)
         for number, (entry, (learned, features)) in enumerate(zip(entries, fitted, strict=True))
     ]
+    results = [replace(result, policy=result.policy.with_exploration(explore)) for result in results]
     return results, choices
 
 
@@ -204,17 +215,23 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 def _evaluate(
     opened: OpenedLog, results: list[EvaluatedPolicy], effective: int, options: argparse.Namespace
 ) -> Evaluation:
-    """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
-    choices = sum(result.tried for result in results)
-    cost_range = opened.records.mapping.cost_range
-    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity, effective)
+    """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
+    settings = ComparisonSettings(
+        confidence=options.confidence,
+        choices=sum(result.tried for result in results),
+        effective_choices=effective,
+        cost_range=opened.records.mapping.cost_range,
+        gamma=options.sensitivity,
+        reference=reference_of(options),
+    )
     evaluation = evaluate(opened, results, best_candidate(results), settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
         return evaluation
+    written = "an estimate of the logging policy" if opened.baseline is None else "the baseline"
     sentence = (
-        f"No candidate was shown to beat the logging policy on the {opened.records.size} held-out rows, "
-        f"so an estimate of the logging policy is written. {verdict.sentence}"
+        f"No candidate was shown to beat {settings.reference} on the {opened.records.size} held-out rows, "
+        f"so {written} is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))
 
@@ -223,29 +240,30 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
     opened, is_better = evaluation.opened, evaluation.is_better
     mapping = opened.records.mapping
     made = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
-    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else "logging", made=made)
+    kept = "logging" if opened.baseline is None else "baseline"
+    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=made)
     if not is_better:
-        logging = {"name": "logging", "label": "π0", "estimates": {"ips": answer["logging"]}, "is_logging": True}
-        candidates = [candidate | {"chosen": False} for candidate in answer["candidates"]]
-        answer["candidates"] = [logging | {"chosen": True}, *candidates]
+        label, estimates = "π0", {"ips": answer["logging"]}
+        if opened.baseline is not None:
+            label, estimates = answer["baseline"]["name"].removeprefix("the "), answer["baseline"]["estimates"]
+        reference = {"name": kept, "label": label, "estimates": estimates, f"is_{kept}": True, "chosen": True}
+        answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
     if options.best and not is_better:
         advice = f"The best candidate is in {options.best.name}. Certify it on rows that are logged later."
         answer["verdict"]["changes"] = [*evaluation.verdict.changes, advice]
     rows = opened.checks.propensity.size
+    if is_better or opened.baseline is None:
+        models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
+        policy = _policy_to_write(evaluation, is_better)
+        answer["exploration"] = describe_exploration(policy, opened.log, rows, **models, confidence=options.confidence)
     sizes = {"training": rows - opened.records.size, "heldout": opened.records.size, "split": mapping.split}
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 
 
 def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candidate: bool) -> StoredPolicy:
-    """Return the policy to write: the best candidate, or else the estimate of the logging policy.
-
-    The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
-    """
+    """Return the content of the file of the best candidate, or else of the estimate of the logging policy."""
     opened, best = evaluation.opened, evaluation.best
-    policy, model = best.policy, best.cost_model
-    if not is_candidate:
-        policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
     header = {
         "version": __version__,
         "mapping": opened.records.mapping.as_dict(),
@@ -258,4 +276,17 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
         "verdict": asdict(evaluation.verdict),
         "kept": best.name if is_candidate else "logging",
     }
-    return StoredPolicy(policy, opened.log.encoding, model, header, opened.learned_rows)
+    policy = _policy_to_write(evaluation, is_candidate)
+    return StoredPolicy(policy, opened.log.encoding, best.cost_model, header, opened.learned_rows)
+
+
+def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:
+    """Return the best candidate, or else the estimate of the logging policy, with exploration.
+
+    The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
+    """
+    opened, policy, model = evaluation.opened, evaluation.best.policy, evaluation.best.cost_model
+    if is_candidate:
+        return policy
+    logging_policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
+    return logging_policy.with_exploration(opened.records.mapping.explore)

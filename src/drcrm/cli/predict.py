@@ -22,13 +22,13 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers import log_files as readers
-from drcrm.policies.exponential import LinearPolicy
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.formatting import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"
 Counts = dict[str, Counter]
+CERTAIN = 0.99  # a log whose propensities mostly exceed it has little information about other actions
 UNCERTAIN = 1e-6  # the policy is certain of an action if the other actions together have at most this probability
 
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     if isinstance(stored.encoding, ListedTableEncoding):
         options.keep = list(dict.fromkeys([stored.encoding.list_id, *options.keep]))
     _require_new_columns(stored, options)
-    counts: Counts = {"unseen": Counter(), "missing": Counter(), "uncertain": Counter(), "escaped": Counter()}
+    counts: Counts = {name: Counter() for name in ("unseen", "missing", "uncertain", "escaped", "certain")}
     with _open_output(options) as write, show_progress() as report:
         report(f"choosing actions for {readers.name_of(options.contexts)}")
         for decisions in _choose_actions(stored, options, counts):
@@ -83,6 +83,14 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
             "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
             f"action in {uncertain} of {counts['uncertain'].total()} contexts"
         )
+    own, share = stored.policy.explore, options.explore
+    if not options.greedy and share not in (None, own):
+        yield f"the certificate covers the policy's own share of uniform actions, {own:g}, not --explore {share:g}"
+    if (certain := counts["certain"][True]) > counts["certain"].total() / 2:
+        yield (
+            f"{certain} of {counts['certain'].total()} propensities exceed {CERTAIN:g}: this log will say little about "
+            "other actions; --explore 0.05 draws 5 % of the actions uniformly"
+        )
     if stored.header.get("kept") == "logging":
         yield "the policy is an estimate of the logging policy: no candidate was shown to be better"
 
@@ -90,21 +98,24 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
 def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[pd.DataFrame]:
     """Yield the actions and their propensities, one chunk of contexts at a time.
 
-    Increase the counts of four kinds: rows with values that the policy has not seen, imputed values by feature, escaped
-    values by kept column, and, with --greedy, contexts by whether the policy was uncertain of its action.
+    Increase the counts of five kinds: rows with values that the policy has not seen, imputed values by feature, escaped
+    values by kept column, contexts by whether their propensity exceeds ``CERTAIN``, and, with --greedy, contexts by
+    whether the policy was uncertain of its action.
     """
     with prefix_errors(options.policy):
         csv_format = as_mapping(stored.header.get("mapping")).csv_format
     rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
-    streams = rng, *rng.spawn(2)
+    default = 0.0 if options.greedy else stored.policy.explore
+    policy = stored.policy.with_exploration(default if options.explore is None else options.explore)
     batches = readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format, options.keep)
     for X, unseen, missing, kept in batches:
         counts["unseen"].update(unseen)
         counts["missing"].update(missing)
         if options.greedy:
-            log_prob = stored.policy.log_prob(X, stored.policy.greedy(X))
+            log_prob = policy.with_exploration(0.0).log_prob(X, policy.greedy(X))
             counts["uncertain"].update((log_prob < np.log1p(-UNCERTAIN)).tolist())
-        actions, propensity = _draw_actions(stored.policy, X, options, streams)
+        actions, propensity = policy.draw(X, rng, options.greedy)
+        counts["certain"].update((propensity > CERTAIN).tolist())
         if isinstance(X, ActionLists) and kept is not None:
             kept = kept.take(X.starts[:-1] + actions)
         columns: dict[object, Any] = {}
@@ -112,30 +123,6 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
             columns[write_name(name)], escaped = write_column(name, kept[name])
             counts["escaped"][name] += escaped
         yield pd.DataFrame(columns | _name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
-
-
-def _draw_actions(
-    policy: LinearPolicy, X: Any, options: argparse.Namespace, streams: tuple[np.random.Generator, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return actions and their probabilities, (1 − ε) P(a|x) + ε/K.
-
-    ε is the value of --explore, and K is the number of actions. P is the policy. With --greedy, P is 1 for the most
-    probable action.
-
-    There are three random streams: for actions of the policy, for the choice of contexts to explore, and for the
-    actions in these contexts. With a single stream, the results would depend on the chunk size.
-    """
-    for_policy, for_exploring, for_uniform = streams
-    uniform = type(policy)(np.zeros_like(policy.coef), features=policy.features)
-    actions = best = policy.greedy(X) if options.greedy else policy.sample(X, for_policy)
-    if options.explore:
-        explores = for_exploring.random(len(best)) < options.explore
-        actions = np.where(explores.reshape(-1, *[1] * (best.ndim - 1)), uniform.sample(X, for_uniform), best)
-    if options.greedy:
-        probability = (actions == best).reshape(len(best), -1).all(axis=1)
-    else:
-        probability = np.exp(policy.log_prob(X, actions))
-    return actions, (1 - options.explore) * probability + options.explore * np.exp(uniform.log_prob(X, actions))
 
 
 def _action_columns(stored: StoredPolicy) -> list[str]:

@@ -17,7 +17,9 @@ from drcrm.errors import InputError
 LOOKS = 100  # how often the bound is computed
 
 
-def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> dict[str, Any]:
+def watch(
+    opened: OpenedLog, policy: Any, confidence: float, choices: int, largest_weight: float | None = None
+) -> dict[str, Any]:
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
     The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. It counts from its last
@@ -32,12 +34,14 @@ def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> di
         Level 1 − δ of each of the two bounds: it holds at all looks together with this probability.
     choices : int
         Number K of candidates that share δ.
+    largest_weight : float, optional
+        Known limit on the weights of the baseline, if the log was opened with one.
 
     Returns
     -------
     dict
         - value and bound: the estimate of the policy's cost, and its upper bound.
-        - difference and difference_bound: the same for its difference from the logged costs.
+        - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
         - first_better: the number of rows after which this bound was first below 0, or None.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference.
@@ -51,7 +55,10 @@ def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> di
     order = np.arange(len(log.Y)) if opened.records.time is None else np.argsort(opened.records.time, kind="stable")
     unit = np.arange(len(log.Y)) if opened.units is None else number_groups(opened.units, len(log.Y))
     level = 1 - (1 - confidence) / choices
-    cost, difference = (_Running.of(policy, log, baseline, costs, order, unit, level) for baseline in (None, LOGGING))
+    reference = LOGGING if opened.baseline is None else opened.baseline
+    inputs = [EvaluationInputs.create(policy, log, baseline, None, None, None) for baseline in (None, reference)]
+    terms = [anytime_terms(case, "ips", costs, largest_weight) for case in inputs]
+    cost, difference = (_Running.of(part.z, log, high, order, unit, level) for part, high in terms)
     looks = np.unique(np.linspace(1, len(cost.z), LOOKS).astype(int))
     bounds = np.array([difference.bound(n) for n in looks])
     first = _first_below_zero(difference, looks, bounds)
@@ -75,18 +82,9 @@ class _Running:
 
     @classmethod
     def of(
-        cls,
-        policy: Any,
-        log: BanditLog,
-        baseline: str | None,
-        costs: tuple[float, float],
-        order: np.ndarray,
-        unit: np.ndarray,
-        level: float,
+        cls, z: np.ndarray, log: BanditLog, high: float, order: np.ndarray, unit: np.ndarray, level: float
     ) -> _Running:
-        inputs = EvaluationInputs.create(policy, log, baseline, None, None, None)
-        terms, high = anytime_terms(inputs, "ips", costs)
-        means, _ = group_means(unit, log.count, terms.z)
+        means, _ = group_means(unit, log.count, z)
         last = np.zeros(len(means), dtype=int)
         np.maximum.at(last, unit[order], np.arange(len(unit)))
         complete = np.argsort(last)

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.actions.exploration import uniform_policy
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.exponential import LinearPolicy, as_policy
 from drcrm.policies.linear_predictor import policy_marginals
-from drcrm.policies.tabular import AnyPolicy, marginals_of
+from drcrm.policies.tabular import AnyPolicy, marginals_of, policy_for_log
 
 SUPPORT = 0.05  # τ
 
@@ -151,10 +152,18 @@ def find_unsupported(
 
     ``features`` maps X to the features of π0, if they differ. ``is_supported`` is that of a SupportedModel.
     """
-    X = features(log.X) if features else log.X
-    mean = policy_marginals(policy, log, "its unsupported actions")
-    logging_mean = _logging_mean(logging_policy, X, log.actions, support, is_supported)
-    return log.actions.find_unsupported(log.row_map, mean, logging_mean, support)
+    X, actions = features(log.X) if features else log.X, log.actions
+    logging_mean = _logging_mean(logging_policy, X, actions, support, is_supported)
+    policy = policy_for_log(policy, log)
+    explore = policy.explore if isinstance(policy, LinearPolicy) else 0.0
+    known = policy.with_exploration(0.0) if explore else policy  # labels of the mixture are not independent
+    mean = policy_marginals(known, log, "its unsupported actions")
+    mass, is_rare = actions.find_unsupported(log.row_map, mean, logging_mean, support)
+    if explore:
+        _, uniform = uniform_policy(actions, mean)
+        of_uniform, _ = actions.find_unsupported(log.row_map, uniform, logging_mean, support)
+        mass = (1 - explore) * mass + explore * of_uniform
+    return mass, is_rare
 
 
 def _logging_mean(

@@ -14,23 +14,27 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import folder_prefix, scratch_folder, scratch_path
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.baseline import Folder, find_rows, leave_out_training, policy_on_rows, with_features_of
+from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.policy_file import digest
+from drcrm.logs.policy_file import StoredPolicy, digest
 from drcrm.logs.propensities import estimate_propensities
 from drcrm.logs.readers.log_files import Source, name_of, read_records, short_name
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out
+from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
+ROUNDING = 1e-6  # relative, of propensities
 MAX_CHECKED = 100_000  # the checks that need no policy use all rows of logs up to this size, else the held-out rows
 Tell = Callable[[str], None]
-Folder = Callable[[], Path]
 # A function that returns the rows that train, or trained, a policy. Its arguments are the checks of all rows, the
 # file's digest, and a function that returns the held-out rows of a seed.
 Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], RecognisedRows | None]
@@ -60,6 +64,8 @@ class OpenedLog:
         The rows that train a policy; None if the policy is known already.
     whole : OpenedLog, optional
         The log with all rows. None if this log has all rows, or is so large that checks do not need more.
+    baseline : TabularPolicy, optional
+        Policy to compare with, on the rows of ``log``; None compares with the logging policy.
     """
 
     path: Source
@@ -72,6 +78,7 @@ class OpenedLog:
     recognised: RecognisedRows | None = None
     train: BanditLog | None = None
     whole: OpenedLog | None = None
+    baseline: TabularPolicy | None = None
 
     @property
     def learned_rows(self) -> LearnedRows:
@@ -91,6 +98,7 @@ class OpenedLog:
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
+        shares = self.records.logged_shares
         return {
             "name": short_name(self.path),
             "format": self.records.format,
@@ -104,7 +112,7 @@ class OpenedLog:
             "imputed": dict(self.records.missing),
             "propensities": "imitated" if self.records.is_imitated else "logged",
             "reward": self.records.is_reward,
-        }
+        } | ({"logged_by": shares} if shares else {})
 
 
 @contextmanager
@@ -145,6 +153,7 @@ def open_log(
     encoding: Encoding | None = None,
     select: Select | None = None,
     most: int | None = None,
+    baseline: StoredPolicy | None = None,
 ) -> OpenedLog:
     """Return the rows of a log for the evaluation of policies.
 
@@ -163,16 +172,25 @@ def open_log(
         It returns the rows that train, or trained, a policy, which are left out; by default no rows are.
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
+    baseline : StoredPolicy, optional
+        Policy to compare with. Its probabilities on the rows are in memory. Rows that trained it are left out. If its
+        features are other columns, the file is read twice.
 
     Raises
     ------
     InputError
         If the file is invalid. The message is one line that begins with its path.
     """
-    records, checks = _checked_records(path, mapping, tell, folder, LARGE if most is None else most)
+    most = LARGE if most is None else most
+    records, checks = _checked_records(path, mapping, tell, folder, most)
+    known = None if baseline is None else with_features_of(records, baseline, path, folder, most)
     known_digest, scratch = digest(path), partial(scratch_path, records.cost)
     with prefix_errors(name_of(path)):
         recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
+        if baseline is not None and known is not None:
+            hashes = checks.hashes if known is records else hash_records(known)
+            found = find_rows(baseline, hashes, checks.propensity, known_digest, partial(held_out, records))
+            recognised = leave_out_training(recognised, found, checks.groups)
         rows = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and recognised.undecided:
             check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
@@ -181,15 +199,17 @@ def open_log(
         for block in records.blocks_of(rows) if encoding else ():
             unseen.update(encoding.unseen(block.data))
         file = partial(OpenedLog, path, known_digest, len(records.data))
-        if encoding or recognised is None:
+        if encoding or recognised is None or select is None:
             log = encode(records, encoding or records.fit(), rows, scratch())
-            return file(records.without_features(rows), log, checks, unseen, recognised)
+            on_rows = baseline and policy_on_rows(baseline, known, rows, log)
+            return file(records.without_features(rows), log, checks, unseen, recognised, baseline=on_rows)
         encoding = records.fit(recognised.training)
         train = encode(records, encoding, recognised.training, scratch())
         log, whole = encode(records, encoding, rows), None
+        on_rows = baseline and policy_on_rows(baseline, known, rows, log)
         if records.size <= MAX_CHECKED:
             whole = file(records.without_features(), encode(records, encoding), checks)
-    return file(records.without_features(rows), log, checks, {}, recognised, train, whole)
+    return file(records.without_features(rows), log, checks, {}, recognised, train, whole, on_rows)
 
 
 def _checked_records(
@@ -213,7 +233,7 @@ def _checked_records(
 
 
 def _require_range(records: Records) -> None:
-    """Raise InputError if costs are outside of the range that the mapping states."""
+    """Raise InputError if costs or propensities are outside of the range that the mapping states."""
     low, high = records.mapping.cost_range or (-np.inf, np.inf)
     least, most = records.cost.min(), records.cost.max()
     if not low <= least <= most <= high:
@@ -221,6 +241,11 @@ def _require_range(records: Records) -> None:
         raise InputError(
             f"costs{negated} must be in cost_range, [{low:g}, {high:g}]; they are from {least:g} to {most:g}"
         )
+    known = records.mapping.least_propensity
+    if known is not None and records.propensity is not None:
+        bad = records.propensity < known * (1 - ROUNDING)
+        expected = f"at least least_propensity, {known:g}"
+        reject_rows(bad, records.propensity, records.mapping.label_of("propensity"), records.rows, expected)
 
 
 @contextmanager

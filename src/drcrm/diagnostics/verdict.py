@@ -30,6 +30,7 @@ from drcrm.policies.tabular import knows_all_actions, policy_for_log
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 WITHOUT_CERTIFICATE = VERDICTS[3:]
+LOGGING_POLICY = "the logging policy"
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
@@ -71,6 +72,8 @@ class ComparisonSettings:
         Bounds on the costs, if known.
     gamma : float, optional
         Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
+    reference : str
+        Name of what the policy is compared with, in sentences: the logging policy or a baseline.
     """
 
     estimate: str = "dr"
@@ -79,6 +82,7 @@ class ComparisonSettings:
     cost_range: tuple[float, float] | None = None
     gamma: float | None = None
     effective_choices: int | None = None
+    reference: str = LOGGING_POLICY
 
     @property
     def divisor(self) -> int:
@@ -109,6 +113,8 @@ class Comparison:
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
+    reference : str
+        See ``ComparisonSettings``.
     """
 
     difference: PolicyValue
@@ -117,6 +123,7 @@ class Comparison:
     refusal: str
     choices: int
     lower_bound: float
+    reference: str = LOGGING_POLICY
 
     def as_dict(self) -> dict[str, object]:
         """Return the difference, the certificate and the overlap as JSON values."""
@@ -172,6 +179,7 @@ def compare_with_logging(
     cost_model: Any = None,
     logging_policy: LinearPolicy | None = None,
     groups: np.ndarray | None = None,
+    baseline: Any = LOGGING,
 ) -> Comparison:
     """Compare a policy with the logging policy on rows that trained neither the policy nor the cost model.
 
@@ -186,6 +194,8 @@ def compare_with_logging(
         π0, if it is known and not estimated.
     groups : array (n,), optional
         Ids of independent groups of rows.
+    baseline : any policy, or "logging"
+        Policy to compare with in place of the logged costs. Its probabilities of all actions must be known for "dr".
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
     has_mean = knows_all_actions(policy)
@@ -193,17 +203,17 @@ def compare_with_logging(
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):
-        options = models | {"baseline": LOGGING, "confidence": settings.confidence}
+        options = models | {"baseline": baseline, "confidence": settings.confidence}
         difference = off_policy_value(policy, log, settings.estimate, **options)
-        certificate, refusal = _certify(policy, log, settings, LOGGING, models)
+        certificate, refusal = _certify(policy, log, settings, baseline, models)
         cost_certificate, cost_refusal = _certify(policy, log, settings, None, models)
-        lower_bound = _lower_bound(policy, log, settings, models)
-    refusal = cost_refusal or refusal
-    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound)
+        lower_bound = _lower_bound(policy, log, settings, baseline, models)
+    refusal, reference = cost_refusal or refusal, settings.reference
+    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound, reference)
 
 
 def _certify(
-    policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: str | None, models: dict[str, Any]
+    policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
     try:
@@ -223,7 +233,9 @@ class _NegatedModel:
         return -action_effects(self.model, X, actions)
 
 
-def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
+def _lower_bound(
+    policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
+) -> float:
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
     The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
@@ -233,7 +245,7 @@ def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, mode
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
     models = models | {"cost_model": None if model is None else _NegatedModel(model)}
-    certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, LOGGING, models)
+    certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, baseline, models)
     return -np.inf if certificate is None else -certificate.bound
 
 
@@ -292,7 +304,7 @@ def reach_verdict(
     certificate = comparison.certificate
     if failed or certificate is None or comparison.cost_certificate is None:
         reason = failed[0].sentence if failed else comparison.refusal
-        sentence = f"It is unknown whether {label} is better than the logging policy: {reason}."
+        sentence = f"It is unknown whether {label} is better than {comparison.reference}: {reason}."
         return Verdict("the log cannot say", sentence, _advise_logging(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, certificate.costs))
     is_better = certificate.bound < -rounding
@@ -310,7 +322,7 @@ def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, re
     more = "higher" if reward == is_better else "lower"
     return (
         f"The {'reward' if reward else 'cost'} of {label} is {sign * comparison.difference:.4g} {more} per row than "
-        f"the logging policy's, and at least {sign * bound:.4g} {more} {_confidence(comparison)}."
+        f"{comparison.reference}'s, and at least {sign * bound:.4g} {more} {_confidence(comparison)}."
     )
 
 
@@ -320,7 +332,8 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
     low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
     unit = "reward" if reward else "cost"
     return (
-        f"The {unit} of {label} minus the logging policy's is estimated as {sign * comparison.difference:.4g} per row. "
+        f"The {unit} of {label} minus {comparison.reference}'s is estimated as "
+        f"{sign * comparison.difference:.4g} per row. "
         f"It is above {low:.4g} {_confidence(comparison)}, and below {high:.4g} with the same confidence."
     )
 

@@ -71,14 +71,14 @@ def heldout_score(
     policy: LinearPolicy, log: BanditLog, by: str, clip: float | None, model: SupportedModel | None
 ) -> float:
     """Return a score of a policy on a log with the policy's mapped features; ``clip`` is M."""
-    options: tuple[Any, ...] = None, True
+    options: dict[str, Any] = {"intercept": True, "explore": policy.explore}
     if by in MODELLED:
         if model is None:
             raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
         effects = model.action_effects(log.X, log.actions)
-        options = effects, True, model.logging_policy, model.is_cloned
+        options |= {"effects": effects, "logging_policy": model.logging_policy, "is_cloned": model.is_cloned}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return HeldoutScores(log, clip, *options)(policy.coef_with_intercept)[by]
+        return HeldoutScores(log, clip, **options)(policy.coef_with_intercept)[by]
 
 
 def require_rows(method: str, **rows: Any) -> None:

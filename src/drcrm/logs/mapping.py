@@ -21,11 +21,12 @@ from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
+EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
-    *("id", "time", "slice", "group", "candidate"),
+    *("id", "time", "slice", "logged_by", "group", "candidate"),
 )
-LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
+LEARNING = ("algorithm", "split", "cost_range", "least_propensity", "explore", "propensity_model")
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
@@ -56,14 +57,18 @@ class LogMapping:
         Column that orders the rows. Without it, they are in the order of the file.
     id : str, optional
         Column that identifies a row, also in later logs.
-    slice, group, candidate : str, optional
-        The values of ``slice`` get separate lines in the report. Rows with the same ``group`` depend on each other.
-        ``candidate`` has a policy's probability of the logged action.
+    slice, logged_by, group, candidate : str, optional
+        The values of ``slice`` get separate lines in the report. ``logged_by`` names the logging policy. Rows with the
+        same ``group`` depend on each other. ``candidate`` has a policy's probability of the logged action.
     algorithm : str, dict or list of them, optional
     split : str
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
     cost_range : (float, float), optional
         Known bounds on the costs.
+    least_propensity : float, optional
+        Known lower bound on the probability with which the logging policies take any action.
+    explore : float
+        Share ε of uniform actions in the learned policy.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
     encoding : str, optional
@@ -86,6 +91,7 @@ class LogMapping:
     id: str | None = None
     time: str | None = None
     slice: str | None = None
+    logged_by: str | None = None
     group: str | None = None
     candidate: str | None = None
     delimiter: str | None = None
@@ -95,6 +101,8 @@ class LogMapping:
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
+    least_propensity: float | None = None
+    explore: float = EXPLORE
 
     @property
     def split_rule(self) -> tuple[str, float]:

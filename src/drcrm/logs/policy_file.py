@@ -90,6 +90,7 @@ def digest(source: Source) -> str:
 def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     """Write the file of a policy, completely or not at all."""
     header = {**stored.header, "format": FORMAT, "encoding": stored.encoding.as_dict()}
+    header["explore"] = stored.policy.explore
     arrays = {"coef": stored.policy.coef}
     if stored.policy.features:
         arrays[FEATURES] = to_bytes(stored.policy.features, "the feature map")
@@ -120,6 +121,7 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
             features = _feature_map(arrays, encoding.n_features)
         n_features = encoding.n_features + (features.n_mapped if features else 0)
         policy = _linear_policy(encoding, n_features, arrays["coef"], features=features)
+        policy = policy.with_exploration(header.get("explore", 0.0))  # files of old versions have no share
         with refuse_errors(INCOMPLETE.format("cost model")):
             model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
         rows = _part(arrays, ROWS)

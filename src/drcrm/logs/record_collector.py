@@ -46,8 +46,8 @@ class RecordCollector:
         coded: dict[Any, list] = {("features", name): values for name, values in batch.data.values.items()}
         if batch.data.starts is not None:
             arrays["sizes"] = np.diff(batch.data.starts)
-        if batch.slices is not None:
-            coded["slices"] = batch.slice_values
+        named = {"slices": batch.slice_values, "loggers": batch.logger_values}
+        coded |= {name: values for name, values in named.items() if name in arrays}
         if batch.kind == "single" and batch.first_action is None:
             coded["action"] = batch.names
         for key, values in coded.items():
@@ -81,6 +81,7 @@ class RecordCollector:
             data=replace(first.data, size=self._size, arrays=features, values=values, starts=starts, missing={}),
             names=names,
             slice_values=self._values("slices"),
+            logger_values=self._values("loggers"),
             skipped=dict(self._skipped),
             missing=dict(self._missing),
             **{"group_marks": None, "weights": None, "ids": None} | rows,

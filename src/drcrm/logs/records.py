@@ -25,7 +25,7 @@ LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no po
 KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
 COLUMNS = (  # attributes of Records with a value for each row
-    *("action", "cost", "rows", "propensity", "context", "slices", "groups"),
+    *("action", "cost", "rows", "propensity", "context", "slices", "loggers", "groups"),
     *("candidate", "count", "time", "ids", "group_marks", "weights"),
 )
 
@@ -49,6 +49,8 @@ class Records:
         Context of each row; None if row i belongs to context i.
     slices : integer array (n,), optional
         Place in ``slice_values``.
+    loggers : integer array (n,), optional
+        Place in ``logger_values``.
     groups : integer array (n,), optional
         Number of the row's group. Rows of a group may depend on each other.
     candidate : array (n,), optional
@@ -79,6 +81,8 @@ class Records:
         Names of the actions, or labels; empty for lists, and for batches that number the actions.
     slice_values : list of str
         Values of the slice column.
+    logger_values : list of str
+        Names of the logging policies.
     skipped : dict of int
         Number of rows that the reader skipped, by reason.
     missing : dict of int
@@ -91,6 +95,7 @@ class Records:
     propensity: np.ndarray | None = None
     context: np.ndarray | None = None
     slices: np.ndarray | None = None
+    loggers: np.ndarray | None = None
     groups: np.ndarray | None = None
     candidate: np.ndarray | None = None
     count: np.ndarray | None = None
@@ -107,6 +112,7 @@ class Records:
     clock: str | None = None
     names: list = field(default_factory=list)
     slice_values: list[str] = field(default_factory=list)
+    logger_values: list[str] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
 
@@ -134,6 +140,14 @@ class Records:
     def row_slices(self) -> np.ndarray | None:
         """The slice of each row, (n,) of str."""
         return None if self.slices is None else np.array(self.slice_values, dtype=object)[self.slices]
+
+    @property
+    def logged_shares(self) -> dict[str, float]:
+        """The share of the rows that each logging policy logged, by its name; empty if the log does not name them."""
+        if self.loggers is None:
+            return {}
+        rows = np.bincount(self.loggers, self.count, len(self.logger_values))
+        return {name: float(share) for name, share in zip(self.logger_values, rows / rows.sum(), strict=True) if share}
 
     @property
     def units(self) -> np.ndarray:

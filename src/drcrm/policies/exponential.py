@@ -5,16 +5,18 @@ ExponentialPolicy is over label vectors, SoftmaxPolicy over K actions or over li
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.actions.exploration import explored_log_prob, explored_mean, uniform_policy
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.actions.listed_actions import ListedActions
 from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.arrays.validation import as_float_array, check_context, check_vector
+from drcrm.arrays.validation import as_float_array, check_context, check_fraction, check_vector
 from drcrm.errors import InputError
 
 
@@ -29,7 +31,14 @@ class LinearPolicy(ABC):
         Constant that is added to the scores; 0 by default.
     features : drcrm.policies.feature_maps.FeatureMap, optional
         Map from X to the features X' that Θ multiplies; by default Θ multiplies X.
+
+    Attributes
+    ----------
+    explore : float in [0, 1]
+        Share ε of the uniform policy U: the policy is (1 − ε) π + ε U. It is 0 unless :meth:`with_exploration` sets it.
     """
+
+    explore = 0.0
 
     def __init__(self, coef: Any, intercept: Any = None, features: Any = None):
         coef = as_float_array(coef, "coef")
@@ -75,8 +84,25 @@ class LinearPolicy(ABC):
         """Coefficients Θ with the intercept as an additional last row, (d + 1, …)."""
         return append_row(self.coef, self.intercept)
 
+    def with_exploration(self, explore: float) -> Self:
+        """Return the policy with another share ε of the uniform policy.
+
+        Parameters
+        ----------
+        explore : float in [0, 1]
+            ε. The new policy is (1 − ε) π(y|x) + ε/K for the K actions of a context. For q labels, K is 2^q.
+
+        Returns
+        -------
+        policy of the same class
+            Policy with the same scores.
+        """
+        policy = copy(self)
+        policy.explore = check_fraction(explore, "explore")
+        return policy
+
     def decision_function(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the scores XΘ + intercept, which determine the probabilities.
+        """Return the scores XΘ + intercept, which determine the probabilities of π.
 
         Parameters
         ----------
@@ -108,7 +134,7 @@ class LinearPolicy(ABC):
             P(y_l = 1 | x) of each label, or P(a | x) of each action or of each of the N listed candidates.
         """
         scores, actions = self._scores(X, eligible)
-        return actions.log_partition(scores)[1]
+        return explored_mean(actions, actions.log_partition(scores)[1], self.explore)
 
     def greedy(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return the most probable action of each context.
@@ -154,6 +180,8 @@ class LinearPolicy(ABC):
         actions.check_available(Y, context)
         log_partition, _ = actions.log_partition(scores)
         log_prob = actions.row_map(Y, context, m).to_rows(scores, log_partition)
+        if self.explore:
+            log_prob = explored_log_prob(log_prob, uniform_policy(actions, scores)[0][context], self.explore)
         return np.minimum(log_prob, 0, out=log_prob)  # rounding errors may make it positive
 
     def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
@@ -174,9 +202,9 @@ class LinearPolicy(ABC):
             Labels of 0 and 1, the number of the action, or its place in the list.
         """
         scores, actions = self._scores(X, eligible)
-        return actions.sample(actions.log_partition(scores)[1], np.random.default_rng(random_state))
+        return actions.sample(actions.log_partition(scores)[1], np.random.default_rng(random_state), self.explore)
 
-    def draw(self, X: Any, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, X: Any, random_state: Any = None, greedy: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Draw one action for each context, and return it with its probability.
 
         Parameters
@@ -185,6 +213,8 @@ class LinearPolicy(ABC):
             Contexts.
         random_state : int, Generator or None
             Seed. By default each call draws anew.
+        greedy : bool
+            Whether the most probable action replaces π: its probability is 1 − ε + ε U.
 
         Returns
         -------
@@ -195,8 +225,15 @@ class LinearPolicy(ABC):
         """
         scores, actions = self._scores(X, None)
         mean = actions.log_partition(scores)[1]
-        Y = actions.sample(mean, np.random.default_rng(random_state))
-        return Y, np.exp(actions.log_prob(mean, Y, np.arange(len(Y))))
+        context = np.arange(actions.n_contexts(scores))
+        if greedy:
+            best = actions.row_map(actions.most_probable(scores), context, len(context))
+            mean, _ = best.to_contexts(np.ones(len(context)))
+        Y = actions.sample(mean, np.random.default_rng(random_state), self.explore)
+        log_prob = actions.log_prob(mean, Y, context)
+        if self.explore:
+            log_prob = explored_log_prob(log_prob, uniform_policy(actions, mean)[0], self.explore)
+        return Y, np.exp(log_prob)
 
     def _scores(self, X: Any, eligible: Any) -> tuple[np.ndarray, Actions]:
         """Return the scores of contexts and their available actions."""
@@ -305,4 +342,5 @@ def as_policy(policy: object, name: str = "policy") -> LinearPolicy:
 def linear_marginals(policy: Any, X: Features, actions: Actions, name: str) -> np.ndarray:
     """Return μ of a linear policy on contexts; raise InputError if the policy has other features or actions."""
     check_compatible(policy, X.shape[1], actions, f"the {name}")
-    return actions.log_partition(linear_scores(policy.map_features(X), policy.coef, policy.intercept))[1]
+    scores = linear_scores(policy.map_features(X), policy.coef, policy.intercept)
+    return explored_mean(actions, actions.log_partition(scores)[1], policy.explore)

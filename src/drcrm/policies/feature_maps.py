@@ -121,7 +121,8 @@ class FeatureMap:
         """Return a policy over X as a policy over X' that ignores φ(X); a policy over other features is unchanged."""
         if policy is None or len(policy.coef) != self.n_features:
             return policy
-        return type(policy)(self.pad_coefficients(policy.coef), policy.intercept, policy.features)
+        padded = type(policy)(self.pad_coefficients(policy.coef), policy.intercept, policy.features)
+        return padded.with_exploration(policy.explore)
 
     def pad_coefficients(self, coef: np.ndarray) -> np.ndarray:
         """Return coefficients of X' that are 0 for φ(X)."""

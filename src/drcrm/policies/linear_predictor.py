@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drcrm.actions.exploration import explored_log_prob, uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
 from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
@@ -207,13 +208,25 @@ class LinearPredictor:
         sample = log.subset(rows, position[log.context[rows]], X, actions)
         return LinearPredictor(sample, effects, self.intercept, self.trains), rows
 
-    def forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def forward(self, coef: np.ndarray, explore: float = 0.0) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), or None.
 
-        Θ is flat or has ``shape``. If an action has probability 1, rounding errors may make its log π positive.
+        Θ is flat or has ``shape``. If an action has probability 1, rounding errors may make its log π positive. The
+        policy is mixed with the uniform policy if its share ``explore`` is not 0.
         """
         report_pass(len(self.log.Y))
-        return self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
+        log_prob, expected = self.gather(self.chunked.blocks.map(_forward, self.scores, coef.reshape(self.shape)))
+        if not explore:
+            return log_prob, expected
+        uniform_log_prob, of_uniform = self._uniform
+        if expected is not None:
+            expected = (1 - explore) * expected + explore * of_uniform
+        return explored_log_prob(log_prob, uniform_log_prob, explore), expected
+
+    @cached_property
+    def _uniform(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The results of ``forward`` for the uniform policy."""
+        return self.gather(self.chunked.blocks.map(_forward_uniform))
 
     def gather(self, passes: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π and the expected modelled costs of the log, from the results of ``forward`` on each block."""
@@ -228,6 +241,12 @@ class LinearPredictor:
 
 def _forward(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return scores.forward(block, coef)[:2]
+
+
+def _forward_uniform(block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+    log, [effects] = block.log, block.context_arrays
+    log_prob, mean = uniform_policy(log.actions, np.empty((log.X.shape[0], *log.actions.shape)))
+    return log_prob[log.context], None if effects is None else log.actions.expected_cost(mean, effects)
 
 
 def _modelled_cost(block: Block) -> np.ndarray:
@@ -263,7 +282,7 @@ def forward_policy(
         return predictor, policy.log_prob, predictor.log.actions.expected_cost(mean, predictor.effects)
     check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
     predictor = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
-    return predictor, *predictor.forward(policy.coef_with_intercept)
+    return predictor, *predictor.forward(policy.coef_with_intercept, policy.explore)
 
 
 def policy_marginals(policy: Any, log: BanditLog, purpose: str, name: str = "policy") -> np.ndarray:

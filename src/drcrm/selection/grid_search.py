@@ -58,6 +58,8 @@ class LearnSettings:
         If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
     start : array (d, …), optional
         Start of the fits, Θ, in place of the algorithm's start.
+    explore : float
+        Share ε of the uniform policy in the policies that are scored. Fits do not depend on it.
     lbfgs : LbfgsSettings
         Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
         translation-equivariant, because costs far from 0 lose digits.
@@ -72,6 +74,7 @@ class LearnSettings:
     greedy: float | None = None
     fewer_rows: float = 1.0
     start: np.ndarray | None = None
+    explore: float = 0.0
     lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
 
 
@@ -162,7 +165,7 @@ def learn(
     objectives = [criterion.make_objective(design, clip) for criterion in criteria]
     search = _Search(design, algorithm, objectives, origin, settings)
     scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
-    scorer = None if heldout is None else _make_scorer(heldout, clip, settings.intercept, scored_model)
+    scorer = None if heldout is None else _make_scorer(heldout, clip, settings, scored_model)
     candidates = search.fit_candidates(scorer, cost_model)
     scores, differences = _score(candidates, scorer)
     fits = GridFit.of(candidates, scores, algorithm.robust_end, shift, tilt)
@@ -172,17 +175,20 @@ def learn(
             index = differences.choose(differences.effective_choices())
             fits.chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
         elif scorer:
-            noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model).noise
+            noise = _make_scorer(design.sample.log, clip, settings, scored_model).noise
             fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
     return Learned(fits, search.objectives, origin, clip, cost_model, differences)
 
 
-def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learned:
-    """Return a policy that was learned in another way, Θ, as the only candidate, with its held-out scores."""
+def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog, explore: float = 0.0) -> Learned:
+    """Return a policy that was learned in another way, Θ, as the only candidate, with its held-out scores.
+
+    ``explore`` is that of ``LearnSettings``.
+    """
     log, clip = LinearPredictor(log).log, as_clip("auto", log)
     cost_model, _ = model_training_costs(log, None, None, SUPPORT)
     candidates = [Candidate(np.nan, Fit(coef, np.nan, 0, True))]
-    scores, differences = _score(candidates, _make_scorer(heldout, clip, False, cost_model))
+    scores, differences = _score(candidates, _make_scorer(heldout, clip, LearnSettings(explore=explore), cost_model))
     return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model, differences)
 
 
@@ -202,12 +208,15 @@ def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
     return tilt_coefficients(linear, intercept)
 
 
-def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:
+def _make_scorer(
+    log: BanditLog, clip: float | None, settings: LearnSettings, model: SupportedModel | None
+) -> HeldoutScores:
     """Return the scores of policies on a part of the log."""
+    intercept, explore = settings.intercept, settings.explore
     if model is None:
-        return HeldoutScores(log, clip, intercept=intercept)
+        return HeldoutScores(log, clip, intercept=intercept, explore=explore)
     effects = model.action_effects(log.X, log.actions)
-    return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned)
+    return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned, explore)
 
 
 def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> tuple[np.ndarray, PairedDifferences | None]:

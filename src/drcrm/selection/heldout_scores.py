@@ -81,6 +81,8 @@ class HeldoutScores:
     is_cloned : bool
         Whether π0 was cloned from the log. improvement_bound then compares with the logged costs. If the rows reveal
         missing mass, it charges this mass the largest cost: see :mod:`drcrm.certificates.overlap`.
+    explore : float
+        Share ε of the uniform policy, which is mixed with each policy.
 
     Attributes
     ----------
@@ -96,8 +98,9 @@ class HeldoutScores:
         intercept: bool = False,
         logging_policy: LinearPolicy | None = None,
         is_cloned: bool = False,
+        explore: float = 0.0,
     ):
-        self._clip, self._is_cloned = np.inf if clip is None else clip, is_cloned
+        self._clip, self._is_cloned, self._explore = np.inf if clip is None else clip, is_cloned, explore
         self.logged = log.count @ log.cost / log.size
         self._design = LinearPredictor(log, effects, intercept, trains=True)
         self._ball, weight = KLBall("auto"), Clipped(self._clip)
@@ -111,11 +114,12 @@ class HeldoutScores:
             self._baseline = self._design.log.cost
             if not is_cloned:
                 baseline = LinearPredictor(log, effects, intercept=True)
-                self._baseline = self._z(*baseline.forward(logging_policy.coef_with_intercept))
+                forward = baseline.forward(logging_policy.coef_with_intercept, logging_policy.explore)
+                self._baseline = self._z(*forward)
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, …)."""
-        return list(self._unmodelled(self._weight(self._design.forward(coef)[0])).values())
+        return list(self._unmodelled(self._weight(self._forward(coef)[0])).values())
 
     def __call__(self, coef: np.ndarray) -> dict[str, float]:
         """Return all scores at Θ, (d, …), by their names in the order of ``SCORES``."""
@@ -126,7 +130,7 @@ class HeldoutScores:
 
         ``improvement_bound`` bounds the mean of the first differences.
         """
-        forward = self._design.forward(coef)
+        forward = self._forward(coef)
         weight = self._weight(forward[0])
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.evaluate_forward(*forward)[0] for name, objective in self._objectives.items()}
@@ -149,7 +153,11 @@ class HeldoutScores:
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
         log = self._design.log
-        return mean_and_deviation(self._z(*self._design.forward(coef)) - self._baseline, log.count, log.size)[1]
+        return mean_and_deviation(self._z(*self._forward(coef)) - self._baseline, log.count, log.size)[1]
+
+    def _forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return log π of the rows and the expected modelled costs of the contexts, with exploration."""
+        return self._design.forward(coef, self._explore)
 
     def _weight(self, log_prob: np.ndarray) -> np.ndarray:
         return importance_weights(log_prob, self._design.log)

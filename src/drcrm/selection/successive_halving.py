@@ -73,24 +73,32 @@ def fit_entry(
     lbfgs: LbfgsSettings | None = None,
     fewer_rows: float = 1.0,
     units: np.ndarray | None = None,
+    explore: float = 0.0,
 ) -> tuple[Learned, Callable | None]:
-    """Fit an entry to a log and score the fits on held-out rows; return the result and the feature map or None."""
+    """Fit an entry to a log and score the fits on held-out rows; return the result and the feature map or None.
+
+    ``explore`` is that of ``LearnSettings``.
+    """
     lbfgs = lbfgs or LbfgsSettings()
     if entry.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
         policy = classifier_policy(train, entry.classifier, entry.weights)
-        parts = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
-        return score_policy(policy.coef, *parts), policy.features
+        mapped, scored = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
+        return score_policy(policy.coef, mapped, scored, explore), policy.features
     n_mapped = sum(entry.features.values()) if isinstance(entry.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         lbfgs = replace(lbfgs, pairs=PAIRS)
-    settings = LearnSettings(ridges=entry.ridges, fewer_rows=fewer_rows, lbfgs=lbfgs)
+    settings = LearnSettings(ridges=entry.ridges, fewer_rows=fewer_rows, explore=explore, lbfgs=lbfgs)
     return learn_with_features(train, entry.algorithm, heldout, entry.features, settings=settings, units=units)
 
 
 def halve_entries(
-    train: BanditLog, entries: Iterable[Entry], units: np.ndarray | None, tell: Callable[[str], None]
+    train: BanditLog,
+    entries: Iterable[Entry],
+    units: np.ndarray | None,
+    tell: Callable[[str], None],
+    explore: float = 0.0,
 ) -> list[Entry]:
     """Return the entries to fit to all training rows, each with only the grid values and ridges to fit.
 
@@ -104,6 +112,8 @@ def halve_entries(
         Unit of each row; rows of a unit stay together. By default the units are the contexts.
     tell : callable
         Called with a message about each entry that is being fitted.
+    explore : float
+        See ``LearnSettings``.
     """
     entries = [*entries]
     _, unit = np.unique(train.context if units is None else units, return_inverse=True)
@@ -117,7 +127,7 @@ def halve_entries(
         trials = []
         for entry in entries:
             tell(f"choosing on {len(sample.Y)} training rows: {entry.label}")
-            learned, _ = fit_entry(sample, scored, entry, ROUGH, train.size / sample.size)
+            learned, _ = fit_entry(sample, scored, entry, ROUGH, train.size / sample.size, explore=explore)
             trials += _make_trials(entry, learned)
         entries = _keep_best(entries, trials, n_kept)
     return entries

@@ -14,7 +14,7 @@ from drcrm.logs.encoding.tables import N_COLUMNS, TableEncoding
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.serving.context_scores import Number, features_of, hour_text, weekday_text
 
-FORMAT, VERSION = "drcrm-linear-policy", 1
+FORMAT, VERSION = "drcrm-linear-policy", 2
 TYPES = {hour_text: "hour", weekday_text: "weekday"}  # of categorical features that are parts of a time
 
 
@@ -34,6 +34,7 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
         "version": VERSION,
         "kind": encoding.kind,
         "names": list(encoding.names),
+        "explore": policy.explore,
         "intercept": (policy.coef[-1] + policy.intercept).tolist(),
         "features": [_feature(feature, policy.coef, encoding) for feature in features_of(encoding)],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.decisions import Decision, features_of
 from drcrm.logs.readers.dsjson import features
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.serving.context_scores import ContextScores, has_fast_scores
 from drcrm.serving.policy_export import export_policy
 
@@ -79,7 +81,7 @@ class ServedPolicy:
     def __repr__(self) -> str:
         return f"ServedPolicy({self.policy})"
 
-    def decide(self, context: Any, random_state: Any = None) -> tuple[Any, Any]:
+    def decide(self, context: Any, random_state: Any = None, explore: float | None = None) -> tuple[Any, Any]:
         """Draw an action for each context, and return it with its probability.
 
         Store the probability with the action: it is the propensity in your next log.
@@ -98,6 +100,9 @@ class ServedPolicy:
             - Arrays: X, (m, d), or ActionLists.
         random_state : int or Generator, optional
             Seed. By default draws are independent, also in forked processes.
+        explore : float in [0, 1], optional
+            Share of uniform actions, by default the policy's own, ``policy.explore``. The certificate of ``learn`` and
+            ``certify`` holds only for the policy's own share.
 
         Returns
         -------
@@ -111,17 +116,23 @@ class ServedPolicy:
         ------
         InputError
             If a context lacks a feature, or a value does not have the feature's type.
+
+        Warns
+        -----
+        UserWarning
+            If ``explore`` differs from the policy's own share, because no certificate then covers the decisions.
         """
+        policy = self.policy if explore is None else self._exploring(explore)
         is_single = isinstance(context, Mapping)
         if is_single and self._scores is not None:
             scores = self._scores(context)
             if scores is not None:
-                action, propensity = self.policy.actions.draw_one(scores, self._generator(random_state))
+                action, propensity = policy.actions.draw_one(scores, self._generator(random_state), policy.explore)
                 return self._named(action), propensity
         if isinstance(context, pd.DataFrame) and not len(context):
             raise InputError("context has no rows, expected at least one")
         X = self._encode([context] if is_single else context)
-        actions, propensities = self.policy.draw(X, self._generator(random_state))
+        actions, propensities = policy.draw(X, self._generator(random_state))
         if is_single:
             return self._named(actions[0]), float(propensities[0])
         return (np.array(self.names)[actions] if self.encoding.kind == "single" else actions), propensities
@@ -142,6 +153,16 @@ class ServedPolicy:
             If the log was not CSV or Parquet, or the policy has a feature map.
         """
         return json.dumps(export_policy(self._stored), ensure_ascii=False, allow_nan=False)
+
+    def _exploring(self, explore: float) -> LinearPolicy:
+        """Return the policy with another share of uniform actions; warn that the certificate does not cover it."""
+        policy = self.policy.with_exploration(explore)
+        if policy.explore != self.policy.explore:
+            warnings.warn(
+                f"the certificate covers the share {self.policy.explore:g} of uniform actions, not {policy.explore:g}",
+                stacklevel=3,
+            )
+        return policy
 
     def _encode(self, contexts: Any) -> Features | ActionLists:
         """Return X of several contexts."""

@@ -157,7 +157,9 @@ def test_commands_and_decisions(tmp_path, run):
     predicted, served = pd.read_csv(output), drcrm.load_policy(policy)
     [(lists, *_)] = context_batches(tmp_path / "new.csv", served.encoding, 10**6)
     scores = np.asarray(lists.features @ served.policy.coef).ravel()
-    new["probability"] = np.exp(scores) / pd.Series(np.exp(scores)).groupby(new["request"]).transform("sum")
+    probability = np.exp(scores) / pd.Series(np.exp(scores)).groupby(new["request"]).transform("sum")
+    size = new.groupby("request")["item"].transform("size")
+    new["probability"] = 0.95 * probability + 0.05 / size  # the default share of uniform actions
     new["place"] = new.groupby("request", sort=False).cumcount()
     drawn = predicted.merge(new, left_on=["request", "action"], right_on=["request", "place"], how="left")
     assert predicted["request"].tolist() == new["request"].unique().tolist()

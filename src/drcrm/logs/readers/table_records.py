@@ -56,7 +56,7 @@ def frame_batch(
     mapping = dataset_mapping(list(frame.columns), mapping).require_table()
     frame = select_columns(frame, mapping.columns)
     rows = np.arange(first, first + len(frame))
-    for key in ("action", "slice"):
+    for key in ("action", "slice", "logged_by"):
         if name := getattr(mapping, key):
             reject_rounded(frame[name], mapping.label_of(key), rows)
 
@@ -77,6 +77,8 @@ def frame_batch(
     reward = vector("reward")
     time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
     slices, slice_values = (None, []) if mapping.slice is None else categories(frame[mapping.slice], mapping.slice)
+    by = mapping.logged_by
+    loggers, logger_values = (None, []) if by is None else categories(frame[by], by)
     records = Records(
         format=form,
         mapping=mapping,
@@ -91,6 +93,8 @@ def frame_batch(
         rows=rows,
         slices=slices,
         slice_values=slice_values,
+        loggers=loggers,
+        logger_values=logger_values,
         candidate=vector("candidate"),
         time=time,
         missing=dict(data.missing),

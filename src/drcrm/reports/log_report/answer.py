@@ -5,10 +5,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from drcrm.reports.log_report.formatting import clean, decimals_for, format_number, is_number, plural
+from drcrm.reports.log_report.formatting import (
+    clean,
+    decimals_for,
+    format_count,
+    format_number,
+    format_share,
+    is_number,
+    plural,
+    shorten,
+)
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
+LOGGING_POLICY = "the logging policy"
 VERDICTS = {  # verdict → CSS class of the page's header, and title
     "better": ("better", "Better than the logging policy"),
     "not shown": ("open", "Not shown to be better"),
@@ -21,6 +31,7 @@ CERTIFIED = {  # the same for the answer of ``certify``, by what the bounds show
     "worse": ("worse", "Certified, and worse than the logging policy"),
     "not shown": ("open", "Certified, not shown to be better"),
 }
+NOT_SEEN = "some fixed actions have an effective sample size below 1"
 
 
 class Interval(NamedTuple):
@@ -91,6 +102,11 @@ class Candidate:
     @property
     def is_logging(self) -> bool:
         return bool(self.raw.get("is_logging"))
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the logging policy or the baseline, with which the other policies are compared."""
+        return self.is_logging or bool(self.raw.get("is_baseline"))
 
     @property
     def certificate(self) -> Mapping:
@@ -177,6 +193,11 @@ class Answer:
         """Return a part that is a list, empty if the command gives none."""
         return self.raw.get(key) or []
 
+    @property
+    def reference(self) -> str:
+        """What the policy is compared with: the logging policy, or a baseline."""
+        return clean(self.part("baseline").get("name") or LOGGING_POLICY)
+
     @cached_property
     def units(self) -> Units:
         return Units(bool(self.raw.get("reward")))
@@ -202,12 +223,13 @@ class Answer:
 
     @cached_property
     def compared(self) -> list[Candidate]:
-        """The candidates, with the logging policy in second place if it is not one of them."""
-        others = self.candidates
-        if not is_number(self.logging.value) or any(candidate.is_logging for candidate in others):
-            return others
-        logging = {"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}}
-        return [*others[:1], Candidate(logging, self.units), *others[1:]]
+        """The candidates. The logging policy follows the first one if it is not a candidate, then the baseline."""
+        others, added = self.candidates, []
+        if is_number(self.logging.value) and not any(candidate.is_logging for candidate in others):
+            added.append({"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}})
+        if (baseline := self.part("baseline")) and not any(candidate.raw.get("is_baseline") for candidate in others):
+            added.append({"label": baseline["name"].removeprefix("the "), "estimates": baseline["estimates"]})
+        return [*others[:1], *(Candidate(raw, self.units) for raw in added), *others[1:]]
 
     @cached_property
     def chosen(self) -> Candidate | None:
@@ -217,15 +239,15 @@ class Answer:
 
     @property
     def keeps_logging_policy(self) -> bool:
-        """Whether the logging policy was chosen."""
-        return self.chosen is not None and self.chosen.is_logging
+        """Whether the logging policy, or the baseline, was chosen."""
+        return self.chosen is not None and self.chosen.is_reference
 
     @cached_property
     def evaluated(self) -> Candidate | None:
         """The policy of the headline: the chosen one, or the best by its bound if the logging policy was kept."""
         if not self.keeps_logging_policy:
             return self.chosen
-        rivals = [candidate for candidate in self.candidates if not candidate.is_logging]
+        rivals = [candidate for candidate in self.candidates if not candidate.is_reference]
         return min(rivals, key=lambda candidate: candidate.rank, default=None)
 
     @property
@@ -269,7 +291,8 @@ class Answer:
         """The verdict, or a summary of the diagnostics if the command gives none."""
         if part := self.part("verdict"):
             kind = CERTIFIED[self._shown] if part["verdict"] == "certified" else VERDICTS[part["verdict"]]
-            return Verdict(*kind, clean(part["sentence"]))
+            kind_name, title = kind
+            return Verdict(kind_name, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
             title = f"{plural(failures, 'check')} of {len(self.diagnostics)} fail{'s' if failures == 1 else ''}"
@@ -284,6 +307,33 @@ class Answer:
         part = self.evaluated.comparison if self.evaluated else {}
         ends = {"better": (part.get("bound"), -1), "worse": (part.get("low"), 1)}
         return next((shown for shown, (end, sign) in ends.items() if is_number(end) and sign * end > 0), "not shown")
+
+    @property
+    def logged_by(self) -> list[str]:
+        """The logging policies with their shares of the rows, the largest first; empty if they have no names."""
+        shares = self.part("log").get("logged_by") or {}
+        return [
+            f"{shorten(name)} {format_share(shares[name])}" for name in sorted(shares, key=lambda key: -shares[key])
+        ]
+
+    @property
+    def exploration(self) -> str:
+        """Sentences on the share of uniform actions: its cost, and the next log; empty if the command gives none."""
+        part = self.part("exploration")
+        if not part:
+            return ""
+        cost = self.units.interval(part["cost"])
+        decimals = decimals_for([part["cost"].get("standard_error")], [cost.value])
+        value, low, high = (format_number(end, decimals, sign=True) for end in cost)
+        sentences = [f"The policy file draws {100 * part['share']:g} % of the actions uniformly."]
+        if part["share"]:
+            interval = f" ({self.confidence} interval {low} to {high})" if cost.is_bounded else ""
+            sentences.append(f"This changes the {self.units.name} by {value} per row{interval}.")
+        size, rows = part["effective_size"], format_count(part["rows"])
+        is_seen = is_number(size) and size >= 1
+        least = f"any fixed action has an effective sample size of at least {format_count(size)}"
+        sentences.append(f"In a next log of {rows} rows, {least if is_seen else NOT_SEEN}.")
+        return " ".join(sentences)
 
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""

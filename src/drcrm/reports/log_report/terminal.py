@@ -39,8 +39,10 @@ def text(answer: Mapping) -> str:
         wrap(f"{verdict.title}. {verdict.sentence}".strip()),
         wrap(f"Not read: {reasons}") if skipped else [],
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
+        wrap(f"Logged by: {', '.join(view.logged_by)} of the rows.") if view.logged_by else [],
         candidate_lines(view),
         check_lines(view),
+        wrap(view.exploration),
         note_lines("What would change the verdict:", view.notes("changes")),
         note_lines("Cautions:", view.notes("cautions")),
     ]

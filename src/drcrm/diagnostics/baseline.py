@@ -1,0 +1,135 @@
+"""A stored policy as the baseline of a comparison: its probabilities on the rows of another log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drcrm.actions.exploration import explored_log_prob
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.logs.mapping import as_mapping
+from drcrm.logs.policy_file import StoredPolicy
+from drcrm.logs.readers.log_files import Source, read_records
+from drcrm.logs.records import Records
+from drcrm.policies.tabular import TabularPolicy
+from drcrm.rows.recognition import RecognisedRows
+from drcrm.rows.row_hashes import RowHashes
+
+Folder = Callable[[], Path]
+
+
+def policy_on_rows(
+    stored: StoredPolicy, records: Records, rows: np.ndarray | None, log: BanditLog, name: str = "baseline"
+) -> TabularPolicy:
+    """Return a stored policy's probabilities on rows of a log that has the encoding of another policy.
+
+    Parameters
+    ----------
+    stored : StoredPolicy
+        Policy with its own encoding: its features are columns of the records, and its actions occur in the log.
+    records : Records
+        The rows with their features.
+    rows : bool array (n,), optional
+        Selected rows; by default all.
+    log : BanditLog
+        The same rows, encoded. An action of the log that the policy does not have gets the probability 0.
+    name : str
+        Role of the policy, for messages.
+
+    Raises
+    ------
+    InputError
+        If the policy has another kind of actions, or an action that the log lacks.
+    """
+    encoding, encoding_of_log = stored.encoding, log.encoding
+    if encoding.kind != encoding_of_log.kind:
+        raise InputError(f"the {name} is over {stored.policy.actions}, the log has {log.actions}")
+    columns = _columns(encoding, encoding_of_log, name)
+    parts: list[list[np.ndarray]] = [[], []]
+    for block in records.blocks_of(rows):
+        X = encoding.contexts(block.data)
+        for part, explore in zip(parts, (0.0, 1.0), strict=True):
+            part.append(_reorder(stored.policy.with_exploration(explore).marginals(X), columns, log))
+    known, uniform = map(np.concatenate, parts)
+    explore, actions = stored.policy.explore, log.actions
+    log_probs = (actions.log_prob(mean, log.Y, log.context) for mean in (known, uniform))
+    mixed = (1 - explore) * known + explore * uniform
+    return TabularPolicy.for_log(explored_log_prob(*log_probs, explore), mixed, log)
+
+
+def with_features_of(records: Records, stored: StoredPolicy, path: Source, folder: Folder | None, most: int) -> Records:
+    """Return the records with the features of a stored policy: the file is read again if they are other columns.
+
+    ``folder`` and ``most`` are those of :func:`drcrm.logs.readers.log_files.read_records`.
+    """
+    trained = as_mapping(stored.header.get("mapping"))
+    features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times")}
+    if all(getattr(records.mapping, name) == value for name, value in features.items()):
+        return records
+    read = read_records(path, replace(records.mapping, **features), folder, most)
+    read = read if read.count is None or read.count.all() else read.take(read.count != 0)
+    return replace(read, propensity=records.propensity)
+
+
+def find_rows(
+    stored: StoredPolicy,
+    hashes: RowHashes,
+    propensity: np.ndarray,
+    digest: str,
+    hold_out: Callable[[int], np.ndarray],
+) -> RecognisedRows | None:
+    """Return the rows of a log that a policy was learned from.
+
+    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
+    its digest; the result for another log is None.
+    """
+    n, learned = len(propensity), stored.rows
+    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
+        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
+        return RecognisedRows(~heldout, heldout)
+    return None if learned is None else learned.recognise(hashes, propensity)
+
+
+def leave_out_training(
+    recognised: RecognisedRows | None, baseline: RecognisedRows | None, groups: np.ndarray | None
+) -> RecognisedRows | None:
+    """Return the recognised rows of a policy, without held-out and new rows that trained the baseline.
+
+    These rows, and those of the same groups, count as training rows: a policy looks better than it is on its own
+    training rows. Raise InputError if no other rows are left.
+    """
+    if baseline is None or not baseline.training.any():
+        return recognised
+    trained = baseline.training
+    trained = trained if groups is None else np.isin(groups, groups[trained])
+    known = RecognisedRows(trained, np.zeros_like(trained)) if recognised is None else recognised
+    training = known.training | trained
+    if training.all():
+        raise InputError("all rows trained the policy or the baseline, expected held-out or new rows")
+    return replace(known, training=training, heldout=known.heldout & ~trained)
+
+
+def _columns(encoding: Any, encoding_of_log: Any, name: str) -> np.ndarray | None:
+    """Return the column of the log for each action or label of the policy; None for lists."""
+    if encoding.kind == "lists":
+        return None
+    names, known = ([str(action) for action in part.names] for part in (encoding, encoding_of_log))
+    place = {action: number for number, action in enumerate(known)}
+    if absent := [action for action in names if action not in place]:
+        raise InputError(f"the {name} takes {absent[0]!r}, which the log lacks: the log says nothing about its cost")
+    if encoding.kind == "labels" and len(names) < len(known):
+        raise InputError(f"the {name} has {len(names)} labels, the log has {len(known)}")
+    return np.array([place[action] for action in names])
+
+
+def _reorder(mean: np.ndarray, columns: np.ndarray | None, log: BanditLog) -> np.ndarray:
+    if columns is None:
+        return mean
+    ordered = np.zeros((len(mean), *log.actions.shape))
+    ordered[:, columns] = mean
+    return ordered

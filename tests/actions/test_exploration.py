@@ -1,0 +1,155 @@
+"""The mixture (1 − ε) π + ε U against sums over all actions, for label vectors, one of K and lists of actions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
+from drcrm.cost_models.support import find_unsupported
+from drcrm.errors import InputError
+from drcrm.policies.linear_predictor import forward_policy, policy_marginals
+
+M, EXPLORE = 5, 0.3
+VECTORS = np.array(list(product([0, 1], repeat=3)))
+SIZES = [2, 3, 1, 4, 2]
+ELIGIBLE = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 0, 0], [1, 1, 1]], dtype=bool)
+KINDS = ["labels", "single", "eligible", "lists"]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def make_case(kind: str):
+    """Return a policy, its contexts, keyword arguments, and the actions of each context as rows of an array."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(M, 4))
+    if kind == "labels":
+        return ExponentialPolicy(rng.normal(size=(4, 3))), X, {}, [VECTORS] * M
+    if kind == "lists":
+        lists = ActionLists(rng.normal(size=(sum(SIZES), 4)), np.cumsum([0, *SIZES]))
+        return SoftmaxPolicy(3 * rng.normal(size=4)), lists, {}, [np.arange(size) for size in SIZES]
+    eligible = ELIGIBLE if kind == "eligible" else np.ones_like(ELIGIBLE)
+    options = {"eligible": eligible} if kind == "eligible" else {}
+    return SoftmaxPolicy(rng.normal(size=(4, 3))), X, options, [np.flatnonzero(row) for row in eligible]
+
+
+def law(policy, X, options, actions) -> list[np.ndarray]:
+    """Return the probabilities of all actions of each context, by the policy's ``log_prob``."""
+    context = np.repeat(np.arange(M), [len(part) for part in actions])
+    probability = np.exp(policy.log_prob(X, np.concatenate(actions), context, **options))
+    return np.split(probability, np.flatnonzero(np.diff(context)) + 1)
+
+
+@every_kind
+@pytest.mark.parametrize("explore", [0.02, EXPLORE, 1.0])
+def test_the_mixture_is_that_of_the_laws(kind, explore):
+    policy, *case = make_case(kind)
+    mixed = law(policy.with_exploration(explore), *case)
+    for known, probability in zip(law(policy, *case), mixed, strict=True):
+        np.testing.assert_allclose(probability, (1 - explore) * known + explore / len(known), rtol=1e-12)
+        assert probability.sum() == pytest.approx(1, abs=1e-12)
+    X, options, actions = case
+    mean = policy.with_exploration(explore).marginals(X, **options)
+    if kind == "labels":
+        np.testing.assert_allclose(mean, np.array(mixed) @ VECTORS, rtol=1e-12)
+    elif kind == "lists":
+        np.testing.assert_allclose(mean, np.concatenate(mixed), rtol=1e-12)
+    else:
+        np.testing.assert_allclose([row[part] for row, part in zip(mean, actions, strict=True)][1], mixed[1])
+        assert mean.sum() == pytest.approx(M)
+    np.testing.assert_array_equal(policy.greedy(X, **options), policy.with_exploration(explore).greedy(X, **options))
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+def test_draws_have_the_frequencies_and_the_probabilities_of_the_mixture(kind, greedy):
+    """Binomial: no frequency is 4.5 standard errors from its probability."""
+    policy, X, options, actions = make_case(kind)
+    explored, draws = policy.with_exploration(EXPLORE), 4000
+    rng = np.random.default_rng(1)
+    drawn, probability = zip(*(explored.draw(X, rng, greedy) for _ in range(draws)), strict=True)
+    expected = law(explored, X, options, actions)
+    for row, part in enumerate(actions):
+        exact = expected[row]
+        if greedy:
+            best = (part == policy.greedy(X)[row]).reshape(len(part), -1).all(axis=1)
+            exact = (1 - EXPLORE) * best + EXPLORE / len(part)
+        same = (np.array(drawn)[:, row, None] == part).reshape(draws, len(part), -1).all(axis=2)
+        error = np.sqrt(exact * (1 - exact) / draws)
+        assert np.all(np.abs(same.mean(axis=0) - exact) <= 4.5 * error + 1e-12)
+        np.testing.assert_allclose(np.array(probability)[:, row], same @ exact, rtol=1e-12)
+    if not greedy:
+        drawn = np.array([explored.sample(X, rng) for _ in range(draws)])
+        same = (drawn[:, 0, None] == actions[0]).reshape(draws, len(actions[0]), -1).all(axis=2).mean(axis=0)
+        assert np.all(np.abs(same - expected[0]) <= 4.5 * np.sqrt(expected[0] / draws))
+
+
+@pytest.mark.parametrize("kind", ["labels", "single"])
+def test_one_draw_is_like_a_draw_of_several(kind):
+    policy, X, *_ = make_case(kind)
+    policy = policy.with_exploration(EXPLORE)
+    for seed in range(200):
+        action, probability = policy.actions.draw_one(
+            policy.decision_function(X[:1])[0], np.random.default_rng(seed), EXPLORE
+        )
+        [expected], [expected_probability] = policy.draw(X[:1], seed)
+        assert np.array_equal(action, expected)
+        assert probability == pytest.approx(expected_probability, rel=1e-12)
+
+
+def test_draws_do_not_depend_on_the_chunks():
+    for kind in ("labels", "single"):
+        policy, X, *_ = make_case(kind)
+        policy, rng = policy.with_exploration(EXPLORE), np.random.default_rng(3)
+        parts = [policy.draw(part, rng) for part in (X[:2], X[2:])]
+        for whole, split in zip(policy.draw(X, 3), zip(*parts, strict=True), strict=True):
+            np.testing.assert_array_equal(whole, np.concatenate(split))
+
+
+def make_log(kind: str, seed: int = 2) -> tuple[BanditLog, object, list]:
+    policy, X, _, actions = make_case(kind)
+    rng = np.random.default_rng(seed)
+    context = rng.integers(0, M, 40)
+    Y = np.array([actions[row][rng.integers(len(actions[row]))] for row in context])
+    return BanditLog(X, Y, rng.uniform(0.1, 1, 40), rng.normal(size=40), context), policy, actions
+
+
+@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
+def test_a_forward_pass_has_the_mixture(kind):
+    log, policy, actions = make_log(kind)
+    mixed = policy.with_exploration(EXPLORE)
+    rng = np.random.default_rng(4)
+    rows = log.X.shape[0]
+    effects = rng.normal(size=(rows, *log.actions.effect_shape))
+    _, log_prob, expected = forward_policy(mixed, log, effects)
+    X = log.actions.unbind(log.X)
+    np.testing.assert_allclose(log_prob, mixed.log_prob(X, log.Y, log.context), rtol=1e-12)
+    for row, (part, probability) in enumerate(zip(actions, law(mixed, X, {}, actions), strict=True)):
+        if kind == "labels":
+            costs = part @ effects[row, :-1] + effects[row, -1]
+        else:
+            costs = np.split(effects, np.cumsum(SIZES)[:-1])[row] if kind == "lists" else effects[row]
+        assert expected[row] == pytest.approx(probability @ costs, rel=1e-12)
+    np.testing.assert_allclose(policy_marginals(mixed, log, "this test"), mixed.marginals(X), rtol=1e-12)
+
+
+def test_the_probability_of_unsupported_label_vectors_is_that_of_the_mixture():
+    """Labels of the mixture are not independent, so products of its marginals would be wrong."""
+    log, policy, _ = make_log("labels")
+    mixed, rng = policy.with_exploration(EXPLORE), np.random.default_rng(5)
+    logging_policy = ExponentialPolicy(6 * rng.normal(size=(4, 3)))
+    mass, _ = find_unsupported(mixed, log, logging_policy, 0.5)
+    logging_mean = logging_policy.marginals(log.X)
+    is_rare = np.where(VECTORS[:, None] == 1, logging_mean < 0.25, 1 - logging_mean < 0.25).any(axis=2)
+    expected = [
+        probability @ rare for probability, rare in zip(law(mixed, log.X, {}, [VECTORS] * M), is_rare.T, strict=True)
+    ]
+    assert 0.05 < np.mean(is_rare) < 0.95
+    np.testing.assert_allclose(mass, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("explore", [-0.1, 1.1, np.nan, "x", None])
+def test_the_share_must_be_a_probability(explore):
+    with pytest.raises(InputError, match="explore is"):
+        SoftmaxPolicy(np.zeros((2, 2))).with_exploration(explore)
