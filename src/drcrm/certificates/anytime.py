@@ -66,8 +66,13 @@ def choose_anytime_estimate(inputs: EvaluationInputs, estimate: Any, cost_range:
     return "ips" if estimate == "ips" or lacking else "dr"
 
 
-def anytime_terms(inputs: EvaluationInputs, estimate: str, costs: tuple[float, float]) -> tuple[PolicyTerms, float]:
-    """Return the terms of the policy, or of its difference from the logged costs, and their largest value B."""
+def anytime_terms(
+    inputs: EvaluationInputs, estimate: str, costs: tuple[float, float], baseline_factor: float = 1.0
+) -> tuple[PolicyTerms, float]:
+    """Return the terms of the policy, or of its difference from the logged costs, and their largest value B.
+
+    The logged costs are multiplied by ``baseline_factor``, at least 0.
+    """
     log, (least, largest) = inputs.log, costs
     _, log_prob, _ = forward_policy(inputs.policy, log)
     weight, reward, span = importance_weights(log_prob, log), largest - log.cost, largest - least
@@ -76,7 +81,7 @@ def anytime_terms(inputs: EvaluationInputs, estimate: str, costs: tuple[float, f
         high += TRUNCATION * span
         z += _control_variate(inputs, weight, costs)
     if inputs.baseline is not None:
-        z, high = z - log.cost, high - least
+        z, high = z - baseline_factor * log.cost, high - baseline_factor * least
     no_gap = np.zeros(len(z))
     return PolicyTerms(weight, weight, log.cost, log.cost, np.minimum(z, high), no_gap, None, 0.0), high
 

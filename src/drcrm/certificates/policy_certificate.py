@@ -51,6 +51,7 @@ def policy_certificate(
     logging_policy: Any = None,
     groups: Any = None,
     check_tails: bool = True,
+    baseline_factor: float = 1.0,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -104,6 +105,9 @@ def policy_certificate(
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
         costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
+    baseline_factor : float ≥ 0
+        Factor of the baseline's cost: the bound is on the policy's cost minus this multiple. With positive costs and
+        1.05, a bound below 0 shows that the policy costs at most 5 % more than the baseline.
 
     Returns
     -------
@@ -144,9 +148,10 @@ def policy_certificate(
     _check_bound(bound, inputs, estimate, clip)
     inputs = inputs.cross_fitted(estimate)
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
-    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
+    factor = _check_factor(baseline_factor)
+    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails, factor)
     if bound.name == ANYTIME:
-        terms, largest = anytime_terms(inputs, estimate, costs)
+        terms, largest = anytime_terms(inputs, estimate, costs, factor)
         sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
     else:
         builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
@@ -184,6 +189,7 @@ class _Case:
     by: str
     costs: tuple[float, float]
     check_tails: bool
+    baseline_factor: float
 
     @property
     def kind(self) -> type[Estimate]:
@@ -222,6 +228,13 @@ def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
 
 
+def _check_factor(factor: Any) -> float:
+    """Return the factor of the baseline's cost, a finite number of at least 0."""
+    if not 0 <= to_float(factor) < np.inf:
+        raise InputError(f"baseline_factor is {factor!r}, expected a finite number of at least 0")
+    return float(factor)
+
+
 def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
     """Return the range of costs, which contains all logged costs; by default it also contains 0."""
     least, largest = float(cost.min()), float(cost.max())
@@ -240,9 +253,10 @@ def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
 def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, Any]:
     """Return value, bound, n, missing and skewness of the certificate."""
     log, bound = case.log, case.bound
-    z, gaps = sides[0].z, [side.gap for side in sides]
+    z, factors = sides[0].z, (1.0, case.baseline_factor)
+    gaps = [factor * side.gap for factor, side in zip(factors, sides, strict=False)]
     if case.baseline is not None:
-        z = z - (log.cost if isinstance(case.baseline, str) else sides[1].z)
+        z = z - case.baseline_factor * (log.cost if isinstance(case.baseline, str) else sides[1].z)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
     if case.by == "context" and case.groups is None:
@@ -310,7 +324,7 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     log, side = case.log, sides[0]
     reference: Any = 0.0
     if case.baseline is not None:
-        reference = sides[1].counted if len(sides) > 1 else 1.0
+        reference = case.baseline_factor * (sides[1].counted if len(sides) > 1 else 1.0)
     residuals = [side.residual, tail_residual(side.residual, log.cost, log.count)]
     if is_lacking:
         residuals = [side.cost - case.costs[1]]

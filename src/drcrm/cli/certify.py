@@ -7,6 +7,7 @@ import argparse
 from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.diagnostic import with_confidence
+from drcrm.diagnostics.guardrails import summarize
 from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_breakeven, untested
 from drcrm.reports.log_report.answer import Units
 
@@ -53,4 +54,5 @@ def _certified(evaluation: Evaluation, cost: float, difference: float, sentence:
         f"The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from the logging policy's {unit} is "
         f"{side} {sign * difference:+.4g}. "
     )
-    return Verdict("certified", bounds + sentence + untested(evaluation.diagnosis), [], evaluation.verdict.cautions)
+    sentence += summarize(evaluation.guardrails, evaluation.settings.confidence) + untested(evaluation.diagnosis)
+    return Verdict("certified", bounds + sentence, evaluation.verdict.changes, evaluation.verdict.cautions)

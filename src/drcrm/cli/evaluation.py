@@ -11,6 +11,7 @@ from typing import Any
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
+from drcrm.diagnostics.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.diagnostics.verdict import (
     Comparison,
@@ -45,6 +46,8 @@ class EvaluatedPolicy:
         Number of candidates of the algorithm that learned the policy.
     is_shown : bool
         Whether the bound is below 0, so that the policy is shown to be better.
+    is_allowed : bool
+        Whether the estimates of all guardrails are within their margins.
     """
 
     name: str
@@ -56,6 +59,7 @@ class EvaluatedPolicy:
     bound: float = inf
     tried: int = 1
     is_shown: bool = False
+    is_allowed: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Evaluation:
         given.
     running : mapping or None
         Bounds that hold at every look: see :func:`drcrm.cli.running_bounds.watch`.
+    guardrails : list of JudgedGuardrail
+        Results of the guardrails for the best policy.
     """
 
     opened: OpenedLog
@@ -91,6 +97,7 @@ class Evaluation:
     settings: ComparisonSettings
     sensitivity: Sensitivity | None = None
     running: Mapping[str, Any] | None = None
+    guardrails: Sequence[JudgedGuardrail] = ()
 
     @property
     def is_better(self) -> bool:
@@ -101,6 +108,7 @@ class Evaluation:
         """Return the answer of a command, with its own ``parts``."""
         common = {"choices": self.settings.choices, "candidates": self.candidates(), "verdict": asdict(self.verdict)}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
+        common |= {"guardrails": [guardrail.as_dict() for guardrail in self.guardrails]}
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
     def candidates(self) -> list[dict]:
@@ -125,16 +133,20 @@ class Evaluation:
         return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
-def exit_status(verdict: Verdict, requirement: str | None) -> int:
+def exit_status(verdict: Verdict, requirement: str | None, guardrails: Sequence[JudgedGuardrail] = ()) -> int:
     """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
 
-    Print the verdict to standard error if the requirement does not hold.
+    *not shown* with a violated guardrail counts as *worse*. Print the verdict to standard error if the requirement does
+    not hold.
     """
+    name = verdict.verdict
+    violated = [rail.guardrail.name for rail in guardrails if name == "not shown" and rail.status == "violated"]
     passing = {"better": ("better",), "not-worse": ("better", "not shown")}
-    if requirement is None or verdict.verdict in passing[requirement]:
+    if requirement is None or (name in passing[requirement] and not violated):
         return 0
-    print(f"--fail-unless {requirement}: the verdict is {verdict.verdict!r}", file=sys.stderr)
-    return 3 if verdict.verdict in ("worse", "the log is wrong") else 4
+    reason = f", and the guardrail {violated[0]} is violated" if violated else ""
+    print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
+    return 3 if violated or name in ("worse", "the log is wrong") else 4
 
 
 def evaluate(
@@ -159,13 +171,23 @@ def evaluate(
     ]
     comparison = comparisons[policies.index(best)]
     verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
+    outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
+    guardrails = outcomes.judge(best.policy, settings)
+    verdict = require_guardrails(verdict, guardrails, settings.confidence)
     worst = None
     if verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None):
         options = {"cost_model": best.cost_model, "groups": diagnosis.units}
         worst = sensitivity_to_propensities(best.policy, opened.log, settings, **options)
     if verdict.verdict == "better":
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
-    return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, worst)
+    results = {"sensitivity": worst, "guardrails": guardrails}
+    return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
+
+
+def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
+    """Return the outcomes of the guardrails on the rows that evaluate policies."""
+    records = opened.records
+    return GuardedOutcomes.of(records.mapping.guardrails, opened.log, records.guardrails, estimate, units)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:

@@ -12,9 +12,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
+from drcrm.diagnostics.guardrails import GuardedOutcomes
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
@@ -32,6 +33,7 @@ from drcrm.version import __version__
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
+ESTIMATE = "dr"
 MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to compete by default
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
@@ -57,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
         train, groups = opened.train, opened.checks.groups
         entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))
         units = None if groups is None else groups[opened.recognised.training]
-        results = fit_candidates(train, opened.log, entries, report, units)
+        outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
+        results = fit_candidates(train, opened.log, entries, report, units, outcomes)
         report("evaluating the candidates")
         evaluation = _evaluate(opened, results, options)
         answer = _answer(evaluation, options)
@@ -65,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
     write_answer(answer, options)
-    return exit_status(evaluation.verdict, options.fail_unless)
+    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
 
 
 @contextmanager
@@ -119,12 +122,14 @@ def fit_candidates(
     entries: Sequence[Entry],
     report: Callable[[str], None],
     units: np.ndarray | None = None,
+    outcomes: GuardedOutcomes | None = None,
 ) -> list[EvaluatedPolicy]:
     """Return the candidate that each algorithm selects on the held-out rows.
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. If no bound is below 0, the candidate with the smallest bound is selected.
-    If evaluations are expensive, the algorithms first compete on samples of the training rows. See
+    Candidates whose estimates are beyond the margin of a guardrail are selected only if all are. If evaluations are
+    expensive, the algorithms first compete on samples of the training rows. See
     :mod:`drcrm.selection.successive_halving`.
 
     Parameters
@@ -135,6 +140,8 @@ def fit_candidates(
         Called with a message about each algorithm.
     units : array (n,), optional
         Ids of independent units of the training rows.
+    outcomes : GuardedOutcomes, optional
+        Guardrails on the held-out rows.
     """
     is_halved = is_expensive(train)
     if is_halved:
@@ -143,37 +150,54 @@ def fit_candidates(
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units))
+        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units, outcomes))
     return results
 
 
 def _fit_candidate(
-    train: BanditLog, heldout: BanditLog, entry: Entry, lbfgs: LbfgsSettings | None, units: np.ndarray | None
+    train: BanditLog,
+    heldout: BanditLog,
+    entry: Entry,
+    lbfgs: LbfgsSettings | None,
+    units: np.ndarray | None,
+    outcomes: GuardedOutcomes | None,
 ) -> EvaluatedPolicy:
     learned, features = fit_entry(train, heldout, entry, lbfgs, units=units)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
+    policies = [make_policy(train.actions, coef, features=features) for coef in fits.coef]
+    is_allowed = np.array([outcomes is None or outcomes.allow(policy) for policy in policies])
     chosen = int(fits.chosen[IMPROVEMENT])
-    is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0)
-    if not is_shown:
-        chosen = int(np.argmin(np.where((fits.step > 0) & np.isfinite(bounds), bounds, np.inf)))
+    if not (chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0 and is_allowed[chosen]):
+        is_possible = (fits.step > 0) & np.isfinite(bounds)
+        if (is_possible & is_allowed).any():
+            is_possible &= is_allowed
+        chosen = int(np.argmin(np.where(is_possible, bounds, np.inf)))
     value = float(fits.grid[chosen])
     settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
     return EvaluatedPolicy(
         name=entry.name,
         label=entry.label,
-        policy=make_policy(train.actions, fits.coef[chosen], features=features),
+        policy=policies[chosen],
         cost_model=replace(learned.cost_model, features=features),
         clip=learned.clip,
         settings=settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
         bound=float(bounds[chosen]),
         tried=len(fits.grid),
-        is_shown=is_shown,
+        is_shown=bool(bounds[chosen] < 0) and bool(chosen == fits.chosen[IMPROVEMENT]),
+        is_allowed=bool(is_allowed[chosen]),
     )
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate with the smallest bound. A candidate that is shown to be better precedes any that is not."""
-    return min(results, key=lambda result: (not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf))
+    """Return the candidate with the smallest bound.
+
+    A candidate within the margins of the guardrails precedes others, then one that is shown to be better.
+    """
+
+    def rank(result: EvaluatedPolicy) -> tuple[bool, bool, float]:
+        return not result.is_allowed, not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf
+
+    return min(results, key=rank)
 
 
 def _require_several_actions(heldout: OpenedLog) -> None:
@@ -191,7 +215,7 @@ def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argpar
     """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
     choices = sum(result.tried for result in results)
     cost_range = opened.records.mapping.cost_range
-    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity)
+    settings = ComparisonSettings(ESTIMATE, options.confidence, choices, cost_range, options.sensitivity)
     evaluation = evaluate(opened, results, best_candidate(results), settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":

@@ -213,7 +213,7 @@ def _checked_records(
 
 
 def _require_range(records: Records) -> None:
-    """Raise InputError if costs are outside of the range that the mapping states."""
+    """Raise InputError if costs, or outcomes of a guardrail, are outside of the range that the mapping states."""
     low, high = records.mapping.cost_range or (-np.inf, np.inf)
     least, most = records.cost.min(), records.cost.max()
     if not low <= least <= most <= high:
@@ -221,6 +221,14 @@ def _require_range(records: Records) -> None:
         raise InputError(
             f"costs{negated} must be in cost_range, [{low:g}, {high:g}]; they are from {least:g} to {most:g}"
         )
+    for number, guardrail in enumerate(records.mapping.guardrails):
+        outcome = guardrail.sign * np.asarray(records.guardrails[:, number]) + 0.0
+        low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))
+        if not low <= outcome.min() <= outcome.max() <= high:
+            raise InputError(
+                f"{guardrail.label} must be in its range, [{low:g}, {high:g}]; its values are from "
+                f"{outcome.min():g} to {outcome.max():g}"
+            )
 
 
 @contextmanager

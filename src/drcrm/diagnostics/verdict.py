@@ -69,6 +69,8 @@ class ComparisonSettings:
         Bounds on the costs, if known.
     gamma : float, optional
         Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
+    baseline_factor : float
+        Factor of the logging policy's cost in certificates of the difference.
     """
 
     estimate: str = "dr"
@@ -76,11 +78,12 @@ class ComparisonSettings:
     choices: int = 1
     cost_range: tuple[float, float] | None = None
     gamma: float | None = None
+    baseline_factor: float = 1.0
 
     @property
     def certificate_options(self) -> dict[str, Any]:
         """The options of :func:`drcrm.certificates.policy_certificate`."""
-        names = ("estimate", "confidence", "choices", "cost_range")
+        names = ("estimate", "confidence", "choices", "cost_range", "baseline_factor")
         return {name: getattr(self, name) for name in names}
 
 
@@ -186,14 +189,14 @@ def compare_with_logging(
     with warnings.catch_warnings(action="ignore"):
         options = models | {"baseline": LOGGING, "confidence": settings.confidence}
         difference = off_policy_value(policy, log, settings.estimate, **options)
-        certificate, refusal = _certify(policy, log, settings, LOGGING, models)
-        cost_certificate, cost_refusal = _certify(policy, log, settings, None, models)
-        lower_bound = _lower_bound(policy, log, settings, models)
+        certificate, refusal = certify_against(policy, log, settings, LOGGING, models)
+        cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
+        lower_bound = bound_below(policy, log, settings, models)
     refusal = cost_refusal or refusal
     return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound)
 
 
-def _certify(
+def certify_against(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: str | None, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
@@ -214,7 +217,7 @@ class _NegatedModel:
         return -action_effects(self.model, X, actions)
 
 
-def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
+def bound_below(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
     The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
@@ -224,7 +227,7 @@ def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, mode
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, choices=2 * settings.choices, cost_range=negated)
     models = models | {"cost_model": None if model is None else _NegatedModel(model)}
-    certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, LOGGING, models)
+    certificate, _ = certify_against(policy, log.with_cost(-log.cost), settings, LOGGING, models)
     return -np.inf if certificate is None else -certificate.bound
 
 

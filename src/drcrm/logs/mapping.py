@@ -17,6 +17,7 @@ from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra, prefix_errors
+from drcrm.logs.guardrails import Guardrail, as_guardrails
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
@@ -64,6 +65,8 @@ class LogMapping:
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
     cost_range : (float, float), optional
         Known bounds on the costs.
+    guardrails : tuple of Guardrail
+        Outcomes that a better policy must not worsen by more than a margin.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
     encoding : str, optional
@@ -95,6 +98,7 @@ class LogMapping:
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
+    guardrails: tuple[Guardrail, ...] = ()
 
     @property
     def split_rule(self) -> tuple[str, float]:
@@ -107,12 +111,18 @@ class LogMapping:
         """Return the columns to read, each once."""
         names = [name for key in COLUMNS if key != "labels" and (name := getattr(self, key))]
         features = (*(self.numeric or ()), *(self.categorical or ()), *self.times)
-        return list(dict.fromkeys([*names, *(self.labels or ()), *features]))
+        return list(dict.fromkeys([*names, *(self.labels or ()), *features, *self.guardrail_columns]))
+
+    @property
+    def guardrail_columns(self) -> list[str]:
+        """Return the columns of the guardrails, one for each guardrail."""
+        return [guardrail.column for guardrail in self.guardrails]
 
     @property
     def number_columns(self) -> list[str]:
         """Return the columns that must have numbers."""
         names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate)
+        names = (*names, *self.guardrail_columns)
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
     @property
@@ -133,6 +143,8 @@ class LogMapping:
             content["features"] |= {"time": list(self.times)} if self.times else {}
         if self.propensity_model:
             content["propensity"] = None
+        if self.guardrails:
+            content["guardrails"] = {guardrail.name: guardrail.as_dict() for guardrail in self.guardrails}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in content.items()}
 
     def require_table(self) -> LogMapping:
@@ -157,7 +169,7 @@ class LogMapping:
 
     def require_no_columns(self, form: str) -> LogMapping:
         """Return the mapping; InputError if it names columns of a file without named columns."""
-        keys = [key for key in COLUMNS if getattr(self, key) is not None]
+        keys = [key for key in (*COLUMNS, "guardrails") if getattr(self, key) not in (None, ())]
         if keys or self.numeric is not None:
             raise InputError(f"mapping has {[*keys, 'features'][0]}, but {form} has no named columns: remove the key")
         return self
@@ -192,6 +204,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)
     converters = {"labels": tuple, "booleans": tuple, "cost_range": _as_range, "algorithm": _as_list}
+    converters |= {"guardrails": as_guardrails}
     values |= {key: convert(values[key]) for key, convert in converters.items() if key in values}
     if "features" in content:
         features = content["features"] or {}
@@ -281,6 +294,7 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
 def _shared_columns(mapping: LogMapping) -> Iterator[str]:
     """Yield a message for each column with two meanings; only ``time`` may also be a feature."""
     outcomes = [(key, getattr(mapping, key) or ()) for key in OUTCOMES]
+    outcomes.append(("the outcome of a guardrail", mapping.guardrail_columns))
     features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
     for roles in ([*outcomes, ("id", mapping.id or ()), *features], [*outcomes, ("time", mapping.time or ())]):
         role_of: dict[str, str] = {}

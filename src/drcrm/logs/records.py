@@ -26,7 +26,7 @@ KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of acti
 
 COLUMNS = (  # attributes of Records with a value for each row
     *("action", "cost", "rows", "propensity", "context", "slices", "groups"),
-    *("candidate", "count", "time", "ids", "group_marks", "weights"),
+    *("candidate", "count", "time", "ids", "group_marks", "weights", "guardrails"),
 )
 
 
@@ -63,6 +63,8 @@ class Records:
         Hash of the group's name, −1 for a row without a group. Only batches have it, instead of ``groups``.
     weights : array (n,), optional
         Weight of the row if the logger dropped rows at random. Only batches have it, instead of ``count``.
+    guardrails : array (n, g), optional
+        Costs of the guardrails of the mapping; rewards are negated.
     format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
     mapping : LogMapping
     kind : "single", "labels" or "lists"
@@ -98,6 +100,7 @@ class Records:
     ids: np.ndarray | None = None
     group_marks: np.ndarray | None = None
     weights: np.ndarray | None = None
+    guardrails: np.ndarray | None = None
     format: str
     mapping: LogMapping
     kind: str

@@ -66,6 +66,13 @@ def frame_batch(
         name = getattr(mapping, key)
         return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected, booleans=booleans)
 
+    def guardrail_costs() -> np.ndarray | None:
+        columns = [
+            guardrail.sign * numbers(frame[guardrail.column], guardrail.label, rows, booleans=booleans)
+            for guardrail in mapping.guardrails
+        ]
+        return np.column_stack(columns) + 0.0 if columns else None
+
     data = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
     if mapping.list is None:
         names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
@@ -92,6 +99,7 @@ def frame_batch(
         slices=slices,
         slice_values=slice_values,
         candidate=vector("candidate"),
+        guardrails=guardrail_costs(),
         time=time,
         missing=dict(data.missing),
         ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from drcrm.logs.mapping import import_extra
-from drcrm.reports.log_report import sections
+from drcrm.reports.log_report import outcome_sections, sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval
 from drcrm.reports.log_report.charts import Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
@@ -68,6 +68,7 @@ def page(answer: Mapping) -> str:
             changes=view.notes("changes"),
             cautions=view.notes("cautions"),
             candidates=sections.candidates(view),
+            guardrails=outcome_sections.guardrails(view),
             estimates=sections.estimates(view),
             actions=sections.actions(view),
             overlap=sections.overlap(view),

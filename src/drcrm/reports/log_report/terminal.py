@@ -12,6 +12,7 @@ from drcrm.reports.log_report.formatting import (
     format_count,
     format_imputed,
     format_number,
+    is_number,
     shorten,
 )
 
@@ -40,6 +41,7 @@ def text(answer: Mapping) -> str:
         wrap(f"Not read: {reasons}") if skipped else [],
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         candidate_lines(view),
+        guardrail_lines(view),
         check_lines(view),
         note_lines("What would change the verdict:", view.notes("changes")),
         note_lines("Cautions:", view.notes("cautions")),
@@ -75,6 +77,21 @@ def candidate_row(answer: Answer, candidate: Candidate) -> list[str]:
         format_count(candidate.raw.get("effective_size")),
         ESTIMATES.get(candidate.main_estimate, ""),
     ]
+
+
+def guardrail_lines(answer: Answer) -> list[str]:
+    """Return the table of the guardrails."""
+    rows = [
+        [
+            f"  {shorten(rail.name, 24)}",
+            rail.format(rail.difference.value),
+            f"{rail.units.side} {rail.format(rail.bound)}" if is_number(rail.bound) else DASH,
+            rail.condition,
+            rail.status,
+        ]
+        for rail in answer.guardrails
+    ]
+    return align(["Guardrail", "difference", "certified", "margin", ""], rows) if rows else []
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

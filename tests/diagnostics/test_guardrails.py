@@ -1,0 +1,116 @@
+"""Guardrails: bounds against the library's, margins, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drcrm import BanditLog
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.diagnostics.guardrails import GuardedOutcomes, require_guardrails, summarize
+from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.logs.guardrails import Guardrail
+
+COST = Guardrail("unsubscribed", "unsubscribed", False, 0.1)
+REWARD = Guardrail("money", "revenue", True, 0.05, is_relative=True)
+BETTER = Verdict("better", "Good.", [], [])
+
+
+def draw(n: int = 800, seed: int = 0) -> tuple[BanditLog, np.ndarray, np.ndarray]:
+    """Return a log, costs of two guardrails (n, 2), and a policy (n, 2)."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), np.ones(n)])
+    p = 0.3 + 0.4 * (X[:, 0] > 0)
+    Y = (rng.random(n) < p).astype(int)
+    log = BanditLog(X, Y, np.where(Y == 1, p, 1 - p), -(rng.random(n) < 0.3 + 0.2 * Y).astype(float))
+    costs = np.column_stack([rng.random(n) < 0.2, -rng.uniform(1, 2, n)]).astype(float)
+    return log, costs, np.column_stack([np.full(n, 0.4), np.full(n, 0.6)])
+
+
+def judged(guardrail: Guardrail, column: int, estimate: str = "dr", groups=None, **settings):
+    log, costs, policy = draw()
+    outcomes = GuardedOutcomes.of([guardrail], log, costs[:, [column]], estimate, groups)
+    return outcomes.judge(policy, ComparisonSettings(**settings))[0]
+
+
+@pytest.mark.parametrize("estimate", ["dr", "snips", "ips"])
+@pytest.mark.parametrize("groups", [None, np.arange(800) // 3])
+def test_an_absolute_margin_has_the_certificate_of_the_outcome(estimate, groups):
+    log, costs, policy = draw()
+    result, part = judged(COST, 0, estimate, groups, choices=7), log.with_cost(costs[:, 0])
+    options = {"baseline": "logging", "groups": groups}
+    certificate = policy_certificate(policy, part, estimate, choices=7, **options)
+    assert result.bound == pytest.approx(certificate.bound, abs=1e-8)
+    assert result.difference == pytest.approx(float(off_policy_value(policy, part, estimate, **options)), abs=1e-12)
+    assert (result.margin, result.refusal, result.status) == (0.1, "", "holds")
+    assert result.lower_bound < result.difference < result.bound
+    tight, broken = (replace(COST, margin=float(result.difference) + step) for step in (1e-3, -1))
+    assert [judged(rail, 0, estimate, groups).status for rail in (tight, broken)] == ["not shown", "violated"]
+
+
+def test_a_relative_margin_bounds_the_cost_minus_a_multiple_of_the_logged_cost():
+    """The bound minus the margin is the bound on the mean of w c − 0.95 c, which no other code computes here."""
+    log, costs, policy = draw()
+    result, c = judged(REWARD, 1, "ips"), costs[:, 1]
+    z = policy[np.arange(800), log.Y] / log.propensity * c - 0.95 * c
+    assert result.margin == pytest.approx(-0.05 * c.mean())
+    ball = upper_bound(z, method="kl")
+    assert result.bound - result.margin >= ball - 1e-8
+    part = log.with_cost(c)
+    unchecked = policy_certificate(policy, part, "ips", baseline="logging", baseline_factor=0.95, check_tails=False)
+    assert unchecked.bound == pytest.approx(ball, abs=1e-9)
+
+
+def test_a_factor_of_zero_leaves_the_cost_itself():
+    log, _, policy = draw()
+    for estimate in ("ips", "dr"):
+        cost = policy_certificate(policy, log, estimate)
+        assert policy_certificate(
+            policy, log, estimate, baseline="logging", baseline_factor=0.0
+        ).bound == pytest.approx(cost.bound, abs=1e-12)
+    options = {"method": "anytime", "cost_range": (-1, 0), "baseline": "logging", "baseline_factor": 0.9}
+    weight = policy[np.arange(800), log.Y] / log.propensity
+    expected = upper_bound(weight * log.cost - 0.9 * log.cost, method="anytime", high=0.9)
+    assert policy_certificate(policy, log, "ips", **options).bound == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_outcome_that_cannot_be_decided_is_named():
+    log, costs, policy = draw()
+    never = GuardedOutcomes.of([COST], log, 0 * costs[:, :1], "dr").judge(policy, ComparisonSettings())
+    negative = GuardedOutcomes.of([REWARD], log, -costs[:, 1:], "dr").judge(policy, ComparisonSettings())
+    for [rail], reason in ((never, "every logged cost is 0"), (negative, "which must be above 0")):
+        assert rail.status == "not shown"
+        assert reason in rail.refusal
+        verdict = require_guardrails(BETTER, [rail], 0.95)
+        assert verdict.verdict == "not shown"
+        assert f"the guardrail {rail.guardrail.name} cannot be decided: " in verdict.sentence
+    assert np.isnan(negative[0].margin)
+
+
+def test_better_needs_all_guardrails():
+    rails = [judged(COST, 0), judged(REWARD, 1)]
+    assert [rail.status for rail in rails] == ["holds", "holds"]
+    kept = require_guardrails(BETTER, rails, 0.95)
+    assert (kept.verdict, kept.sentence) == ("better", "Good. Guardrails that hold: unsubscribed, money.")
+    broken = judged(replace(COST, margin=-1.0), 0)
+    refused = require_guardrails(BETTER, [broken, rails[1]], 0.95)
+    assert refused.verdict == "not shown"
+    assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in refused.sentence
+    assert "must change by at most −1" in refused.sentence
+    worse = Verdict("worse", "Bad.", [], [])
+    assert require_guardrails(worse, [broken], 0.95) == worse
+    assert summarize([], 0.95) == ""
+
+
+def test_estimates_beyond_a_margin_are_not_allowed():
+    log, costs, policy = draw()
+    outcomes = GuardedOutcomes.of([COST, REWARD], log, costs, "dr")
+    [first, second] = outcomes.differences(policy)
+    for margin, allowed in ((float(first) + 1e-9, True), (float(first) - 1e-9, False)):
+        rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
+        assert GuardedOutcomes(rails, outcomes.inputs, "dr").allow(policy) is allowed
+    assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
+    assert GuardedOutcomes.of([], log, None, "dr").allow(policy)
