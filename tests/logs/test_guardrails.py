@@ -82,3 +82,16 @@ def test_a_missing_outcome_is_an_error_like_a_missing_reward():
     frame.loc[7, "revenue"] = np.nan
     with pytest.raises(InputError, match="guardrail 'money', column 'revenue', is nan in row 7, expected a finite"):
         read_records(frame, as_mapping(MAPPING | BOTH))
+
+
+def test_several_slice_columns_ride_on_the_rows(tmp_path):
+    frame = push_log(90).assign(city=np.tile(["Bern", "Genf", ""], 30), place=np.repeat([1, 2], 45))
+    mapping = as_mapping(MAPPING | {"slice": ["city", "place"]})
+    assert mapping.as_dict()["slice"] == ["city", "place"]
+    records = read_records(write_table(frame, tmp_path, "log.csv"), mapping)
+    assert records.row_slices.tolist() == frame[["city", "place"]].astype(str).to_numpy().tolist()
+    parts = [write_table(part, tmp_path, f"{name}.csv") for name, part in (("b", frame[45:]), ("a", frame[:45]))]
+    assert (
+        read_records(parts, mapping).row_slices.tolist()
+        == records.row_slices.tolist()[45:] + (records.row_slices.tolist()[:45])
+    )

@@ -8,11 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
 from drcrm.diagnostics.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.diagnostics.segments import name_periods
 from drcrm.diagnostics.verdict import (
     Comparison,
     ComparisonSettings,
@@ -164,7 +167,7 @@ def evaluate(
     settings : ComparisonSettings
         ``settings.choices`` counts all candidates that competed on these rows.
     """
-    diagnosis = diagnose_log(opened, best)
+    diagnosis = diagnose_log(opened, best, settings.confidence)
     comparisons = [
         compare_with_logging(policy.policy, opened.log, settings, cost_model=policy.cost_model, groups=diagnosis.units)
         for policy in policies
@@ -190,7 +193,7 @@ def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOut
     return GuardedOutcomes.of(records.mapping.guardrails, opened.log, records.guardrails, estimate, units)
 
 
-def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
+def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
     details = _details(opened)
     if opened.whole and opened.recognised:
@@ -198,7 +201,7 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Di
         details = replace(details, log_checks=checks.restrict_to(opened.recognised.heldout, opened.whole.log))
     if policy is None:
         return diagnose(opened.log, details=details)
-    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model)
+    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model, confidence=confidence)
 
 
 def _details(opened: OpenedLog) -> LogDetails:
@@ -207,6 +210,8 @@ def _details(opened: OpenedLog) -> LogDetails:
     return LogDetails(
         groups=opened.units,
         slices=records.row_slices,
+        slice_columns=records.mapping.slice_columns,
+        periods=name_periods(np.asarray(records.time)) if (records.clock or "").startswith("times") else None,
         row_numbers=records.rows,
         time=records.time,
         action_names=encoding.names,

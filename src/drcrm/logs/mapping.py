@@ -57,9 +57,11 @@ class LogMapping:
         Column that orders the rows. Without it, they are in the order of the file.
     id : str, optional
         Column that identifies a row, also in later logs.
-    slice, group, candidate : str, optional
-        The values of ``slice`` get separate lines in the report. Rows with the same ``group`` depend on each other.
-        ``candidate`` has a policy's probability of the logged action.
+    slice : str or tuple of str, optional
+        A column, or several. Its values get separate lines in the report.
+    group, candidate : str, optional
+        Rows with the same ``group`` depend on each other. ``candidate`` has a policy's probability of the logged
+        action.
     algorithm : str, dict or list of them, optional
     split : str
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
@@ -88,7 +90,7 @@ class LogMapping:
     times: tuple[str, ...] = ()
     id: str | None = None
     time: str | None = None
-    slice: str | None = None
+    slice: str | tuple[str, ...] | None = None
     group: str | None = None
     candidate: str | None = None
     delimiter: str | None = None
@@ -109,9 +111,15 @@ class LogMapping:
     @property
     def columns(self) -> list[str]:
         """Return the columns to read, each once."""
-        names = [name for key in COLUMNS if key != "labels" and (name := getattr(self, key))]
+        names = [name for key in COLUMNS if key not in ("labels", "slice") and (name := getattr(self, key))]
+        names += self.slice_columns
         features = (*(self.numeric or ()), *(self.categorical or ()), *self.times)
         return list(dict.fromkeys([*names, *(self.labels or ()), *features, *self.guardrail_columns]))
+
+    @property
+    def slice_columns(self) -> list[str]:
+        """Return the columns of the slices."""
+        return [self.slice] if isinstance(self.slice, str) else list(self.slice or ())
 
     @property
     def guardrail_columns(self) -> list[str]:
@@ -204,7 +212,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)
     converters = {"labels": tuple, "booleans": tuple, "cost_range": _as_range, "algorithm": _as_list}
-    converters |= {"guardrails": as_guardrails}
+    converters |= {"guardrails": as_guardrails, "slice": _as_columns}
     values |= {key: convert(values[key]) for key, convert in converters.items() if key in values}
     if "features" in content:
         features = content["features"] or {}
@@ -256,6 +264,10 @@ def _validate(content: Mapping, name: str) -> None:
 
 def _as_range(ends: Iterable) -> tuple[float, ...]:
     return tuple(map(to_float, ends))
+
+
+def _as_columns(columns: str | Iterable[str]) -> str | tuple[str, ...]:
+    return columns if isinstance(columns, str) else tuple(columns)
 
 
 def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:

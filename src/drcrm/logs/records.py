@@ -22,6 +22,7 @@ from drcrm.logs.mapping import LogMapping
 
 BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
+SEPARATOR = "\x1f"  # between the values of several slice columns
 KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
 COLUMNS = (  # attributes of Records with a value for each row
@@ -80,7 +81,7 @@ class Records:
     names : list of str or int
         Names of the actions, or labels; empty for lists, and for batches that number the actions.
     slice_values : list of str
-        Values of the slice column.
+        Values of the slice column, or combinations of the values of several columns.
     skipped : dict of int
         Number of rows that the reader skipped, by reason.
     missing : dict of int
@@ -135,8 +136,11 @@ class Records:
 
     @property
     def row_slices(self) -> np.ndarray | None:
-        """The slice of each row, (n,) of str."""
-        return None if self.slices is None else np.array(self.slice_values, dtype=object)[self.slices]
+        """The slice of each row, (n,) of str; with s > 1 columns, (n, s)."""
+        if self.slices is None:
+            return None
+        values = np.array([text.split(SEPARATOR) for text in self.slice_values], dtype=object)
+        return values[self.slices, 0] if values.shape[1] == 1 else values[self.slices]
 
     @property
     def units(self) -> np.ndarray:
