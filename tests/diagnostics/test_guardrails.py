@@ -99,18 +99,19 @@ def test_better_needs_all_guardrails():
     refused = require_guardrails(BETTER, [broken, rails[1]], 0.95)
     assert refused.verdict == "not shown"
     assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in refused.sentence
-    assert "must change by at most −1" in refused.sentence
+    assert "must change by at most -1." in refused.sentence
     worse = Verdict("worse", "Bad.", [], [])
     assert require_guardrails(worse, [broken], 0.95) == worse
     assert summarize([], 0.95) == ""
 
 
-def test_estimates_beyond_a_margin_are_not_allowed():
+def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
     log, costs, policy = draw()
-    outcomes = GuardedOutcomes.of([COST, REWARD], log, costs, "dr")
+    outcomes, settings = GuardedOutcomes.of([COST, REWARD], log, costs, "dr"), ComparisonSettings(choices=5)
     [first, second] = outcomes.differences(policy)
-    for margin, allowed in ((float(first) + 1e-9, True), (float(first) - 1e-9, False)):
+    bound = outcomes.judge(policy, settings)[0].bound
+    for margin, expected in ((float(first) - 1e-6, 0), (float(first) + 1e-6, 1), (bound - 1e-6, 1), (bound + 1e-6, 2)):
         rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
-        assert GuardedOutcomes(rails, outcomes.inputs, "dr").allow(policy) is allowed
+        assert GuardedOutcomes(rails, outcomes.inputs, "dr").rate(policy, settings) == expected
     assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
-    assert GuardedOutcomes.of([], log, None, "dr").allow(policy)
+    assert GuardedOutcomes.of([], log, None, "dr").rate(policy, settings) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.unique_keys import parse_yaml
 
 BOTH = {"guardrails": {"unsubscribed": UNSUBSCRIBED, "money": REVENUE | {"range": [0, 5]}}}
 
@@ -55,7 +58,7 @@ def test_a_relative_margin_is_a_factor_of_the_logging_policys_cost():
     for guardrail, mean in ((cost, 0.0), (reward, 0.1)):
         with pytest.raises(InputError, match="which must be above 0"):
             guardrail.margin_of(mean)
-    assert (cost.describe_margin(), reward.describe_margin()) == ("at most +5 %", "at least −1 %")
+    assert (cost.describe_margin(), reward.describe_margin()) == ("at most +5 %", "at least -1 %")
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
@@ -95,3 +98,11 @@ def test_several_slice_columns_ride_on_the_rows(tmp_path):
         read_records(parts, mapping).row_slices.tolist()
         == records.row_slices.tolist()[45:] + (records.row_slices.tolist()[:45])
     )
+
+
+def test_the_guardrails_of_the_page_are_valid():
+    page = (Path(__file__).parents[2] / "docs/user-guide/own-logs.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```yaml\n(guardrails:.*?)```", page, re.S)
+    rails = as_mapping(MAPPING | parse_yaml(block)).guardrails
+    assert [rail.describe_margin() for rail in rails] == ["at most +0.002", "at least -1 %"]
+    assert rails[1].cost_range == (-500, 0)

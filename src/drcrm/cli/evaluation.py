@@ -23,6 +23,7 @@ from drcrm.diagnostics.verdict import (
     compare_with_logging,
     describe_breakeven,
     estimate_values,
+    next_step,
     reach_verdict,
     sensitivity_to_propensities,
 )
@@ -49,8 +50,8 @@ class EvaluatedPolicy:
         Number of candidates of the algorithm that learned the policy.
     is_shown : bool
         Whether the bound is below 0, so that the policy is shown to be better.
-    is_allowed : bool
-        Whether the estimates of all guardrails are within their margins.
+    rate : int
+        0 if the estimate of a guardrail is beyond its margin, 2 if all guardrails hold, otherwise 1.
     """
 
     name: str
@@ -62,7 +63,7 @@ class EvaluatedPolicy:
     bound: float = inf
     tried: int = 1
     is_shown: bool = False
-    is_allowed: bool = True
+    rate: int = 2
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Evaluation:
         """Return the answer of a command, with its own ``parts``."""
         common = {"choices": self.settings.choices, "candidates": self.candidates(), "verdict": asdict(self.verdict)}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
+        common |= {"next_step": next_step(self.verdict)}
         common |= {"guardrails": [guardrail.as_dict() for guardrail in self.guardrails]}
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
@@ -173,7 +175,9 @@ def evaluate(
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
+    records = opened.records
+    names = {"label": best.label, "reward": records.is_reward, "outcome": records.outcome}
+    verdict = reach_verdict(comparison, diagnosis, **names)
     outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
     guardrails = outcomes.judge(best.policy, settings)
     verdict = require_guardrails(verdict, guardrails, settings.confidence)
@@ -230,5 +234,10 @@ def build_answer(
     """
     logging = off_policy_value(opened.log.propensity, opened.log, "ips", groups=diagnosis.units, confidence=confidence)
     header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
-    header |= {"reward": opened.records.is_reward, "confidence": confidence, "logging": logging.as_dict()}
+    header |= {
+        "reward": opened.records.is_reward,
+        "outcome": opened.records.outcome,
+        "confidence": confidence,
+        "logging": logging.as_dict(),
+    }
     return header | diagnosis.as_dict() | parts

@@ -23,10 +23,10 @@ from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
-from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy
 from drcrm.progress import show_progress
 from drcrm.selection.candidates import IMPROVEMENT
+from drcrm.selection.grid_search import Learned
 from drcrm.selection.shipped_algorithms import Entry, as_entry
 from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve_entries, is_expensive
 from drcrm.version import __version__
@@ -128,9 +128,9 @@ def fit_candidates(
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. If no bound is below 0, the candidate with the smallest bound is selected.
-    Candidates whose estimates are beyond the margin of a guardrail are selected only if all are. If evaluations are
-    expensive, the algorithms first compete on samples of the training rows. See
-    :mod:`drcrm.selection.successive_halving`.
+    Candidates for which all guardrails hold precede others. Candidates whose estimates are beyond the margin of a
+    guardrail are selected only if all are. If evaluations are expensive, the algorithms first compete on samples of the
+    training rows. See :mod:`drcrm.selection.successive_halving`.
 
     Parameters
     ----------
@@ -150,52 +150,57 @@ def fit_candidates(
     for number, entry in enumerate(entries, 1):
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        results.append(_fit_candidate(train, heldout, entry, lbfgs if is_halved else None, units, outcomes))
+        learned, features = fit_entry(train, heldout, entry, lbfgs if is_halved else None, units=units)
+        results.append(_select_candidate(train, entry, learned, features, outcomes, len(entries)))
     return results
 
 
-def _fit_candidate(
+def _select_candidate(
     train: BanditLog,
-    heldout: BanditLog,
     entry: Entry,
-    lbfgs: LbfgsSettings | None,
-    units: np.ndarray | None,
+    learned: Learned,
+    features: Callable | None,
     outcomes: GuardedOutcomes | None,
+    n_entries: int,
 ) -> EvaluatedPolicy:
-    learned, features = fit_entry(train, heldout, entry, lbfgs, units=units)
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     policies = [make_policy(train.actions, coef, features=features) for coef in fits.coef]
-    is_allowed = np.array([outcomes is None or outcomes.allow(policy) for policy in policies])
-    chosen = int(fits.chosen[IMPROVEMENT])
-    if not (chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0 and is_allowed[chosen]):
-        is_possible = (fits.step > 0) & np.isfinite(bounds)
-        if (is_possible & is_allowed).any():
-            is_possible &= is_allowed
-        chosen = int(np.argmin(np.where(is_possible, bounds, np.inf)))
+    settings = ComparisonSettings(ESTIMATE, choices=n_entries * len(policies))  # about the final number of candidates
+    rates = np.array([2 if outcomes is None else outcomes.rate(policy, settings) for policy in policies])
+    chosen, is_possible = int(fits.chosen[IMPROVEMENT]), (fits.step > 0) & np.isfinite(bounds)
+    is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0 and rates[chosen] == 2)
+    if not is_shown:
+        preferred = [is_possible & (rates == 2) & (bounds < 0), is_possible & (rates > 0), is_possible]
+        among = next((mask for mask in preferred if mask.any()), is_possible)
+        chosen = int(np.argmin(np.where(among, bounds, np.inf)))
+        is_shown = bool(outcomes and outcomes.guardrails and bounds[chosen] < 0)
     value = float(fits.grid[chosen])
-    settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
+    chosen_settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
     return EvaluatedPolicy(
         name=entry.name,
         label=entry.label,
         policy=policies[chosen],
         cost_model=replace(learned.cost_model, features=features),
         clip=learned.clip,
-        settings=settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
+        settings=chosen_settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
         bound=float(bounds[chosen]),
         tried=len(fits.grid),
-        is_shown=bool(bounds[chosen] < 0) and bool(chosen == fits.chosen[IMPROVEMENT]),
-        is_allowed=bool(is_allowed[chosen]),
+        is_shown=is_shown,
+        rate=int(rates[chosen]),
     )
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate with the smallest bound.
+    """Return the candidate with the smallest bound among those that precede the others.
 
-    A candidate within the margins of the guardrails precedes others, then one that is shown to be better.
+    A candidate that is shown to be better, and for which all guardrails hold, precedes those whose estimates are within
+    all margins. Among others, one that is shown to be better comes first.
     """
 
-    def rank(result: EvaluatedPolicy) -> tuple[bool, bool, float]:
-        return not result.is_allowed, not result.is_shown, result.bound if np.isfinite(result.bound) else np.inf
+    def rank(result: EvaluatedPolicy) -> tuple[bool, bool, bool, float]:
+        is_provable = result.is_shown and result.rate == 2
+        bound = result.bound if np.isfinite(result.bound) else np.inf
+        return not is_provable, not result.rate, not result.is_shown, bound
 
     return min(results, key=rank)
 
@@ -220,8 +225,9 @@ def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argpar
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
         return evaluation
+    within = " within all guardrails" if evaluation.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat the logging policy on the {opened.records.size} held-out rows, "
+        f"No candidate was shown to beat the logging policy{within} on the {opened.records.size} held-out rows, "
         f"so an estimate of the logging policy is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))

@@ -23,7 +23,7 @@ from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import evaluate_each
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
-from drcrm.diagnostics.verdict import ComparisonSettings, Verdict, bound_below, certify_against
+from drcrm.diagnostics.verdict import MORE_ROWS, ComparisonSettings, Verdict, bound_below, certify_against
 from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail
 from drcrm.policies.tabular import policy_for_log
@@ -131,10 +131,12 @@ class GuardedOutcomes:
                 values.append(evaluate_each([self.estimate], inputs, None, confidence)[self.estimate])
         return values
 
-    def allow(self, policy: Any) -> bool:
-        """Return whether the policy's estimates are within all margins."""
-        pairs = zip(self.differences(policy), self._margins(), strict=True)
-        return all(difference <= margin for difference, (margin, _) in pairs)
+    def rate(self, policy: Any, settings: ComparisonSettings) -> int:
+        """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
+        rails = self.judge(policy, settings)
+        if not all(rail.difference <= rail.margin for rail in rails):
+            return 0
+        return 2 if all(rail.status == "holds" for rail in rails) else 1
 
     def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
         """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
@@ -220,7 +222,7 @@ def describe(rail: JudgedGuardrail, confidence: float) -> str:
     if rail.status == "violated":
         side = "at most" if guardrail.is_reward else "at least"
     certain = f", and by {side} {bound:+.4g} {with_confidence(confidence)}" if np.isfinite(bound) else ""
-    return f"{sentence}: {changed}{certain}, but must change by {limit}.".replace("-", "−")
+    return f"{sentence}: {changed}{certain}, but must change by {limit}."
 
 
 def _advise(rail: JudgedGuardrail) -> str:
@@ -228,4 +230,4 @@ def _advise(rail: JudgedGuardrail) -> str:
     name = rail.guardrail.name
     if not rail.difference <= rail.margin:
         return f"Try another policy, or allow a wider margin for {name}: the estimate is beyond it."
-    return f"Log more rows: the estimate of {name} is within its margin, but its bound is not."
+    return f"{MORE_ROWS}: the estimate of {name} is within its margin, but its bound is not."

@@ -34,6 +34,7 @@ ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
+MAX_PERCENT = 1000  # larger changes are not stated in per cent
 MIN_SHARE = 1e-3  # the advice names an action only if more than this share of the policy's choices is affected
 ROUNDING = 1e-9  # relative to the largest cost
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
@@ -44,6 +45,14 @@ REPAIRS = [
 ]
 EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
 CLOSER = "evaluate a policy that is closer to the logging policy."
+NEXT_STEPS = {
+    "better": "Deploy the policy, log its actions with their propensities, and certify it on the new rows.",
+    "not shown": "Keep the logging policy, log more rows, and certify the candidate on them.",
+    "worse": "Keep the logging policy.",
+    "the log cannot say": "Keep the logging policy, change the log as advised, and judge the policy again.",
+    "the log is wrong": "Correct the propensities, and judge the policy again.",
+}
+MORE_ROWS = "Log more rows"  # the start of advice
 UNSUPPORTED = "unsupported actions"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 CERTIFICATE_KEYS = (
@@ -104,6 +113,8 @@ class Comparison:
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
+    logging : float
+        Mean logged cost.
     """
 
     difference: PolicyValue
@@ -112,6 +123,12 @@ class Comparison:
     refusal: str
     choices: int
     lower_bound: float
+    logging: float = np.nan
+
+    @property
+    def relative(self) -> float:
+        """The difference divided by the mean logged cost; NaN if this mean is 0 or unknown."""
+        return float(self.difference) / self.logging if self.logging else np.nan
 
     def as_dict(self) -> dict[str, object]:
         """Return the difference, the certificate and the overlap as JSON values."""
@@ -193,7 +210,8 @@ def compare_with_logging(
         cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
         lower_bound = bound_below(policy, log, settings, models)
     refusal = cost_refusal or refusal
-    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound)
+    logging = float(log.count @ log.cost / log.size)
+    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound, logging)
 
 
 def certify_against(
@@ -260,7 +278,12 @@ def untested(diagnosis: Diagnosis) -> str:
 
 
 def reach_verdict(
-    comparison: Comparison, diagnosis: Diagnosis, *, label: str = "the policy", reward: bool = False
+    comparison: Comparison,
+    diagnosis: Diagnosis,
+    *,
+    label: str = "the policy",
+    reward: bool = False,
+    outcome: str = "",
 ) -> Verdict:
     """Return the verdict on a policy.
 
@@ -274,8 +297,9 @@ def reach_verdict(
     *not shown*            None of these.
     =====================  ==================================================================================
 
-    If ``reward`` is true, sentences describe rewards, which are negated costs.
+    If ``reward`` is true, sentences describe rewards, which are negated costs. ``outcome`` is their name.
     """
+    outcome = outcome or ("reward" if reward else "cost")
     unfounded = LIKELIHOOD_RATIO if INDEPENDENCE in diagnosis.failed else ""  # dependent rows predict each other
     failed = [check for check in diagnosis.diagnostics if check.level == "fail" and check.name != unfounded]
     failed.sort(key=lambda check: check.name != LEARNED)
@@ -292,36 +316,53 @@ def reach_verdict(
     is_better = certificate.bound < -rounding
     if is_better or comparison.lower_bound > rounding:
         bound = certificate.bound if is_better else comparison.lower_bound
-        claim = _claim(comparison, is_better, bound, label, reward) + untested(diagnosis)
+        claim = _claim(comparison, is_better, bound, label, reward, outcome) + untested(diagnosis)
         return Verdict("better" if is_better else "worse", claim, [], cautions)
-    sentence = _describe_difference(comparison, certificate.bound, label, reward)
+    sentence = _describe_difference(comparison, certificate.bound, label, reward, outcome)
     return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows)], cautions)
 
 
-def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool) -> str:
+def describe_change(comparison: Comparison, label: str, reward: bool, outcome: str) -> str:
+    """Return how a policy changes the outcome, in units of the outcome and in per cent.
+
+    The change in per cent is left out unless the logging policy's mean outcome is positive.
+    """
+    sign = -1 if reward else 1
+    change = f"changes {outcome} by {sign * comparison.difference:+.4g} per row"
+    relative = 100 * comparison.relative
+    if sign * comparison.logging > 0 and abs(relative) < MAX_PERCENT:
+        change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"
+    return f"Compared with the logging policy, {label} {change}"
+
+
+def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool, outcome: str) -> str:
     """Return the sentence of the verdict "better" or "worse"."""
-    sign = -1 if is_better else 1
-    more = "higher" if reward == is_better else "lower"
-    return (
-        f"The {'reward' if reward else 'cost'} of {label} is {sign * comparison.difference:.4g} {more} per row than "
-        f"the logging policy's, and at least {sign * bound:.4g} {more} {_confidence(comparison)}."
-    )
+    sign, side = -1 if reward else 1, "at least" if reward == is_better else "at most"
+    change = describe_change(comparison, label, reward, outcome)
+    return f"{change}, and by {side} {sign * bound:+.4g} {_confidence(comparison)}."
 
 
-def _describe_difference(comparison: Comparison, upper_bound: float, label: str, reward: bool) -> str:
+def _describe_difference(comparison: Comparison, upper_bound: float, label: str, reward: bool, outcome: str) -> str:
     """Return the sentence of the verdict "not shown"."""
     sign = -1 if reward else 1
     low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
-    unit = "reward" if reward else "cost"
     return (
-        f"The {unit} of {label} minus the logging policy's is estimated as {sign * comparison.difference:.4g} per row. "
-        f"It is above {low:.4g} {_confidence(comparison)}, and below {high:.4g} with the same confidence."
+        f"{describe_change(comparison, label, reward, outcome)}, by estimate. The change is above {low:+.4g} "
+        f"{_confidence(comparison)}, and below {high:+.4g} with the same confidence."
     )
 
 
 def _confidence(comparison: Comparison) -> str:
     adjusted = f", adjusted for {comparison.choices} candidates" if comparison.choices > 1 else ""
     return with_confidence(comparison.difference.confidence) + adjusted
+
+
+def next_step(verdict: Verdict) -> str:
+    """Return one sentence on what to do after a verdict."""
+    is_open = verdict.verdict == "not shown"
+    if is_open and not any(advice.startswith(MORE_ROWS) for advice in verdict.changes):
+        return "Keep the logging policy, and try other features, rewards or algorithms."
+    return NEXT_STEPS[verdict.verdict]
 
 
 def _advise_rows(comparison: Comparison, rows: int) -> str:
@@ -344,7 +385,7 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
     unit = 10 ** max(len(str(int(needed))) - 2, 0)
     rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
     return (
-        f"Log more rows. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
+        f"{MORE_ROWS}. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
         "half of all logs would show a difference of this size."
     )
 

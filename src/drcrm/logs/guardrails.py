@@ -87,10 +87,10 @@ class Guardrail:
         return self.margin * self.sign * mean_cost
 
     def describe_margin(self) -> str:
-        """Return the margin as the mapping has it, such as "at least −1 %"."""
+        """Return the margin as the mapping has it, such as "at least -1 %"."""
         side, value = ("at least", -self.margin) if self.is_reward else ("at most", self.margin)
         text = f"{100 * value:+.10g} %" if self.is_relative else f"{value:+.10g}"
-        return f"{side} {text}".replace("-", "−")
+        return f"{side} {text}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as a user writes it."""

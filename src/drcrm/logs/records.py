@@ -130,6 +130,11 @@ class Records:
         return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
 
     @property
+    def outcome(self) -> str:
+        """The name of the outcome's column; "reward" or "cost" if it has no name."""
+        return self.mapping.reward or self.mapping.cost or ("reward" if self.is_reward else "cost")
+
+    @property
     def is_imitated(self) -> bool:
         """Whether the propensities are estimated, not logged."""
         return self.mapping.propensity_model is not None

@@ -49,11 +49,17 @@ class Units:
     """Convert costs, which answers contain, to rewards if the log has rewards."""
 
     is_reward: bool
+    outcome: str = ""
 
     @property
     def name(self) -> str:
-        """Reward or cost."""
-        return "reward" if self.is_reward else "cost"
+        """The name of the outcome, by default reward or cost."""
+        return clean(self.outcome) or ("reward" if self.is_reward else "cost")
+
+    @property
+    def title(self) -> str:
+        """The name with a capital letter, for titles."""
+        return self.name[:1].upper() + self.name[1:]
 
     @property
     def side(self) -> str:
@@ -189,7 +195,7 @@ class GuardrailView:
     @property
     def condition(self) -> str:
         """The margin in words; a relative one also in units of the outcome."""
-        margin, condition = self.units.convert(self.raw["margin"]), clean(self.raw["condition"])
+        margin, condition = self.units.convert(self.raw["margin"]), clean(self.raw["condition"]).replace("-", "−")
         return f"{condition}, {self.format(margin)}" if "%" in condition and is_number(margin) else condition
 
     def format(self, value: object) -> str:
@@ -220,7 +226,7 @@ class Answer:
 
     @cached_property
     def units(self) -> Units:
-        return Units(bool(self.raw.get("reward")))
+        return Units(bool(self.raw.get("reward")), self.raw.get("outcome") or "")
 
     @property
     def confidence(self) -> str:

@@ -108,6 +108,7 @@ def header(answer: Answer) -> Mapping[str, object]:
         "command": answer.raw["command"].replace("_", " "),
         "log": answer.part("log")["name"],
         "verdict": verdict,
+        "next_step": clean(answer.raw.get("next_step") or ""),
         "mark": MARKS[verdict.kind],
         "is_refused": is_refused,
         "failures": failures(answer) if is_refused else [],

@@ -43,6 +43,7 @@ def text(answer: Mapping) -> str:
         candidate_lines(view),
         guardrail_lines(view),
         check_lines(view),
+        wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
         note_lines("What would change the verdict:", view.notes("changes")),
         note_lines("Cautions:", view.notes("cautions")),
     ]
@@ -57,7 +58,14 @@ def wrap(sentence: str, indent: str = "") -> list[str]:
 def candidate_lines(answer: Answer) -> list[str]:
     """Return the table of the logging policy and the candidates."""
     sign = "≥" if answer.units.is_reward else "≤"
-    header = ["", answer.units.name, f"{answer.confidence} interval", f"certified {sign}", "eff. sample size", "by"]
+    header = [
+        "",
+        shorten(answer.units.name, 24),
+        f"{answer.confidence} interval",
+        f"certified {sign}",
+        "eff. sample size",
+        "by",
+    ]
     rows = [candidate_row(answer, candidate) for candidate in answer.compared[:MAX_CANDIDATES]]
     if not rows:
         return []
