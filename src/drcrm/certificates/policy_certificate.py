@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from drcrm.arrays.validation import check_choice, check_confidence, to_float
+from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, to_float
 from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
@@ -106,8 +106,7 @@ def policy_certificate(
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
         costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
     baseline_factor : float ≥ 0
-        Factor of the baseline's cost: the bound is on the policy's cost minus this multiple. With positive costs and
-        1.05, a bound below 0 shows that the policy costs at most 5 % more than the baseline.
+        Multiple of the baseline's cost that is subtracted. With 1.05, a bound below 0 shows "at most 5 % more".
 
     Returns
     -------
@@ -148,7 +147,7 @@ def policy_certificate(
     _check_bound(bound, inputs, estimate, clip)
     inputs = inputs.cross_fitted(estimate)
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
-    factor = _check_factor(baseline_factor)
+    factor = check_nonnegative(baseline_factor, "baseline_factor")
     case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails, factor)
     if bound.name == ANYTIME:
         terms, largest = anytime_terms(inputs, estimate, costs, factor)
@@ -226,13 +225,6 @@ def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
     check_choice(UNITS, by, "by")
     if not (1 <= to_float(choices) <= MOST_CHOICES and choices == int(choices)):
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
-
-
-def _check_factor(factor: Any) -> float:
-    """Return the factor of the baseline's cost, a finite number of at least 0."""
-    if not 0 <= to_float(factor) < np.inf:
-        raise InputError(f"baseline_factor is {factor!r}, expected a finite number of at least 0")
-    return float(factor)
 
 
 def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:

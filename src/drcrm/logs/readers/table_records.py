@@ -67,13 +67,6 @@ def frame_batch(
         name = getattr(mapping, key)
         return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected, booleans=booleans)
 
-    def guardrail_costs() -> np.ndarray | None:
-        columns = [
-            guardrail.sign * numbers(frame[guardrail.column], guardrail.label, rows, booleans=booleans)
-            for guardrail in mapping.guardrails
-        ]
-        return np.column_stack(columns) + 0.0 if columns else None
-
     data = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
     if mapping.list is None:
         names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
@@ -100,7 +93,7 @@ def frame_batch(
         slices=slices,
         slice_values=slice_values,
         candidate=vector("candidate"),
-        guardrails=guardrail_costs(),
+        guardrails=_guardrail_costs(frame, mapping, rows),
         time=time,
         missing=dict(data.missing),
         ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),
@@ -144,6 +137,15 @@ def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> 
     names = as_names(list(dict.fromkeys(values)))
     place = {str(name): at for at, name in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
+
+
+def _guardrail_costs(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> np.ndarray | None:
+    """Return the costs of the guardrails, (n, g); None without guardrails."""
+    booleans = boolean_numbers(mapping.booleans)
+    columns = [
+        rail.sign * numbers(frame[rail.column], rail.label, rows, booleans=booleans) for rail in mapping.guardrails
+    ]
+    return np.column_stack(columns) + 0.0 if columns else None
 
 
 def _slices(frame: pd.DataFrame, columns: list[str]) -> tuple[np.ndarray | None, list[str]]:
