@@ -10,9 +10,12 @@ import pytest
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.guardrails import GuardedOutcomes, require_guardrails, summarize
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
 from drcrm.logs.guardrails import Guardrail
+from drcrm.policies.tabular import policy_for_log
 
 COST = Guardrail("unsubscribed", "unsubscribed", False, 0.1)
 REWARD = Guardrail("money", "revenue", True, 0.05, is_relative=True)
@@ -115,3 +118,22 @@ def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
         assert GuardedOutcomes(rails, outcomes.inputs, "dr").rate(policy, settings) == expected
     assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
     assert GuardedOutcomes.of([], log, None, "dr").rate(policy, settings) == 2
+
+
+def test_actions_without_support_are_charged_the_largest_cost():
+    """The second action is not logged where x > 0. The cost model would extend the low costs of the other contexts."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=2000), np.ones(2000)])
+    p = np.where(X[:, 0] > 0, 0.0, 0.5)
+    Y = (rng.random(2000) < p).astype(int)
+    log = BanditLog(X, Y, np.where(Y == 1, p, 1 - p), -rng.random(2000))
+    costs = (rng.random(2000) < 0.1).astype(float)
+    logging = policy_for_log(np.column_stack([1 - p, p]), log)
+    model = SupportedModel.of(CostModel().fit_log(log), log, logging, 0.05)
+    policy = np.column_stack([np.full(2000, 0.8), np.full(2000, 0.2)])
+    outcomes = GuardedOutcomes.of([COST], log, costs[:, None], "dr")
+    [plain], [charged] = outcomes.differences(policy), outcomes.with_support(model).differences(policy)
+    missing = 0.2 * (p == 0).mean()
+    assert abs(plain) < 0.05
+    assert charged == pytest.approx(float(plain) + 0.9 * missing, abs=0.02)
+    assert outcomes.with_support(None) is outcomes

@@ -179,7 +179,7 @@ def evaluate(
     names = {"label": best.label, "reward": records.is_reward, "outcome": records.outcome}
     verdict = reach_verdict(comparison, diagnosis, **names)
     outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
-    guardrails = outcomes.judge(best.policy, settings)
+    guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     verdict = require_guardrails(verdict, guardrails, settings.confidence)
     worst = None
     if verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None):

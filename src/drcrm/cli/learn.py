@@ -166,7 +166,9 @@ def _select_candidate(
     fits, bounds = learned.fits, learned.fits.scores[:, IMPROVEMENT]
     policies = [make_policy(train.actions, coef, features=features) for coef in fits.coef]
     settings = ComparisonSettings(ESTIMATE, choices=n_entries * len(policies))  # about the final number of candidates
-    rates = np.array([2 if outcomes is None else outcomes.rate(policy, settings) for policy in policies])
+    cost_model = replace(learned.cost_model, features=features)
+    guarded = outcomes and outcomes.with_support(cost_model)
+    rates = np.array([guarded.rate(policy, settings) if guarded else 2 for policy in policies])
     chosen, is_possible = int(fits.chosen[IMPROVEMENT]), (fits.step > 0) & np.isfinite(bounds)
     is_shown = bool(chosen >= 0 and fits.step[chosen] > 0 and bounds[chosen] < 0 and rates[chosen] == 2)
     if not is_shown:
@@ -180,7 +182,7 @@ def _select_candidate(
         name=entry.name,
         label=entry.label,
         policy=policies[chosen],
-        cost_model=replace(learned.cost_model, features=features),
+        cost_model=cost_model,
         clip=learned.clip,
         settings=chosen_settings | {"ridge": float(fits.ridge[chosen]), "step": float(fits.step[chosen])},
         bound=float(bounds[chosen]),

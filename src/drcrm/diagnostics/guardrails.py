@@ -6,7 +6,8 @@ bound is false: the bounds need no correction for the number of guardrails. They
 the bound on the main outcome. A margin of q per cent of the logging policy's mean cost v0 holds if d − q v0 is below 0.
 Its bound comes from the terms z − (1 + q) c of the rows, so it also covers the error of v0.
 
-The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows.
+The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
+trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import numpy as np
 from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import evaluate_each
+from drcrm.cost_models.adapters import TabularModel
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.diagnostics.verdict import MORE_ROWS, ComparisonSettings, Verdict, bound_below, certify_against
@@ -122,6 +126,12 @@ class GuardedOutcomes:
         inputs = [EvaluationInputs.create(log.propensity, part, LOGGING, units, None, None) for part in logs]
         return cls(guardrails, [part.cross_fitted(estimate) for part in inputs], estimate)
 
+    def with_support(self, model: Any) -> GuardedOutcomes:
+        """Return the outcomes with cost models that obey the support rule of ``model``, a cost model of a policy."""
+        if not isinstance(model, SupportedModel) or any(inputs.cost_model is None for inputs in self.inputs):
+            return self
+        return replace(self, inputs=[_restrict_model(inputs, model) for inputs in self.inputs])
+
     def differences(self, policy: Any, confidence: float = 0.95) -> list[PolicyValue]:
         """Return the estimated difference of each outcome between a policy and the logging policy."""
         values = []
@@ -178,6 +188,13 @@ class GuardedOutcomes:
         rounding = ROUNDING * float(np.abs(log.cost).max())
         upper = np.inf if certificate is None else certificate.bound + excess + rounding
         return JudgedGuardrail(guardrail, difference, margin, upper, lower + excess - rounding, refusal)
+
+
+def _restrict_model(inputs: EvaluationInputs, model: SupportedModel) -> EvaluationInputs:
+    log, fitted = inputs.log, inputs.cost_model
+    limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
+    effects = replace(model, model=fitted, limits=limits).action_effects(log.X, log.actions)
+    return replace(inputs, cost_model=TabularModel(effects))
 
 
 def _mean_cost(log: BanditLog) -> float:
