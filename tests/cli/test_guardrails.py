@@ -125,6 +125,10 @@ def test_anytime_bounds_every_guardrail(command):
         )
     ]
     assert answer["running"]["first_better"] == max(firsts)
+    *_, few, _ = command(push_log(150), "certify", "column:mine", "--anytime", guardrails=ranges)
+    assert few["running"]["first_better"] is None
+    assert few["next_step"] == "Keep the logging policy, log more rows, and certify the candidate on them."
+    assert few["verdict"]["changes"][0] == "Log more rows, and look again: the bounds hold at every look."
     status, _, error, *_ = command(frame, "certify", "column:mine", "--anytime")
     assert status != 0
     assert "--anytime needs range in the guardrail 'money', column 'revenue'" in error

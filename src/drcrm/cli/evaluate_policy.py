@@ -19,7 +19,7 @@ from drcrm.cli.running_bounds import watch
 from drcrm.diagnostics.guardrails import require_guardrails
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.diagnostics.verdict import MORE_ROWS, ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -110,7 +110,9 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
         replace(rail, bound=bound, lower_bound=-np.inf, refusal=rail.refusal if np.isnan(rail.margin) else "")
         for rail, bound in zip(evaluation.guardrails, running["guardrails"], strict=True)
     ]
-    verdict = replace(verdict, verdict=name, changes=[])
+    is_open = name == "not shown" and running["difference"] < 0
+    changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
+    verdict = replace(verdict, verdict=name, changes=changes)
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
     return replace(evaluation, verdict=verdict, running=running, sensitivity=None, guardrails=guardrails)
 
