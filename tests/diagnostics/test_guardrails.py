@@ -14,6 +14,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.guardrails import GuardedOutcomes, require_guardrails, summarize
 from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail
 from drcrm.policies.tabular import policy_for_log
 
@@ -74,6 +75,8 @@ def test_a_factor_of_zero_leaves_the_cost_itself():
         assert policy_certificate(
             policy, log, estimate, baseline="logging", baseline_factor=0.0
         ).bound == pytest.approx(cost.bound, abs=1e-12)
+    with pytest.raises(InputError, match="baseline_factor is -1"):
+        policy_certificate(policy, log, "ips", baseline="logging", baseline_factor=-1)
     options = {"method": "anytime", "cost_range": (-1, 0), "baseline": "logging", "baseline_factor": 0.9}
     weight = policy[np.arange(800), log.Y] / log.propensity
     expected = upper_bound(weight * log.cost - 0.9 * log.cost, method="anytime", high=0.9)

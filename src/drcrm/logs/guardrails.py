@@ -87,7 +87,7 @@ class Guardrail:
         return self.margin * self.sign * mean_cost
 
     def describe_margin(self) -> str:
-        """Return the margin as the mapping has it, such as "at least -1 %"."""
+        """Return the margin in the words of the mapping, such as "at least -1 %"."""
         side, value = ("at least", -self.margin) if self.is_reward else ("at most", self.margin)
         text = f"{100 * value:+.10g} %" if self.is_relative else f"{value:+.10g}"
         return f"{side} {text}"
