@@ -31,6 +31,7 @@ STUDIES = (
     "coverage",
     "epsilon_greedy",
     "estimate_coverage",
+    "guardrails",
     "heavy_tails",
     "kinds",
     "late_outcomes",

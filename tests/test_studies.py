@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -140,6 +141,34 @@ def test_the_anytime_study_draws_logs_whose_terms_have_the_true_mean(study):
     rows = anytime.table(2, ("clicks", "adaptive", "groups"), 400)
     assert list(rows["estimate"]) == ["ips", "ips, paired", "dr", "dr, paired", "ips", "dr", *rows["estimate"][:4]]
     assert rows["false"].max() == 0
+
+
+def test_the_guardrail_study_knows_the_true_differences(study, tmp_path):
+    """Estimates agree with the stated differences, and margins have their slack."""
+    rails, run_command = study("guardrails"), study("synthetic").run_command
+    log = rails.draw_log(4000, 0)
+    world = rails.means(log[["x", "y"]].to_numpy())
+    assert log["p"].to_numpy() == pytest.approx(world["logging"][np.arange(4000), log["a"]])
+    log.to_csv(tmp_path / "log.csv", index=False)
+    output = ["--output", str(tmp_path / "policy.npz"), "--config", json.dumps(rails.MAPPING)]
+    run_command(["learn", str(tmp_path / "log.csv"), *output])
+    truth, mean = rails.true_differences(tmp_path / "policy.npz")
+    assert mean == pytest.approx(log["revenue"].mean(), rel=0.1)
+    errors = {"unsubscribed": 0.002, "revenue": 0.02}
+    answer = rails.certify(tmp_path, rails.guardrails(truth, mean, errors), 1)
+    for judged in answer["guardrails"]:
+        value, error = (judged["difference"][key] for key in ("value", "standard_error"))
+        expected = truth[judged["outcome"]] * (-1 if judged["reward"] else 1)
+        assert abs(value - expected) < 4 * error
+        outcome, slack = judged["name"].split()
+        assert judged["margin"] - expected == pytest.approx(int(slack) * errors[outcome], abs=0.05 * error)
+
+
+def test_a_guardrail_at_its_margin_is_seldom_shown_to_hold(study):
+    rows = study("guardrails").table(8).set_index(["guardrail", "slack"])
+    assert (rows["main"] == 8).all()
+    assert rows.loc[(slice(None), 0), "better"].max() <= 3  # a binomial law at 5 % exceeds 3 in 1 of 2500 runs
+    assert rows.loc[(slice(None), 3), "better"].min() >= 4  # at 80 %, it is below 4 in 1 of 100
 
 
 def test_published_certificates_with_heavy_tails_are_false_in_at_most_7_percent(study):

@@ -40,8 +40,8 @@ def test_all_rows_of_another_log_certify_one_choice(shop, tmp_path, run):
         candidate = answer["candidates"][0]
         bounds.append(-candidate["certificate"]["bound"])
         sentence = (
-            f"The policy's reward is at least {bounds[-1]:.4g} per row. Its difference from the logging policy's "
-            f"reward is at least {-candidate['difference']['bound']:+.4g}. "
+            f"The policy's click is at least {bounds[-1]:.4g} per row. Its difference from the logging policy's "
+            f"click is at least {-candidate['difference']['bound']:+.4g}. "
             f"Each bound holds with {100 * float(confidence):g} % confidence."
         )
         assert sentence in " ".join(output.split())

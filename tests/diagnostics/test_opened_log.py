@@ -25,10 +25,11 @@ TIMED = {"time": "ts", "split": "last 25 %"}
 TIMED["features"] = {"numeric": ["age", "price"], "categorical": ["city"], "time": ["seen"]}
 NYSTROEM = {"estimate": "dr", "start": "model", "tilt": "auto", "features": {"nystroem": 30}}
 FEATURE_MAP = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.001, 0.01], "options": NYSTROEM}
+GUARDED = {"guardrails": {"odd": {"cost": "odd", "at_most": "20 %"}}}
 KINDS = {  # name of the file, and changes of the mapping
-    "groups and times": ("log.tsv", TIMED | {"group": "user", "slice": "city"}),
+    "groups and times": ("log.tsv", TIMED | GUARDED | {"group": "user", "slice": ["city", "item"]}),
     "labels": ("log.parquet", TIMED | {"labels": ["news", "odd"], "action": None}),
-    "feature map and estimated propensities": ("log.csv", ESTIMATED | {"algorithm": FEATURE_MAP}),
+    "feature map and estimated propensities": ("log.csv", ESTIMATED | GUARDED | {"algorithm": FEATURE_MAP}),
 }
 
 

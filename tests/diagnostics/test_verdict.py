@@ -30,10 +30,13 @@ from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 from drcrm.diagnostics.verdict import (
     RANDOMISE,
+    VERDICTS,
     ComparisonSettings,
+    Verdict,
     _advise_rows,
     compare_with_logging,
     estimate_values,
+    next_step,
     reach_verdict,
 )
 
@@ -42,8 +45,8 @@ def test_the_verdict_on_a_correct_log_is_true():
     verdict, _, comparison = judge(BEST)
     assert verdict.verdict == "better"
     assert verdict.sentence == (
-        f"The cost of the policy is {-comparison.difference:.4g} lower per row than the logging policy's, and at least "
-        f"{-comparison.certificate.bound:.4g} lower with 95 % confidence."
+        f"Compared with the logging policy, the policy changes cost by {comparison.difference:+.4g} per row, and by at "
+        f"most {comparison.certificate.bound:+.4g} with 95 % confidence."
     )
     worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -128,8 +131,44 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert many.certificate.bound > single.certificate.bound
     assert many.lower_bound < single.lower_bound
     verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
-    assert "The reward of kl_dro is" in verdict.sentence
-    assert "higher with 95 % confidence, adjusted for 10 candidates." in verdict.sentence
+    percent = f"{100 * comparison_in_percent(many):+.0f} %"
+    assert "Compared with the logging policy, kl_dro changes reward by +" in verdict.sentence
+    assert f" per row, {percent}, and by at least +" in verdict.sentence
+    assert verdict.sentence.endswith("with 95 % confidence, adjusted for 10 candidates.")
+
+
+def comparison_in_percent(comparison) -> float:
+    """Return the estimated change as a share of the logged mean, computed from the log."""
+    return float(comparison.difference) / LOG.cost.mean()
+
+
+def test_a_change_is_described_by_the_name_and_the_sign_of_its_outcome():
+    """Costs are better if they fall, and per cent need a positive mean."""
+    _, diagnosis, comparison = judge(BEST)
+    positive = replace(comparison, logging=0.5)
+    sentences = {
+        (reward, outcome): reach_verdict(part, diagnosis, reward=reward, outcome=outcome).sentence
+        for part, reward, outcome in ((positive, False, "waste"), (comparison, True, "click"), (positive, True, "x"))
+    }
+    assert "changes waste by -" in sentences[False, "waste"]
+    assert f", {200 * comparison.difference:+.0f} %, and by at most -" in sentences[False, "waste"]
+    assert "changes click by +" in sentences[True, "click"]
+    assert "%, and by at least +" in sentences[True, "click"]
+    assert " per row, and by at least +" in sentences[True, "x"]
+    worse = reach_verdict(judge(WORST)[2], diagnosis, reward=True, outcome="click").sentence
+    assert "changes click by -" in worse
+    assert ", and by at most -" in worse
+
+
+def test_every_verdict_has_one_next_step():
+    for name in VERDICTS:
+        verdict = Verdict(name, "", [], [])
+        assert next_step(verdict).count(".") == 1
+    many, none = (
+        Verdict("not shown", "", [advice], []) for advice in ("Log more rows. With 900", "Try another policy.")
+    )
+    assert "log more rows" in next_step(many)
+    assert "other features" in next_step(none)
 
 
 def test_a_policy_known_by_its_probabilities_of_the_logged_actions():

@@ -80,11 +80,16 @@ def choose_anytime_estimate(
 
 
 def anytime_terms(
-    inputs: EvaluationInputs, estimate: str, costs: tuple[float, float], largest_weight: float | None = None
+    inputs: EvaluationInputs,
+    estimate: str,
+    costs: tuple[float, float],
+    largest_weight: float | None = None,
+    baseline_factor: float = 1.0,
 ) -> tuple[PolicyTerms, float]:
     """Return the terms of the policy, or of its difference from the baseline, and their largest value B.
 
-    ``largest_weight`` is M, for a baseline that is a policy.
+    ``largest_weight`` is M, for a baseline that is a policy. The logged costs are multiplied by ``baseline_factor``, at
+    least 0.
     """
     log, (least, largest) = inputs.log, costs
     _, log_prob, _ = forward_policy(inputs.policy, log)
@@ -94,7 +99,7 @@ def anytime_terms(
         high += TRUNCATION * span
         z += _control_variate(inputs, weight, costs)
     if isinstance(inputs.baseline, str):
-        z, high = z - log.cost, high - least
+        z, high = z - baseline_factor * log.cost, high - baseline_factor * least
     elif inputs.baseline is not None and largest_weight is not None:
         z = (_baseline_weight(inputs, largest_weight) - weight) * reward
         high = largest_weight * span

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from drcrm.arrays.validation import check_choice, check_confidence, check_positive, to_float
+from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
 from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
@@ -53,6 +53,7 @@ def policy_certificate(
     groups: Any = None,
     check_tails: bool = True,
     largest_weight: float | None = None,
+    baseline_factor: float = 1.0,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -109,6 +110,8 @@ def policy_certificate(
     largest_weight : float > 0, optional
         For "anytime" with a baseline that is a policy: a known limit M on its weights, such as its largest probability
         divided by the smallest probability with which the logging policy takes any of its actions.
+    baseline_factor : float ≥ 0
+        Multiple of the baseline's cost that is subtracted. With 1.05, a bound below 0 shows "at most 5 % more".
 
     Returns
     -------
@@ -150,9 +153,10 @@ def policy_certificate(
     _check_bound(bound, inputs, estimate, clip)
     inputs = inputs.cross_fitted(estimate)
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
-    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
+    factor = check_nonnegative(baseline_factor, "baseline_factor")
+    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails, factor)
     if bound.name == ANYTIME:
-        terms, largest = anytime_terms(inputs, estimate, costs, largest_weight)
+        terms, largest = anytime_terms(inputs, estimate, costs, largest_weight, factor)
         sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
     else:
         builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
@@ -190,6 +194,7 @@ class _Case:
     by: str
     costs: tuple[float, float]
     check_tails: bool
+    baseline_factor: float
 
     @property
     def kind(self) -> type[Estimate]:
@@ -246,9 +251,10 @@ def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
 def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, Any]:
     """Return value, bound, n, missing and skewness of the certificate."""
     log, bound = case.log, case.bound
-    z, gaps = sides[0].z, [side.gap for side in sides]
+    z, factors = sides[0].z, (1.0, case.baseline_factor)
+    gaps = [factor * side.gap for factor, side in zip(factors, sides, strict=False)]
     if case.baseline is not None:
-        z = _subtract(z, log.cost if isinstance(case.baseline, str) else sides[1].z)
+        z = _subtract(z, case.baseline_factor * (log.cost if isinstance(case.baseline, str) else sides[1].z))
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
     if case.by == "context" and case.groups is None:
@@ -321,7 +327,7 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     log, side = case.log, sides[0]
     reference: Any = 0.0
     if case.baseline is not None:
-        reference = sides[1].counted if len(sides) > 1 else 1.0
+        reference = case.baseline_factor * (sides[1].counted if len(sides) > 1 else 1.0)
     residuals = [side.residual, tail_residual(side.residual, log.cost, log.count)]
     if is_lacking:
         residuals = [side.cost - case.costs[1]]

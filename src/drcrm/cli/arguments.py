@@ -117,8 +117,9 @@ FAIL_UNLESS: Option = (
     "--fail-unless",
     {
         "choices": ("better", "not-worse"),
-        "help": "exit with status 3 if the verdict is 'worse' or 'the log is wrong', and with status 4 if it is 'the "
-        "log cannot say'. 'not shown' also gives status 4 with `better`. All files are written in any case",
+        "help": "exit with status 3 if the verdict is 'worse' or 'the log is wrong' or a guardrail is violated, and "
+        "with status 4 if it is 'the log cannot say'. 'not shown' also gives status 4 with `better`. All files are "
+        "written in any case",
     },
 )
 SENSITIVITY: Option = (

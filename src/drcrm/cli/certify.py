@@ -7,7 +7,8 @@ import argparse
 from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.diagnostic import with_confidence
-from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_breakeven, untested
+from drcrm.diagnostics.guardrails import summarize
+from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_breakeven, describe_change, untested
 from drcrm.reports.log_report.answer import Units
 
 
@@ -47,11 +48,13 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
 
 def _certified(evaluation: Evaluation, cost: float, difference: float, sentence: str) -> Verdict:
     """Return the verdict with the bounds on the cost and on its difference; the sentence says when they hold."""
-    units = Units(evaluation.opened.records.is_reward)
-    unit, side, sign = units.name, units.side, -1 if units.is_reward else 1
+    records, [comparison] = evaluation.opened.records, evaluation.comparisons
+    units = Units(records.is_reward, records.outcome)
+    side, sign = units.side, -1 if units.is_reward else 1
+    change = describe_change(comparison, "the policy", units.is_reward, units.name)
     bounds = (
-        f"The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from "
-        f"{evaluation.settings.reference}'s {unit} is "
-        f"{side} {sign * difference:+.4g}. "
+        f"{change}. The policy's {units.name} is {side} {sign * cost:.4g} per row. Its difference from "
+        f"{evaluation.settings.reference}'s {units.name} is {side} {sign * difference:+.4g}. "
     )
-    return Verdict("certified", bounds + sentence + untested(evaluation.diagnosis), [], evaluation.verdict.cautions)
+    sentence += summarize(evaluation.guardrails, evaluation.settings.confidence) + untested(evaluation.diagnosis)
+    return Verdict("certified", bounds + sentence, evaluation.verdict.changes, evaluation.verdict.cautions)

@@ -17,9 +17,10 @@ from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.running_bounds import watch
 from drcrm.diagnostics.baseline import find_rows
+from drcrm.diagnostics.guardrails import require_guardrails
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import LOGGING_POLICY, ComparisonSettings, Verdict
+from drcrm.diagnostics.verdict import LOGGING_POLICY, MORE_ROWS, ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -86,7 +87,7 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
         stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
         answer = evaluation.answer(command, verdict=stated, judged_by=case.rows, recognised=case.counts)
     write_answer(answer, options)
-    return exit_status(evaluation.verdict, options.fail_unless)
+    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
 
 
 def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
@@ -121,7 +122,15 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
     limit, settings = case.largest_weight, evaluation.settings
     running = watch(case.opened, case.policy.policy, settings.confidence, settings.divisor, limit)
     name = "better" if running["difference_bound"] < 0 else "not shown"
-    return replace(evaluation, verdict=replace(verdict, verdict=name, changes=[]), running=running, sensitivity=None)
+    guardrails = [
+        replace(rail, bound=bound, lower_bound=-np.inf, refusal=rail.refusal if np.isnan(rail.margin) else "")
+        for rail, bound in zip(evaluation.guardrails, running["guardrails"], strict=True)
+    ]
+    is_open = name == "not shown" and running["difference"] < 0
+    changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
+    verdict = replace(verdict, verdict=name, changes=changes)
+    verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
+    return replace(evaluation, verdict=verdict, running=running, sensitivity=None, guardrails=guardrails)
 
 
 @contextmanager

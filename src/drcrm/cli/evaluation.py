@@ -8,10 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
+from drcrm.diagnostics.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.diagnostics.segments import name_periods
 from drcrm.diagnostics.verdict import (
     Comparison,
     ComparisonSettings,
@@ -19,6 +23,7 @@ from drcrm.diagnostics.verdict import (
     compare_with_logging,
     describe_breakeven,
     estimate_values,
+    next_step,
     reach_verdict,
     sensitivity_to_propensities,
 )
@@ -45,6 +50,8 @@ class EvaluatedPolicy:
         Number of candidates of the algorithm that learned the policy.
     is_best : bool
         Whether the candidates of all algorithms choose this one.
+    rate : int
+        0 if the estimate of a guardrail is beyond its margin, 2 if all guardrails hold, otherwise 1.
     """
 
     name: str
@@ -56,6 +63,7 @@ class EvaluatedPolicy:
     bound: float = inf
     tried: int = 1
     is_best: bool = False
+    rate: int = 2
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,8 @@ class Evaluation:
         given.
     running : mapping or None
         Bounds that hold at every look: see :func:`drcrm.cli.running_bounds.watch`.
+    guardrails : list of JudgedGuardrail
+        Results of the guardrails for the best policy.
     """
 
     opened: OpenedLog
@@ -91,6 +101,7 @@ class Evaluation:
     settings: ComparisonSettings
     sensitivity: Sensitivity | None = None
     running: Mapping[str, Any] | None = None
+    guardrails: Sequence[JudgedGuardrail] = ()
 
     @property
     def is_better(self) -> bool:
@@ -104,6 +115,8 @@ class Evaluation:
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
         if self.opened.baseline is not None:
             common["baseline"] = self._baseline()
+        common |= {"next_step": next_step(self.verdict)}
+        common |= {"guardrails": [guardrail.as_dict() for guardrail in self.guardrails]}
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
     def candidates(self) -> list[dict]:
@@ -135,16 +148,20 @@ class Evaluation:
         return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
-def exit_status(verdict: Verdict, requirement: str | None) -> int:
+def exit_status(verdict: Verdict, requirement: str | None, guardrails: Sequence[JudgedGuardrail] = ()) -> int:
     """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
 
-    Print the verdict to standard error if the requirement does not hold.
+    *not shown* with a violated guardrail counts as *worse*. Print the verdict to standard error if the requirement does
+    not hold.
     """
+    name = verdict.verdict
+    violated = [rail.guardrail.name for rail in guardrails if name == "not shown" and rail.status == "violated"]
     passing = {"better": ("better",), "not-worse": ("better", "not shown")}
-    if requirement is None or verdict.verdict in passing[requirement]:
+    if requirement is None or (name in passing[requirement] and not violated):
         return 0
-    print(f"--fail-unless {requirement}: the verdict is {verdict.verdict!r}", file=sys.stderr)
-    return 3 if verdict.verdict in ("worse", "the log is wrong") else 4
+    reason = f", and the guardrail {violated[0]} is violated" if violated else ""
+    print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
+    return 3 if violated or name in ("worse", "the log is wrong") else 4
 
 
 def evaluate(
@@ -162,7 +179,7 @@ def evaluate(
     settings : ComparisonSettings
         ``settings.choices`` counts all candidates that competed on these rows.
     """
-    diagnosis = diagnose_log(opened, best)
+    diagnosis = diagnose_log(opened, best, settings.confidence)
     options: dict[str, Any] = {"groups": diagnosis.units}
     if opened.baseline is not None:
         options["baseline"] = opened.baseline
@@ -171,7 +188,12 @@ def evaluate(
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
+    records = opened.records
+    names = {"label": best.label, "reward": records.is_reward, "outcome": records.outcome}
+    verdict = reach_verdict(comparison, diagnosis, **names)
+    outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
+    guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
+    verdict = require_guardrails(verdict, guardrails, settings.confidence)
     worst = None
     is_wanted = verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None)
     if is_wanted and opened.baseline is None:  # the sensitivity is that of a comparison with the logged costs
@@ -179,10 +201,17 @@ def evaluate(
         worst = sensitivity_to_propensities(best.policy, opened.log, settings, **models)
     if verdict.verdict == "better":
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
-    return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, worst)
+    results = {"sensitivity": worst, "guardrails": guardrails}
+    return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
 
 
-def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Diagnosis:
+def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
+    """Return the outcomes of the guardrails on the rows that evaluate policies."""
+    records = opened.records
+    return GuardedOutcomes.of(records.mapping.guardrails, opened.log, records.guardrails, estimate, units)
+
+
+def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
     details = _details(opened)
     if opened.whole and opened.recognised:
@@ -190,7 +219,7 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None) -> Di
         details = replace(details, log_checks=checks.restrict_to(opened.recognised.heldout, opened.whole.log))
     if policy is None:
         return diagnose(opened.log, details=details)
-    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model)
+    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model, confidence=confidence)
 
 
 def _details(opened: OpenedLog) -> LogDetails:
@@ -199,6 +228,8 @@ def _details(opened: OpenedLog) -> LogDetails:
     return LogDetails(
         groups=opened.units,
         slices=records.row_slices,
+        slice_columns=records.mapping.slice_columns,
+        periods=name_periods(np.asarray(records.time)) if (records.clock or "").startswith("times") else None,
         row_numbers=records.rows,
         time=records.time,
         action_names=encoding.names,
@@ -217,5 +248,10 @@ def build_answer(
     """
     logging = off_policy_value(opened.log.propensity, opened.log, "ips", groups=diagnosis.units, confidence=confidence)
     header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
-    header |= {"reward": opened.records.is_reward, "confidence": confidence, "logging": logging.as_dict()}
+    header |= {
+        "reward": opened.records.is_reward,
+        "outcome": opened.records.outcome,
+        "confidence": confidence,
+        "logging": logging.as_dict(),
+    }
     return header | diagnosis.as_dict() | parts

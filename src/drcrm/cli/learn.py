@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluate_policy import read_baseline, reference_of
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
+from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
+from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.exploration import describe_exploration
+from drcrm.diagnostics.guardrails import GuardedOutcomes
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
@@ -35,6 +37,7 @@ from drcrm.version import __version__
 
 DEFAULT = "kl_dro_dr"
 WITH_SCORES = "kl_dro_dr_scores"
+ESTIMATE = "dr"
 MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
@@ -63,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
         train, groups = opened.train, opened.checks.groups
         entries = algorithm_entries(mapping.algorithm, has_scores=_can_have_scores(train))
         units = None if groups is None else groups[opened.recognised.training]
-        results, effective = fit_candidates(train, opened.log, entries, report, units, mapping.explore)
+        outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
+        results, effective = fit_candidates(train, opened.log, entries, report, units, mapping.explore, outcomes)
         report("evaluating the candidates")
         evaluation = _evaluate(opened, results, effective, options)
         answer = _answer(evaluation, options)
@@ -73,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
     write_answer(answer, options)
-    return exit_status(evaluation.verdict, options.fail_unless)
+    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
 
 
 @contextmanager
@@ -130,13 +134,16 @@ def fit_candidates(
     report: Callable[[str], None],
     units: np.ndarray | None = None,
     explore: float = 0.0,
+    outcomes: GuardedOutcomes | None = None,
 ) -> tuple[list[EvaluatedPolicy], int]:
     """Return the candidate of each algorithm, and the effective number of all candidates.
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
-    ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses one
-    of them. If it chooses none, the candidate with the smallest bound is returned. If evaluations are expensive, the
-    algorithms first compete on samples of the training rows. See :mod:`drcrm.selection.successive_halving`.
+    ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among
+    the candidates for which all guardrails hold. If it chooses none, the candidate with the smallest bound is returned.
+    Candidates whose estimates are beyond the margin of a guardrail are returned only if all are. If evaluations are
+    expensive, the algorithms first compete on samples of the training rows. See
+    :mod:`drcrm.selection.successive_halving`.
 
     Parameters
     ----------
@@ -148,6 +155,8 @@ def fit_candidates(
         Ids of independent units of the training rows.
     explore : float
         Share of the uniform policy in each candidate. Fits do not depend on it, but their scores do.
+    outcomes : GuardedOutcomes, optional
+        Guardrails on the held-out rows.
     """
     is_halved = is_expensive(train)
     if is_halved:
@@ -157,48 +166,86 @@ def fit_candidates(
         report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
         lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
         fitted.append(fit_entry(train, heldout, entry, lbfgs if is_halved else None, units=units, explore=explore))
-    differences = [learned.differences for learned, _ in fitted]
-    joined = PairedDifferences.join(differences)
-    choices, ends = joined.effective_choices(), np.cumsum([part.valid.shape[1] for part in differences])
-    chosen = joined.choose(choices)
-    owner = None if chosen is None else int(np.searchsorted(ends, chosen, side="right"))
-    results = [
-        _candidate(entry, learned, features, train, choices, owner == number)
-        for number, (entry, (learned, features)) in enumerate(zip(entries, fitted, strict=True))
+    joined = PairedDifferences.join([learned.differences for learned, _ in fitted])
+    choices = joined.effective_choices()
+    parts = [
+        _Candidates.of(entry, learned, features, train, explore, outcomes, choices)
+        for entry, (learned, features) in zip(entries, fitted, strict=True)
     ]
-    results = [replace(result, policy=result.policy.with_exploration(explore)) for result in results]
-    return results, choices
+    rates = np.concatenate([part.rates for part in parts])
+    chosen, ends = joined.choose(choices, rates == 2), np.cumsum([len(part.rates) for part in parts])
+    owner = None if chosen is None else int(np.searchsorted(ends, chosen, side="right"))
+    return [part.select(choices, owner == number) for number, part in enumerate(parts)], choices
 
 
-def _candidate(
-    entry: Entry, learned: Learned, features: Any, train: BanditLog, choices: int, is_best: bool
-) -> EvaluatedPolicy:
-    """Return the candidate of an algorithm that is chosen for a test, or else the one with the smallest bound."""
-    fits, bounds, differences = learned.fits, learned.fits.scores[:, IMPROVEMENT], learned.differences
-    chosen = differences.choose(choices)
-    if chosen is None:
-        is_other = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
-        is_judged = is_other & differences.has_overlap if (is_other & differences.has_overlap).any() else is_other
-        chosen = int(np.argmin(np.where(is_judged, bounds, np.inf)))
-    value = float(fits.grid[chosen])
-    settings = {} if np.isnan(value) else {"parameter": entry.algorithm.parameter, "value": value}
-    settings |= {name: float(getattr(fits, name)[chosen]) for name in ("ridge", "step", "sharpness")}
-    return EvaluatedPolicy(
-        name=entry.name,
-        label=entry.label,
-        policy=make_policy(train.actions, fits.coef[chosen], features=features),
-        cost_model=replace(learned.cost_model, features=features),
-        clip=learned.clip,
-        settings=settings,
-        bound=float(bounds[chosen]),
-        tried=len(fits.grid),
-        is_best=is_best,
-    )
+@dataclass(frozen=True)
+class _Candidates:
+    """All candidates of an algorithm, with the results of the guardrails for each: see ``GuardedOutcomes.rate``."""
+
+    entry: Entry
+    learned: Learned
+    policies: list[LinearPolicy]
+    cost_model: SupportedModel
+    rates: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        entry: Entry,
+        learned: Learned,
+        features: Any,
+        train: BanditLog,
+        explore: float,
+        outcomes: GuardedOutcomes | None,
+        choices: int,
+    ) -> _Candidates:
+        """Return the candidates with the share ``explore`` of uniform actions."""
+        policies = [
+            make_policy(train.actions, coef, features=features).with_exploration(explore) for coef in learned.fits.coef
+        ]
+        cost_model, rates = replace(learned.cost_model, features=features), np.full(len(policies), 2)
+        if outcomes is not None and outcomes.guardrails:
+            guarded, settings = outcomes.with_support(cost_model), ComparisonSettings(ESTIMATE, choices=choices)
+            rates = np.array([guarded.rate(policy, settings) for policy in policies])
+        return cls(entry, learned, policies, cost_model, rates)
+
+    def select(self, choices: int, is_best: bool) -> EvaluatedPolicy:
+        """Return the candidate that is chosen for a test, or else the one with the smallest bound."""
+        fits, rates, has_overlap = self.learned.fits, self.rates, self.learned.differences.has_overlap
+        bounds = fits.scores[:, IMPROVEMENT]
+        chosen = self.learned.differences.choose(choices, rates == 2)
+        if chosen is None:
+            is_possible = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
+            preferred = [is_possible & (rates > 0) & has_overlap, is_possible & (rates > 0), is_possible]
+            among = next((mask for mask in preferred if mask.any()), is_possible)
+            chosen = int(np.argmin(np.where(among, bounds, np.inf)))
+        value = float(fits.grid[chosen])
+        settings = {} if np.isnan(value) else {"parameter": self.entry.algorithm.parameter, "value": value}
+        settings |= {name: float(getattr(fits, name)[chosen]) for name in ("ridge", "step", "sharpness")}
+        return EvaluatedPolicy(
+            name=self.entry.name,
+            label=self.entry.label,
+            policy=self.policies[chosen],
+            cost_model=self.cost_model,
+            clip=self.learned.clip,
+            settings=settings,
+            bound=float(bounds[chosen]),
+            tried=len(fits.grid),
+            is_best=is_best,
+            rate=int(rates[chosen]),
+        )
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate that all algorithms together choose, or else the one with the smallest bound."""
-    return min(results, key=lambda result: (not result.is_best, result.bound if np.isfinite(result.bound) else np.inf))
+    """Return the candidate that all algorithms together choose, or else the one with the smallest bound.
+
+    Candidates whose estimates are beyond the margin of a guardrail come last.
+    """
+
+    def rank(result: EvaluatedPolicy) -> tuple[bool, bool, float]:
+        return not result.is_best, not result.rate, result.bound if np.isfinite(result.bound) else np.inf
+
+    return min(results, key=rank)
 
 
 def _require_several_actions(heldout: OpenedLog) -> None:
@@ -217,6 +264,7 @@ def _evaluate(
 ) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
     settings = ComparisonSettings(
+        estimate=ESTIMATE,
         confidence=options.confidence,
         choices=sum(result.tried for result in results),
         effective_choices=effective,
@@ -229,8 +277,9 @@ def _evaluate(
     if verdict.verdict != "not shown":
         return evaluation
     written = "an estimate of the logging policy" if opened.baseline is None else "the baseline"
+    within = " within all guardrails" if evaluation.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat {settings.reference} on the {opened.records.size} held-out rows, "
+        f"No candidate was shown to beat {settings.reference}{within} on the {opened.records.size} held-out rows, "
         f"so {written} is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,8 @@ def watch(
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
     The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. It counts from its last
-    row on, and its term is the mean of its rows' terms.
+    row on, and its term is the mean of its rows' terms. The policy is better from the row on at which the bound on the
+    main outcome, and those on the guardrails, have been below their limits: all these bounds hold together.
 
     Parameters
     ----------
@@ -42,36 +45,60 @@ def watch(
     dict
         - value and bound: the estimate of the policy's cost, and its upper bound.
         - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
-        - first_better: the number of rows after which this bound was first below 0, or None.
+        - first_better: the number of rows after which the policy was first shown to be better, or None.
+        - guardrails: the bound on the difference of each guardrail's outcome.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference.
 
     Raises
     ------
     InputError
-        If the range of costs is unknown.
+        If the range of costs, or of a guardrail's outcome, is unknown.
     """
-    log, costs = opened.log, _cost_range(opened)
-    order = np.arange(len(log.Y)) if opened.records.time is None else np.argsort(opened.records.time, kind="stable")
+    log, records = opened.log, opened.records
+    order = np.arange(len(log.Y)) if records.time is None else np.argsort(records.time, kind="stable")
     unit = np.arange(len(log.Y)) if opened.units is None else number_groups(opened.units, len(log.Y))
     level = 1 - (1 - confidence) / choices
+    running = partial(_Running.of, policy, order=order, unit=unit, level=level, largest_weight=largest_weight)
+    needed = "cost_range in the mapping: [least, largest], the possible costs of any action"
+    costs = _known_range(records.mapping.cost_range, log.cost, records.is_reward, needed)
     reference = LOGGING if opened.baseline is None else opened.baseline
-    inputs = [EvaluationInputs.create(policy, log, baseline, None, None, None) for baseline in (None, reference)]
-    terms = [anytime_terms(case, "ips", costs, largest_weight) for case in inputs]
-    cost, difference = (_Running.of(part.z, log, high, order, unit, level) for part, high in terms)
+    cost, difference = (running(log, baseline, costs) for baseline in (None, reference))
     looks = np.unique(np.linspace(1, len(cost.z), LOOKS).astype(int))
     bounds = np.array([difference.bound(n) for n in looks])
-    first = _first_below_zero(difference, looks, bounds)
+    guardrails = _watch_guardrails(opened, running, looks)
+    firsts = [_first_below(difference, looks, bounds), *(first for _, first in guardrails)]
     return {
         "value": float(cost.z.mean()),
         "bound": cost.bound(len(cost.z)),
         "difference": float(difference.z.mean()),
         "difference_bound": float(bounds[-1]),
-        "first_better": None if first is None else int(cost.rows[first - 1]),
+        "first_better": None if None in firsts else int(cost.rows[max(firsts) - 1]),
+        "guardrails": [bound for bound, _ in guardrails],
         "n": len(cost.z),
-        "by": "row" if opened.records.groups is None else "group",
+        "by": "row" if records.groups is None else "group",
         "curve": [[int(cost.rows[n - 1]), float(bound)] for n, bound in zip(looks, bounds, strict=True)],
     }
+
+
+def _watch_guardrails(
+    opened: OpenedLog, running: Callable[..., _Running], looks: np.ndarray
+) -> list[tuple[float, int | None]]:
+    """Return the bound on each guardrail's difference, and the first number of units with a bound below the margin.
+
+    The bound of a relative margin is on the difference minus the margin, which is a multiple of the logging policy's
+    cost.
+    """
+    results = []
+    for number, guardrail in enumerate(opened.records.mapping.guardrails):
+        log, factor = opened.log.with_cost(np.array(opened.records.guardrails[:, number])), guardrail.baseline_factor
+        needed = f"range in the {guardrail.label.rstrip(',')}: [least, largest], its possible outcomes"
+        costs = _known_range(guardrail.cost_range, log.cost, guardrail.is_reward, needed)
+        excess = running(log, LOGGING, costs, factor=factor)
+        bounds = np.array([excess.bound(n) for n in looks])
+        first = _first_below(excess, looks, bounds, 0.0 if guardrail.is_relative else guardrail.margin)
+        results.append((float(bounds[-1] + (factor - 1) * (log.count @ log.cost) / log.size), first))
+    return results
 
 
 class _Running:
@@ -82,9 +109,20 @@ class _Running:
 
     @classmethod
     def of(
-        cls, z: np.ndarray, log: BanditLog, high: float, order: np.ndarray, unit: np.ndarray, level: float
+        cls,
+        policy: Any,
+        log: BanditLog,
+        baseline: Any,
+        costs: tuple[float, float],
+        order: np.ndarray,
+        unit: np.ndarray,
+        level: float,
+        largest_weight: float | None = None,
+        factor: float = 1.0,
     ) -> _Running:
-        means, _ = group_means(unit, log.count, z)
+        inputs = EvaluationInputs.create(policy, log, baseline, None, None, None)
+        terms, high = anytime_terms(inputs, "ips", costs, largest_weight, factor)
+        means, _ = group_means(unit, log.count, terms.z)
         last = np.zeros(len(means), dtype=int)
         np.maximum.at(last, unit[order], np.arange(len(unit)))
         complete = np.argsort(last)
@@ -95,21 +133,23 @@ class _Running:
         return self._bound(self.z[:n], np.ones(n))
 
 
-def _first_below_zero(running: _Running, looks: np.ndarray, bounds: np.ndarray) -> int | None:
-    """Return the first number of units with a bound below 0, at the first such look or after the look before it."""
-    is_below = bounds < 0
+def _first_below(running: _Running, looks: np.ndarray, bounds: np.ndarray, limit: float = 0.0) -> int | None:
+    """Return the first number of units with a bound below a limit, at the first such look or after the look before."""
+    is_below = bounds < limit
     if not is_below.any():
         return None
     place = int(np.argmax(is_below))
     before = looks[place - 1] if place else 0
-    return next(n for n in range(before + 1, looks[place] + 1) if running.bound(n) < 0)
+    return next(n for n in range(before + 1, looks[place] + 1) if running.bound(n) < limit)
 
 
-def _cost_range(opened: OpenedLog) -> tuple[float, float]:
-    """Return the range of costs of the mapping; for outcomes of 0 and 1 it is known."""
-    known, cost = opened.records.mapping.cost_range, opened.log.cost
+def _known_range(
+    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool, needed: str
+) -> tuple[float, float]:
+    """Return the range of the costs; for outcomes of 0 and 1 it is known. Otherwise the error names what is needed."""
     if known is not None:
         return known
-    if np.isin(cost, (0, -1) if opened.records.is_reward else (0, 1)).all():
-        return (-1.0, 0.0) if opened.records.is_reward else (0.0, 1.0)
-    raise InputError("--anytime needs cost_range in the mapping: [least, largest], the possible costs of any action")
+    least = -1.0 if is_reward else 0.0
+    if np.isin(cost, (least, least + 1)).all():
+        return least, least + 1
+    raise InputError(f"--anytime needs {needed}")

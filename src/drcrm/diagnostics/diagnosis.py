@@ -11,12 +11,11 @@ import numpy as np
 
 from drcrm.arrays.validation import as_float_array
 from drcrm.certificates.independent_units import check_groups
-from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.diagnostics.diagnostic import Diagnostic, to_json
+from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.leakage import check_leakage
 from drcrm.diagnostics.log_checks import (
     check_action_drift,
@@ -28,16 +27,15 @@ from drcrm.diagnostics.log_checks import (
 )
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
+from drcrm.diagnostics.segments import Part, check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
 from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
-from drcrm.estimates import SelfNormalised
+from drcrm.estimates import DoublyRobust, SelfNormalised
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
+from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
 from drcrm.policies.tabular import knows_all_actions, policy_for_log, select_occurring
 from drcrm.rows.folds import ranks
-
-MAX_SLICES = 50  # slices in the table; the slices with the most rows are kept
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,12 @@ class LogDetails:
     ----------
     groups : array (n,), optional
         Ids of independent groups of rows.
-    slices : array (n,), optional
-        Values of a column. The policy is evaluated separately on the rows of each value.
+    slices : array (n,) or (n, s), optional
+        Values of a column, or of s columns. The policy is evaluated separately on the rows of each value.
+    slice_columns : sequence of str
+        Names of these columns; by default a single column has no name.
+    periods : array (n,), optional
+        Names of periods, which are in order of time if they are sorted. The policy is evaluated in each.
     row_numbers : integer array (n,), optional
         Numbers of the rows in their file.
     time : array (n,), optional
@@ -69,6 +71,8 @@ class LogDetails:
 
     groups: Any = None
     slices: Any = None
+    slice_columns: Sequence[str] = ()
+    periods: Any = None
     row_numbers: Any = None
     time: Any = None
     action_names: list | None = None
@@ -82,13 +86,22 @@ class LogDetails:
         actions = log.actions.shape
         if self.action_names is not None and actions and len(self.action_names) != actions[0]:
             raise InputError(f"names has {len(self.action_names)} entries, expected {actions[0]}")
-        arrays = {"slices": self.slices, "row_numbers": self.row_numbers, "time": self.time}
+        names = ("slices", "periods", "row_numbers", "time")
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
         arrays = {name: np.asarray(values) for name, values in arrays.items() if values is not None}
         for name, values in arrays.items():
-            if values.shape != (expected := log.Y.shape[:1]):
+            if values.shape[:1] != (expected := log.Y.shape[:1]):
                 raise InputError(f"{name} has shape {values.shape}, expected {expected}")
         counted = {name: values[log.count > 0] for name, values in arrays.items()}
         return replace(self, groups=check_groups(self.groups, log), **counted)
+
+    def parts(self, log: BanditLog) -> list[Part]:
+        """Return the slices and periods of a log without rows of count 0."""
+        slices: dict[str, np.ndarray] = {}
+        if self.slices is not None:
+            columns = np.asarray(self.slices).reshape(len(log.Y), -1).T
+            slices = dict(zip(self.slice_columns or [""], columns, strict=True))
+        return find_parts(log, slices, self.periods)
 
     def order(self, log: BanditLog) -> np.ndarray:
         """Return the place of each row in the order of time, (n,)."""
@@ -137,7 +150,7 @@ class Diagnosis:
         with a parameter ``groups`` accept them.
     rows : int
     weights, overlap : dict
-    calibration, slices, actions, largest_rows : list of dict
+    calibration, slices, periods, actions, largest_rows : list of dict
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -147,6 +160,7 @@ class Diagnosis:
     overlap: dict = field(default_factory=dict)
     calibration: list[dict] = field(default_factory=list)
     slices: list[dict] = field(default_factory=list)
+    periods: list[dict] = field(default_factory=list)
     actions: list[dict] = field(default_factory=list)
     largest_rows: list[dict] = field(default_factory=list)
 
@@ -169,6 +183,7 @@ def diagnose(
     cost_model: Any = None,
     logging_policy: LinearPolicy | None = None,
     modelled: np.ndarray | None = None,
+    confidence: float = 0.95,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
 
@@ -187,6 +202,8 @@ def diagnose(
     modelled : array in the shape of scores, optional
         Estimated probabilities of all actions under the logging policy, from a model fitted to other rows. The default
         is :func:`drcrm.diagnostics.propensity_audit.cross_fit_propensities`.
+    confidence : float in (0, 1)
+        Level of the intervals in slices and periods.
 
     Raises
     ------
@@ -203,10 +220,13 @@ def diagnose(
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, checked.modelled)
-            slices = _estimate_slices(weights, details, checked.units)
-            of_policy = [*check_weights(weights, checked.units), _check_slices(slices)]
+            parts, names = details.parts(log), details.action_names
+            estimates = estimate_parts(weights, parts, checked.units, confidence, names)
+            of_policy = [*check_weights(weights, checked.units)]
+            of_policy += check_parts(weights, parts, estimates, checked.units, confidence)
             of_log.append(check_gain_drift(log, weights.weight, details.order(log), checked.units))
-        tables = weight_tables(weights, details.action_names, details.row_numbers) | {"slices": slices[:MAX_SLICES]}
+        tables = weight_tables(weights, details.action_names, details.row_numbers)
+        tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
     checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
     known = tuple(check for check in checks if check)
     return Diagnosis(known, checked.units, log.size, calibration=checked.calibration, **tables)
@@ -263,11 +283,12 @@ def _weigh_policy(
     log: BanditLog, policy: Any, cost_model: Any, logging_policy: LinearPolicy | None, modelled: np.ndarray
 ) -> PolicyWeights:
     has_model = cost_model is not None and knows_all_actions(policy)
-    design, log_prob, _ = forward_policy(policy, log)
-    weight = importance_weights(log_prob, log)
+    effects = action_effects(cost_model, log.X, log.actions) if has_model else None
+    design, log_prob, expected = forward_policy(policy, log, effects)
+    weight, z = importance_weights(log_prob, log), None
     if has_model:
-        model_costs = modelled_cost(design.log, action_effects(cost_model, log.X, log.actions))
-        residual = tail_residual(log.cost - model_costs, log.cost, log.count)
+        residual = tail_residual(log.cost - design.modelled_cost, log.cost, log.count)
+        z = design.estimate(DoublyRobust).terms(weight, expected)
     else:
         residual = log.cost - (SelfNormalised(log.cost, log.count).mean(weight) if weight.any() else 0.0)
     mean = policy_marginals(policy, log, "the report") if knows_all_actions(policy) else None
@@ -275,58 +296,4 @@ def _weigh_policy(
         logging_mean = raise_to_support(modelled, log, SUPPORT)
     else:
         logging_mean = policy_marginals(logging_policy, log, "the report")
-    return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual)
-
-
-def _estimate_slices(weights: PolicyWeights, details: LogDetails, units: np.ndarray | None) -> list[dict]:
-    """Estimate a policy in each slice by SNIPS without clipping, and name the action or label that it takes most often.
-
-    The slices with the most rows come first.
-    """
-    if details.slices is None:
-        return []
-    values, index = np.unique(details.slices.astype(str), return_inverse=True)
-    log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # estimates from probabilities do not need X
-    estimates = []
-    for number in np.argsort(-np.bincount(index, log.count), kind="stable"):
-        inside = index == number
-        part = log.recount(log.count * inside)
-        part_units = None if units is None else units[inside]
-        value = off_policy_value(weights.probability[inside], part, "snips", groups=part_units)
-        estimate = {
-            "slice": str(values[number]),
-            "rows": part.size,
-            "effective_size": to_json(value.effective_size),
-            "logging": float(part.count @ part.cost / part.size),
-            "policy": value.as_dict()["value"],
-            **_most_frequent_action(weights, inside, details.action_names),
-        }
-        estimates.append(estimate | {end: value.as_dict()[end] for end in ("low", "high")})
-    return estimates
-
-
-def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray, names: Sequence | None) -> dict[str, object]:
-    """Return the action or label that the policy takes most often on selected rows, and its share; empty for lists."""
-    log = weights.log
-    if weights.mean is None or not log.actions.are_shared:
-        return {}
-    count = np.bincount(log.context, log.count * rows, log.n_contexts)
-    share = count @ weights.mean / count.sum()
-    action = int(share.argmax())
-    return {"action": str(action if names is None else names[action]), "share": float(share[action])}
-
-
-def _check_slices(slices: list[dict]) -> Diagnostic | None:
-    """Check the slice with the smallest ratio of effective sample size to rows."""
-    if not slices:
-        return None
-    worst = min(slices, key=lambda entry: entry["effective_size"] / entry["rows"])
-    size, rows = worst["effective_size"], worst["rows"]
-    return Diagnostic(
-        "overlap by slice",
-        size / rows,
-        "at least 10 % of the rows of each slice, and at least 10",
-        "caution" if size / rows < 0.1 or size < 10 else "good",
-        f"slice {worst['slice']!r} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
-        "Kish 1965",
-    )
+    return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual, z)

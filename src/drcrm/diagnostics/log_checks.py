@@ -82,7 +82,7 @@ def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None
     """
     if not _has_enough_rows(log):
         return None
-    parts = {name: _compare_parts(log.cost, log, is_last, units) for name, is_last in _last_parts(order)}
+    parts = {name: compare_parts(log.cost, log, is_last, units) for name, is_last in _last_parts(order)}
     name = max(parts, key=lambda name: parts[name].distance)
     first, last, ends, distance = parts[name]
     is_shifted = distance > 1
@@ -113,7 +113,7 @@ def check_gain_drift(
     if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
-    first, last, ends, distance = _compare_parts(terms, log, order >= len(order) // 2, units)
+    first, last, ends, distance = compare_parts(terms, log, order >= len(order) // 2, units)
     is_shifted = distance > 1
     sentence = (
         f"the policy's cost per row minus the logging policy's is {first:+.4g} in the first half of the rows and "
@@ -129,8 +129,10 @@ def _has_enough_rows(log: BanditLog) -> bool:
     return min(log.size, len(log.Y)) >= MIN_ROWS
 
 
-def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None) -> Parts:
-    """Compare the means of two parts.
+def compare_parts(
+    values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None, tests: int = len(LAST_PARTS)
+) -> Parts:
+    """Compare the means of two parts, at level 10⁻⁴ for so many tests together.
 
     The standard error is the larger of two: one from the variance in each part, and one from the variance of all rows.
     The first is too small if a part has none of the rare outcomes, the second if a part has many of them.
@@ -138,7 +140,7 @@ def _compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, unit
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
-    intervals = (compute_interval(0.0, z, log, units, 1 - LEVEL / len(LAST_PARTS)) for z in (terms, values))
+    intervals = (compute_interval(0.0, z, log, units, 1 - LEVEL / tests) for z in (terms, values))
     width, pooled = (interval["high"] for interval in intervals)
     width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first  # NaN for a single unit
     distance = abs(change) / width if width > 0 else np.inf if change and not width else 0.0

@@ -233,7 +233,7 @@ def _checked_records(
 
 
 def _require_range(records: Records) -> None:
-    """Raise InputError if costs or propensities are outside of the range that the mapping states."""
+    """Raise InputError if costs, propensities or outcomes of a guardrail are outside of the mapping's ranges."""
     low, high = records.mapping.cost_range or (-np.inf, np.inf)
     least, most = records.cost.min(), records.cost.max()
     if not low <= least <= most <= high:
@@ -246,6 +246,14 @@ def _require_range(records: Records) -> None:
         bad = records.propensity < known * (1 - ROUNDING)
         expected = f"at least least_propensity, {known:g}"
         reject_rows(bad, records.propensity, records.mapping.label_of("propensity"), records.rows, expected)
+    for number, guardrail in enumerate(records.mapping.guardrails):
+        outcome = guardrail.sign * np.asarray(records.guardrails[:, number]) + 0.0
+        low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))
+        if not low <= outcome.min() <= outcome.max() <= high:
+            raise InputError(
+                f"{guardrail.label} must be in its range, [{low:g}, {high:g}]; its values are from "
+                f"{outcome.min():g} to {outcome.max():g}"
+            )
 
 
 @contextmanager

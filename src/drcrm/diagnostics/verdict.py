@@ -35,6 +35,7 @@ ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
+MAX_PERCENT = 1000  # larger changes are not stated in per cent
 MIN_SHARE = 1e-3  # the advice names an action only if more than this share of the policy's choices is affected
 ROUNDING = 1e-9  # relative to the largest cost
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
@@ -45,6 +46,14 @@ REPAIRS = [
 ]
 EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
 CLOSER = "evaluate a policy that is closer to the logging policy."
+NEXT_STEPS = {
+    "better": "Deploy the policy, log its actions with their propensities, and certify it on the new rows.",
+    "not shown": "Keep the logging policy, log more rows, and certify the candidate on them.",
+    "worse": "Keep the logging policy.",
+    "the log cannot say": "Keep the logging policy, change the log as advised, and judge the policy again.",
+    "the log is wrong": "Correct the propensities, and judge the policy again.",
+}
+MORE_ROWS = "Log more rows"  # the start of advice
 UNSUPPORTED = "unsupported actions"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 CERTIFICATE_KEYS = (
@@ -74,6 +83,8 @@ class ComparisonSettings:
         Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
     reference : str
         Name of what the policy is compared with, in sentences: the logging policy or a baseline.
+    baseline_factor : float
+        Factor of the logging policy's cost in certificates of the difference.
     """
 
     estimate: str = "dr"
@@ -83,6 +94,7 @@ class ComparisonSettings:
     gamma: float | None = None
     effective_choices: int | None = None
     reference: str = LOGGING_POLICY
+    baseline_factor: float = 1.0
 
     @property
     def divisor(self) -> int:
@@ -92,7 +104,7 @@ class ComparisonSettings:
     @property
     def certificate_options(self) -> dict[str, Any]:
         """The options of :func:`drcrm.certificates.policy_certificate`."""
-        names = ("estimate", "confidence", "cost_range")
+        names = ("estimate", "confidence", "cost_range", "baseline_factor")
         return {name: getattr(self, name) for name in names} | {"choices": self.divisor}
 
 
@@ -115,6 +127,8 @@ class Comparison:
         cannot be issued.
     reference : str
         See ``ComparisonSettings``.
+    logging : float
+        Mean logged cost.
     """
 
     difference: PolicyValue
@@ -124,6 +138,12 @@ class Comparison:
     choices: int
     lower_bound: float
     reference: str = LOGGING_POLICY
+    logging: float = np.nan
+
+    @property
+    def relative(self) -> float:
+        """The difference divided by the mean logged cost; NaN if this mean is 0 or unknown."""
+        return float(self.difference) / self.logging if self.logging else np.nan
 
     def as_dict(self) -> dict[str, object]:
         """Return the difference, the certificate and the overlap as JSON values."""
@@ -205,14 +225,23 @@ def compare_with_logging(
     with warnings.catch_warnings(action="ignore"):
         options = models | {"baseline": baseline, "confidence": settings.confidence}
         difference = off_policy_value(policy, log, settings.estimate, **options)
-        certificate, refusal = _certify(policy, log, settings, baseline, models)
-        cost_certificate, cost_refusal = _certify(policy, log, settings, None, models)
-        lower_bound = _lower_bound(policy, log, settings, baseline, models)
-    refusal, reference = cost_refusal or refusal, settings.reference
-    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound, reference)
+        certificate, refusal = certify_against(policy, log, settings, baseline, models)
+        cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
+        lower_bound = bound_below(policy, log, settings, baseline, models)
+    logging = float(log.count @ log.cost / log.size)
+    return Comparison(
+        difference,
+        certificate,
+        cost_certificate,
+        cost_refusal or refusal,
+        settings.choices,
+        lower_bound,
+        settings.reference,
+        logging,
+    )
 
 
-def _certify(
+def certify_against(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
@@ -233,7 +262,7 @@ class _NegatedModel:
         return -action_effects(self.model, X, actions)
 
 
-def _lower_bound(
+def bound_below(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
 ) -> float:
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
@@ -245,7 +274,7 @@ def _lower_bound(
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
     models = models | {"cost_model": None if model is None else _NegatedModel(model)}
-    certificate, _ = _certify(policy, log.with_cost(-log.cost), settings, baseline, models)
+    certificate, _ = certify_against(policy, log.with_cost(-log.cost), settings, baseline, models)
     return -np.inf if certificate is None else -certificate.bound
 
 
@@ -278,7 +307,12 @@ def untested(diagnosis: Diagnosis) -> str:
 
 
 def reach_verdict(
-    comparison: Comparison, diagnosis: Diagnosis, *, label: str = "the policy", reward: bool = False
+    comparison: Comparison,
+    diagnosis: Diagnosis,
+    *,
+    label: str = "the policy",
+    reward: bool = False,
+    outcome: str = "",
 ) -> Verdict:
     """Return the verdict on a policy.
 
@@ -292,8 +326,9 @@ def reach_verdict(
     *not shown*            None of these.
     =====================  ==================================================================================
 
-    If ``reward`` is true, sentences describe rewards, which are negated costs.
+    If ``reward`` is true, sentences describe rewards, which are negated costs. ``outcome`` is their name.
     """
+    outcome = outcome or ("reward" if reward else "cost")
     unfounded = LIKELIHOOD_RATIO if INDEPENDENCE in diagnosis.failed else ""  # dependent rows predict each other
     failed = [check for check in diagnosis.diagnostics if check.level == "fail" and check.name != unfounded]
     failed.sort(key=lambda check: check.name != LEARNED)
@@ -310,37 +345,55 @@ def reach_verdict(
     is_better = certificate.bound < -rounding
     if is_better or comparison.lower_bound > rounding:
         bound = certificate.bound if is_better else comparison.lower_bound
-        claim = _claim(comparison, is_better, bound, label, reward) + untested(diagnosis)
+        claim = _claim(comparison, is_better, bound, label, reward, outcome) + untested(diagnosis)
         return Verdict("better" if is_better else "worse", claim, [], cautions)
-    sentence = _describe_difference(comparison, certificate.bound, label, reward)
+    sentence = _describe_difference(comparison, certificate.bound, label, reward, outcome)
     return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows)], cautions)
 
 
-def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool) -> str:
+def describe_change(comparison: Comparison, label: str, reward: bool, outcome: str) -> str:
+    """Return how a policy changes the outcome, in units of the outcome and in per cent.
+
+    The change in per cent is left out unless the logging policy's mean outcome is positive.
+    """
+    sign = -1 if reward else 1
+    change = f"changes {outcome} by {sign * comparison.difference:+.4g} per row"
+    relative = 100 * comparison.relative
+    is_known = comparison.reference == LOGGING_POLICY and sign * comparison.logging > 0
+    if is_known and abs(relative) < MAX_PERCENT:
+        change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"
+    return f"Compared with {comparison.reference}, {label} {change}"
+
+
+def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool, outcome: str) -> str:
     """Return the sentence of the verdict "better" or "worse"."""
-    sign = -1 if is_better else 1
-    more = "higher" if reward == is_better else "lower"
-    return (
-        f"The {'reward' if reward else 'cost'} of {label} is {sign * comparison.difference:.4g} {more} per row than "
-        f"{comparison.reference}'s, and at least {sign * bound:.4g} {more} {_confidence(comparison)}."
-    )
+    sign, side = -1 if reward else 1, "at least" if reward == is_better else "at most"
+    change = describe_change(comparison, label, reward, outcome)
+    return f"{change}, and by {side} {sign * bound:+.4g} {_confidence(comparison)}."
 
 
-def _describe_difference(comparison: Comparison, upper_bound: float, label: str, reward: bool) -> str:
+def _describe_difference(comparison: Comparison, upper_bound: float, label: str, reward: bool, outcome: str) -> str:
     """Return the sentence of the verdict "not shown"."""
     sign = -1 if reward else 1
-    low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
-    unit = "reward" if reward else "cost"
+    ends = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
+    sides = [f"{side} {end:+.4g}" for side, end in zip(("above", "below"), ends, strict=True) if np.isfinite(end)]
     return (
-        f"The {unit} of {label} minus {comparison.reference}'s is estimated as "
-        f"{sign * comparison.difference:.4g} per row. "
-        f"It is above {low:.4g} {_confidence(comparison)}, and below {high:.4g} with the same confidence."
+        f"{describe_change(comparison, label, reward, outcome)}, by estimate. The change is {sides[0]} "
+        f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
     )
 
 
 def _confidence(comparison: Comparison) -> str:
     adjusted = f", adjusted for {comparison.choices} candidates" if comparison.choices > 1 else ""
     return with_confidence(comparison.difference.confidence) + adjusted
+
+
+def next_step(verdict: Verdict) -> str:
+    """Return one sentence on what to do after a verdict."""
+    is_open = verdict.verdict == "not shown"
+    if is_open and not any(advice.startswith(MORE_ROWS) for advice in verdict.changes):
+        return "Keep the logging policy, and try other features, rewards or algorithms."
+    return NEXT_STEPS[verdict.verdict]
 
 
 def _advise_rows(comparison: Comparison, rows: int) -> str:
@@ -364,7 +417,7 @@ def _advise_rows(comparison: Comparison, rows: int) -> str:
     unit = 10 ** max(len(str(int(needed))) - 2, 0)
     rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
     return (
-        f"Log more rows. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
+        f"{MORE_ROWS}. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
         "half of all logs would show a difference of this size."
     )
 

@@ -56,6 +56,8 @@ class PolicyWeights(NamedTuple):
     residual : array (n,)
         c − ĉ. With a cost model and a known ``mean``, ĉ is the prediction of the model or the mean cost, whichever fits
         better. Otherwise ĉ is the estimate "snips".
+    z : array (n,) or None
+        Terms of the doubly robust estimate; None without a cost model or ``mean``.
     """
 
     log: BanditLog
@@ -64,6 +66,7 @@ class PolicyWeights(NamedTuple):
     mean: np.ndarray | None
     logging_mean: np.ndarray
     residual: np.ndarray
+    z: np.ndarray | None = None
 
 
 def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> list[Diagnostic]:

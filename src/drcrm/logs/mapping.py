@@ -17,6 +17,7 @@ from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra, prefix_errors
+from drcrm.logs.guardrails import Guardrail, as_guardrails
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
@@ -57,9 +58,11 @@ class LogMapping:
         Column that orders the rows. Without it, they are in the order of the file.
     id : str, optional
         Column that identifies a row, also in later logs.
-    slice, logged_by, group, candidate : str, optional
-        The values of ``slice`` get separate lines in the report. ``logged_by`` names the logging policy. Rows with the
-        same ``group`` depend on each other. ``candidate`` has a policy's probability of the logged action.
+    slice : str or tuple of str, optional
+        A column, or several. Its values get separate lines in the report.
+    logged_by, group, candidate : str, optional
+        ``logged_by`` names the logging policy. Rows with the same ``group`` depend on each other. ``candidate`` has a
+        policy's probability of the logged action.
     algorithm : str, dict or list of them, optional
     split : str
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
@@ -69,6 +72,8 @@ class LogMapping:
         Known lower bound on the probability with which the logging policies take any action.
     explore : float
         Share ε of uniform actions in the learned policy.
+    guardrails : tuple of Guardrail
+        Outcomes that a better policy must not worsen by more than a margin.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
     encoding : str, optional
@@ -90,7 +95,7 @@ class LogMapping:
     times: tuple[str, ...] = ()
     id: str | None = None
     time: str | None = None
-    slice: str | None = None
+    slice: str | tuple[str, ...] | None = None
     logged_by: str | None = None
     group: str | None = None
     candidate: str | None = None
@@ -103,6 +108,7 @@ class LogMapping:
     cost_range: tuple[float, float] | None = None
     least_propensity: float | None = None
     explore: float = EXPLORE
+    guardrails: tuple[Guardrail, ...] = ()
 
     @property
     def split_rule(self) -> tuple[str, float]:
@@ -113,14 +119,26 @@ class LogMapping:
     @property
     def columns(self) -> list[str]:
         """Return the columns to read, each once."""
-        names = [name for key in COLUMNS if key != "labels" and (name := getattr(self, key))]
+        names = [name for key in COLUMNS if key not in ("labels", "slice") and (name := getattr(self, key))]
+        names += self.slice_columns
         features = (*(self.numeric or ()), *(self.categorical or ()), *self.times)
-        return list(dict.fromkeys([*names, *(self.labels or ()), *features]))
+        return list(dict.fromkeys([*names, *(self.labels or ()), *features, *self.guardrail_columns]))
+
+    @property
+    def slice_columns(self) -> list[str]:
+        """Return the columns of the slices."""
+        return [self.slice] if isinstance(self.slice, str) else list(self.slice or ())
+
+    @property
+    def guardrail_columns(self) -> list[str]:
+        """Return the columns of the guardrails, one for each guardrail."""
+        return [guardrail.column for guardrail in self.guardrails]
 
     @property
     def number_columns(self) -> list[str]:
         """Return the columns that must have numbers."""
         names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate)
+        names = (*names, *self.guardrail_columns)
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
     @property
@@ -141,6 +159,8 @@ class LogMapping:
             content["features"] |= {"time": list(self.times)} if self.times else {}
         if self.propensity_model:
             content["propensity"] = None
+        if self.guardrails:
+            content["guardrails"] = {guardrail.name: guardrail.as_dict() for guardrail in self.guardrails}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in content.items()}
 
     def require_table(self) -> LogMapping:
@@ -165,7 +185,7 @@ class LogMapping:
 
     def require_no_columns(self, form: str) -> LogMapping:
         """Return the mapping; InputError if it names columns of a file without named columns."""
-        keys = [key for key in COLUMNS if getattr(self, key) is not None]
+        keys = [key for key in (*COLUMNS, "guardrails") if getattr(self, key) not in (None, ())]
         if keys or self.numeric is not None:
             raise InputError(f"mapping has {[*keys, 'features'][0]}, but {form} has no named columns: remove the key")
         return self
@@ -200,6 +220,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)
     converters = {"labels": tuple, "booleans": tuple, "cost_range": _as_range, "algorithm": _as_list}
+    converters |= {"guardrails": as_guardrails, "slice": _as_columns}
     values |= {key: convert(values[key]) for key, convert in converters.items() if key in values}
     if "features" in content:
         features = content["features"] or {}
@@ -253,6 +274,10 @@ def _as_range(ends: Iterable) -> tuple[float, ...]:
     return tuple(map(to_float, ends))
 
 
+def _as_columns(columns: str | Iterable[str]) -> str | tuple[str, ...]:
+    return columns if isinstance(columns, str) else tuple(columns)
+
+
 def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:
     if isinstance(algorithm, list | tuple):
         return list(map(_as_list, algorithm))
@@ -289,6 +314,7 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
 def _shared_columns(mapping: LogMapping) -> Iterator[str]:
     """Yield a message for each column with two meanings; only ``time`` may also be a feature."""
     outcomes = [(key, getattr(mapping, key) or ()) for key in OUTCOMES]
+    outcomes.append(("the outcome of a guardrail", mapping.guardrail_columns))
     features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
     for roles in ([*outcomes, ("id", mapping.id or ()), *features], [*outcomes, ("time", mapping.time or ())]):
         role_of: dict[str, str] = {}

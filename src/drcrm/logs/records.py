@@ -22,11 +22,12 @@ from drcrm.logs.mapping import LogMapping
 
 BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
+SEPARATOR = "\x1f"  # between the values of several slice columns
 KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
 COLUMNS = (  # attributes of Records with a value for each row
     *("action", "cost", "rows", "propensity", "context", "slices", "loggers", "groups"),
-    *("candidate", "count", "time", "ids", "group_marks", "weights"),
+    *("candidate", "count", "time", "ids", "group_marks", "weights", "guardrails"),
 )
 
 
@@ -65,6 +66,8 @@ class Records:
         Hash of the group's name, −1 for a row without a group. Only batches have it, instead of ``groups``.
     weights : array (n,), optional
         Weight of the row if the logger dropped rows at random. Only batches have it, instead of ``count``.
+    guardrails : array (n, g), optional
+        Costs of the guardrails of the mapping; rewards are negated.
     format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
     mapping : LogMapping
     kind : "single", "labels" or "lists"
@@ -80,7 +83,7 @@ class Records:
     names : list of str or int
         Names of the actions, or labels; empty for lists, and for batches that number the actions.
     slice_values : list of str
-        Values of the slice column.
+        Values of the slice column, or combinations of the values of several columns.
     logger_values : list of str
         Names of the logging policies.
     skipped : dict of int
@@ -103,6 +106,7 @@ class Records:
     ids: np.ndarray | None = None
     group_marks: np.ndarray | None = None
     weights: np.ndarray | None = None
+    guardrails: np.ndarray | None = None
     format: str
     mapping: LogMapping
     kind: str
@@ -132,14 +136,22 @@ class Records:
         return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
 
     @property
+    def outcome(self) -> str:
+        """The name of the outcome's column; "reward" or "cost" if it has no name."""
+        return self.mapping.reward or self.mapping.cost or ("reward" if self.is_reward else "cost")
+
+    @property
     def is_imitated(self) -> bool:
         """Whether the propensities are estimated, not logged."""
         return self.mapping.propensity_model is not None
 
     @property
     def row_slices(self) -> np.ndarray | None:
-        """The slice of each row, (n,) of str."""
-        return None if self.slices is None else np.array(self.slice_values, dtype=object)[self.slices]
+        """The slice of each row, (n,) of str; with s > 1 columns, (n, s)."""
+        if self.slices is None:
+            return None
+        values = np.array([text.split(SEPARATOR) for text in self.slice_values], dtype=object)
+        return values[self.slices, 0] if values.shape[1] == 1 else values[self.slices]
 
     @property
     def logged_shares(self) -> dict[str, float]:

@@ -9,6 +9,7 @@ import yaml
 
 from drcrm.cli.setup.example import MAPPING, draw_visits
 from drcrm.cli.setup.init import Column, assign_roles, read_columns
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers.log_files import read_records
 
 
@@ -131,6 +132,10 @@ def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
     assert mapping["features"] == {"numeric": ["x", "member", *[*before][:4]], "categorical": ["tier"]}
     for name in after:
         assert f"# not a feature: {name} (is it known before the decision?" in text
+    [line, *_] = [line for line in text.splitlines() if line.startswith("# guardrails: ")]
+    guardrails = yaml.safe_load(line.removeprefix("# "))["guardrails"]
+    assert guardrails == {"unsubscribed": {"cost": "unsubscribed", "at_most": "1 %"}}
+    assert as_mapping(mapping | {"guardrails": guardrails}).guardrail_columns == ["unsubscribed"]
 
 
 def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp_path, run):

@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from log_answers import ANSWERS, better, diagnosed, wrong
 
+from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import pad, text, width
 
 
@@ -61,3 +62,30 @@ def test_imputed_values_are_one_sentence():
     answer["log"]["imputed"] = {f"x{count}": count for count in range(1, 20)}
     assert "x19 in 19 rows" in text(answer)
     assert "x12 in 12 rows, 11 other columns." in text(answer).replace("\n", " ")
+
+
+def test_guardrails_the_outcome_and_the_next_step_are_in_the_text():
+    rail = {
+        "name": "signups",
+        "outcome": "signup",
+        "reward": True,
+        "status": "not shown",
+        "margin": 0.002,
+        "condition": "at least -1 %",
+        "estimate": "dr",
+        "difference": {"value": -0.01, "standard_error": 0.004, "low": -0.018, "high": -0.002, "bound": 0.003},
+        "refused": None,
+    }
+    answer = better() | {"outcome": "click", "next_step": "Deploy it.", "guardrails": [rail]}
+    lines = [" ".join(line.split()) for line in text(answer).splitlines()]
+    assert any(line.startswith("click 95 % interval") for line in lines)
+    assert "signups +0.0100 at least −0.0030 at least −1 %, −0.0020 not shown" in lines
+    assert "Next: Deploy it." in lines
+    written = page(answer)
+    assert "0 of 1 guardrail hold" in written
+    assert "<b>Next:</b> Deploy it." in written
+    assert "Click minus that of the logging policy" in written
+    certified = answer | {"verdict": {"verdict": "certified", "sentence": "."}}
+    assert text(certified).startswith("Certified, not shown to be better.")
+    held = certified | {"guardrails": [rail | {"status": "holds"}]}
+    assert text(held).startswith("Certified better than the logging policy.")

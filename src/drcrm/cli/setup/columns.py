@@ -35,7 +35,8 @@ BEFORE = (  # words of the names of features that describe earlier outcomes, or 
 )
 AFTER = (  # words of the names of outcomes that are usually not the reward
     "signup signed subscribed unsubscribed unsubscribe unsub churned returned refund refunded dwell watched completed "
-    "complaint complained registered cancelled canceled bounced"
+    "complaint complaints complained registered cancelled canceled cancellation bounced unsubscription unsubscriptions "
+    "unsubscribes refunds optout chargeback chargebacks"
 )
 PRECISION, NAMED_PRECISION = 0.025, 0.15  # largest standard error of the mean of 1/p ÷ the number of actions
 LARGEST_SHARE = 0.05  # of the largest weight in the sum of squares; beyond, standard errors are not reliable

@@ -166,6 +166,10 @@ def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str
             yield from [line] if len(line) <= LINE else [f"  {key}:", *(f"  - {name}" for name in names)]
     for column, reason in omitted:
         yield f"# not a feature: {_quote(column.name)} ({reason})"
+    outcomes = [column for column, _ in omitted if column.numbers is not None and known_after(column, roles)]
+    for column in [column for column in outcomes if np.isfinite(column.numbers).all()][:3]:
+        name = _quote(column.name)
+        yield f"# guardrails: {{{name}: {{cost: {name}, at_most: 1 %}}}}  # optional: what the policy must not worsen"
     for column in groups["categorical"][:3]:
         if len(column.values) <= 20:
             yield f"# slice: {_quote(column.name)}  # optional: the report has a line for each of {column.describe()}"

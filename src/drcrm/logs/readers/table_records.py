@@ -25,7 +25,7 @@ from drcrm.logs.encoding.listed_tables import ListIds, listed_features
 from drcrm.logs.encoding.tables import select_columns, table_features
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
-from drcrm.logs.records import Records
+from drcrm.logs.records import SEPARATOR, Records
 
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 
@@ -56,9 +56,10 @@ def frame_batch(
     mapping = dataset_mapping(list(frame.columns), mapping).require_table()
     frame = select_columns(frame, mapping.columns)
     rows = np.arange(first, first + len(frame))
-    for key in ("action", "slice", "logged_by"):
-        if name := getattr(mapping, key):
-            reject_rounded(frame[name], mapping.label_of(key), rows)
+    columns = [("action", mapping.action), *(("slice", name) for name in mapping.slice_columns)]
+    for key, name in [*columns, ("logged_by", mapping.logged_by)]:
+        if name:
+            reject_rounded(frame[name], key if key == name else f"{key} {name!r}", rows)
 
     booleans = boolean_numbers(mapping.booleans)
 
@@ -76,7 +77,7 @@ def frame_batch(
         frame, rows = frame.iloc[chosen], rows[chosen]
     reward = vector("reward")
     time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
-    slices, slice_values = (None, []) if mapping.slice is None else categories(frame[mapping.slice], mapping.slice)
+    slices, slice_values = _slices(frame, mapping.slice_columns)
     by = mapping.logged_by
     loggers, logger_values = (None, []) if by is None else categories(frame[by], by)
     records = Records(
@@ -96,6 +97,7 @@ def frame_batch(
         loggers=loggers,
         logger_values=logger_values,
         candidate=vector("candidate"),
+        guardrails=_guardrail_costs(frame, mapping, rows),
         time=time,
         missing=dict(data.missing),
         ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),
@@ -139,6 +141,30 @@ def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> 
     names = as_names(list(dict.fromkeys(values)))
     place = {str(name): at for at, name in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
+
+
+def _guardrail_costs(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> np.ndarray | None:
+    """Return the costs of the guardrails, (n, g); None without guardrails."""
+    booleans = boolean_numbers(mapping.booleans)
+    columns = [
+        rail.sign * numbers(frame[rail.column], rail.label, rows, booleans=booleans) for rail in mapping.guardrails
+    ]
+    return np.column_stack(columns) + 0.0 if columns else None
+
+
+def _slices(frame: pd.DataFrame, columns: list[str]) -> tuple[np.ndarray | None, list[str]]:
+    """Return the place of each row among the combinations of values of the slice columns, and the combinations."""
+    if not columns:
+        return None, []
+    coded = [categories(frame[name], name) for name in columns]
+    distinct, place = np.unique(np.column_stack([codes for codes, _ in coded]), axis=0, return_inverse=True)
+    names = [
+        SEPARATOR.join(
+            values[code].replace(SEPARATOR, " ") for code, (_, values) in zip(combination, coded, strict=True)
+        )
+        for combination in distinct
+    ]
+    return place.ravel(), names
 
 
 def _chosen_rows(is_chosen: np.ndarray, starts: np.ndarray, mapping: LogMapping, rows: np.ndarray) -> np.ndarray:

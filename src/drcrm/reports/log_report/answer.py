@@ -60,11 +60,17 @@ class Units:
     """Convert costs, which answers contain, to rewards if the log has rewards."""
 
     is_reward: bool
+    outcome: str = ""
 
     @property
     def name(self) -> str:
-        """Reward or cost."""
-        return "reward" if self.is_reward else "cost"
+        """The name of the outcome, by default reward or cost."""
+        return clean(self.outcome) or ("reward" if self.is_reward else "cost")
+
+    @property
+    def title(self) -> str:
+        """The name with a capital letter, for titles."""
+        return self.name[:1].upper() + self.name[1:]
 
     @property
     def side(self) -> str:
@@ -174,6 +180,47 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class GuardrailView:
+    """A guardrail in the reader's units: the difference of its outcome, the bound on it, and the margin."""
+
+    raw: Mapping
+
+    @property
+    def name(self) -> str:
+        return self.raw["name"]
+
+    @property
+    def status(self) -> str:
+        """Return "holds", "violated" or "not shown"."""
+        return self.raw["status"]
+
+    @property
+    def units(self) -> Units:
+        return Units(bool(self.raw["reward"]))
+
+    @property
+    def difference(self) -> Interval:
+        """The outcome minus that under the logging policy."""
+        return self.units.interval(self.raw["difference"])
+
+    @property
+    def bound(self) -> float | None:
+        """The bound that must be within the margin."""
+        return self.units.convert(self.raw["difference"].get("bound"))
+
+    @property
+    def condition(self) -> str:
+        """The margin in words; a relative one also in units of the outcome."""
+        margin, condition = self.units.convert(self.raw["margin"]), clean(self.raw["condition"]).replace("-", "−")
+        return f"{condition}, {self.format(margin)}" if "%" in condition and is_number(margin) else condition
+
+    def format(self, value: object) -> str:
+        """Return a signed number with the decimals of the difference."""
+        part = self.raw["difference"]
+        return format_number(value, decimals_for([part.get("standard_error")], [part.get("value")]), sign=True)
+
+
+@dataclass(frozen=True)
 class Answer:
     """The answer of a command.
 
@@ -200,7 +247,7 @@ class Answer:
 
     @cached_property
     def units(self) -> Units:
-        return Units(bool(self.raw.get("reward")))
+        return Units(bool(self.raw.get("reward")), self.raw.get("outcome") or "")
 
     @property
     def confidence(self) -> str:
@@ -276,6 +323,10 @@ class Answer:
             return empty
         return f"{self.format(interval.low)} to {self.format(interval.high)}"
 
+    @property
+    def guardrails(self) -> list[GuardrailView]:
+        return [GuardrailView(raw) for raw in self.items("guardrails")]
+
     @cached_property
     def diagnostics(self) -> list[Mapping]:
         """The diagnostics, worst first."""
@@ -303,10 +354,12 @@ class Answer:
 
     @property
     def _shown(self) -> str:
-        """What the bounds on the cost difference show: "better", "worse" or "not shown"."""
+        """What the bounds show: "better", if the guardrails hold too, "worse" or "not shown"."""
         part = self.evaluated.comparison if self.evaluated else {}
-        ends = {"better": (part.get("bound"), -1), "worse": (part.get("low"), 1)}
-        return next((shown for shown, (end, sign) in ends.items() if is_number(end) and sign * end > 0), "not shown")
+        holds = all(guardrail["status"] == "holds" for guardrail in self.items("guardrails"))
+        if holds and is_number(part.get("bound")) and part["bound"] < 0:
+            return "better"
+        return "worse" if is_number(part.get("low")) and part["low"] > 0 else "not shown"
 
     @property
     def logged_by(self) -> list[str]:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from drcrm.logs.mapping import import_extra
-from drcrm.reports.log_report import sections
+from drcrm.reports.log_report import outcome_sections, sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval
 from drcrm.reports.log_report.charts import Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
@@ -70,11 +70,13 @@ def page(answer: Mapping) -> str:
             exploration=view.exploration,
             reference=view.reference,
             candidates=sections.candidates(view),
+            guardrails=outcome_sections.guardrails(view),
             estimates=sections.estimates(view),
             actions=sections.actions(view),
             overlap=sections.overlap(view),
             checks=sections.checks(view),
-            slices=sections.slices(view),
+            slices=outcome_sections.slices(view),
+            periods=outcome_sections.periods(view),
             sensitivity=sections.sensitivity(view),
             running=sections.running(view),
             influential_rows=sections.influential_rows(view),
@@ -108,6 +110,7 @@ def header(answer: Answer) -> Mapping[str, object]:
         "command": answer.raw["command"].replace("_", " "),
         "log": answer.part("log")["name"],
         "verdict": verdict,
+        "next_step": clean(answer.raw.get("next_step") or ""),
         "mark": MARKS[verdict.kind],
         "is_refused": is_refused,
         "failures": failures(answer) if is_refused else [],

@@ -83,7 +83,7 @@ def candidates(answer: Answer) -> Section:
     scale = Scale.over(values + bounds, [*answer.logging, *intervals[0], *bounds[:1]])
     rows = [_candidate_cells(answer, candidate, scale) for candidate in drawn]
     units = answer.units
-    columns = [Column("Policy", "name"), Column(units.name.capitalize(), "picture"), Column("Estimate")]
+    columns = [Column("Policy", "name"), Column(units.title, "picture"), Column("Estimate")]
     columns += [Column("Interval"), Column(f"Certified {units.side}"), Column("Difference")]
     columns += [Column("Effective sample size")]
     n_hidden = len(answer.compared) - len(drawn)
@@ -163,7 +163,7 @@ def estimates(answer: Answer) -> Section:
         return None
     values = [value for interval in candidate.estimates.values() for value in interval]
     scale = Scale.over(values, [*answer.logging, *candidate.interval])
-    columns = [Column("Estimate", "name"), Column(answer.units.name.capitalize(), "picture")]
+    columns = [Column("Estimate", "name"), Column(answer.units.title, "picture")]
     rows = []
     for key, interval in candidate.estimates.items():
         colour = "strong" if key == candidate.main_estimate else "blue"
@@ -185,7 +185,7 @@ def actions(answer: Answer) -> Section:
     largest = max(numbers(shares), default=0)
     decimals = 2 if answer.decimals < 4 else answer.decimals - 1
     columns = [Column("Action", "name"), Column("Share of decisions", "picture"), Column("Logging policy")]
-    columns += [Column("Policy"), Column("Unsupported"), Column("Rows"), Column(answer.units.name.capitalize())]
+    columns += [Column("Policy"), Column("Unsupported"), Column("Rows"), Column(answer.units.title)]
     rows = [
         [
             Cell(clean_name(action.get("action"))),
@@ -277,37 +277,9 @@ def checks(answer: Answer) -> Section:
     return {"table": table, "summary": ", ".join(counts)} if table else None
 
 
-def slices(answer: Answer) -> Section:
-    """Return the policy and the logging policy on each slice of the log."""
-    parts, units = answer.items("slices"), answer.units
-    intervals = [units.interval({**part, "value": part.get("policy")}) for part in parts]
-    logging = [units.convert(part.get("logging")) for part in parts]
-    core = [interval.value for interval in intervals] + logging
-    scale = Scale.over([value for interval in intervals for value in interval], core)
-    columns = [Column("Slice", "name"), Column(units.name.capitalize(), "picture"), Column("Logging policy")]
-    columns += [Column("Policy"), Column("Interval"), Column("Rows"), Column("Effective sample size")]
-    columns += [Column("Policy's most frequent action", "name")]
-    rows = [
-        [
-            Cell(clean_name(part.get("slice"))),
-            Cell(chart=gauge(scale, interval, "blue", None, value)),
-            Cell(answer.format(value)),
-            Cell(answer.format(interval.value), style="bold"),
-            Cell(answer.format_interval(interval, DASH)),
-            Cell(format_count(part.get("rows"))),
-            Cell(format_count(part.get("effective_size"))),
-            Cell(clean_name(part["action"]), format_share(part.get("share"))) if "action" in part else Cell(),
-        ]
-        for part, interval, value in zip(parts[:MAX_ROWS], intervals, logging, strict=False)
-    ]
-    more = plural(len(parts) - MAX_ROWS, "other slice") if len(parts) > MAX_ROWS else ""
-    view = {"table": Table.of(columns, rows, scale=scale), "more": more, "result": plural(len(parts), "slice")}
-    return view if parts else None
-
-
 def influential_rows(answer: Answer) -> Section:
     """Return the rows with the largest share of the estimate, by their number in the file."""
-    columns = [Column("Row"), Column("Weight"), Column(answer.units.name.capitalize()), Column("Share of the estimate")]
+    columns = [Column("Row"), Column("Weight"), Column(answer.units.title), Column("Share of the estimate")]
     rows = [
         [
             Cell(str(int(row["row"])) if is_number(row.get("row")) else DASH),

@@ -12,6 +12,7 @@ from drcrm.reports.log_report.formatting import (
     format_count,
     format_imputed,
     format_number,
+    is_number,
     shorten,
 )
 
@@ -41,8 +42,10 @@ def text(answer: Mapping) -> str:
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         wrap(f"Logged by: {', '.join(view.logged_by)} of the rows.") if view.logged_by else [],
         candidate_lines(view),
+        guardrail_lines(view),
         check_lines(view),
         wrap(view.exploration),
+        wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
         note_lines("What would change the verdict:", view.notes("changes")),
         note_lines("Cautions:", view.notes("cautions")),
     ]
@@ -57,7 +60,14 @@ def wrap(sentence: str, indent: str = "") -> list[str]:
 def candidate_lines(answer: Answer) -> list[str]:
     """Return the table of the logging policy and the candidates."""
     sign = "≥" if answer.units.is_reward else "≤"
-    header = ["", answer.units.name, f"{answer.confidence} interval", f"certified {sign}", "eff. sample size", "by"]
+    header = [
+        "",
+        shorten(answer.units.name, 24),
+        f"{answer.confidence} interval",
+        f"certified {sign}",
+        "eff. sample size",
+        "by",
+    ]
     rows = [candidate_row(answer, candidate) for candidate in answer.compared[:MAX_CANDIDATES]]
     if not rows:
         return []
@@ -77,6 +87,21 @@ def candidate_row(answer: Answer, candidate: Candidate) -> list[str]:
         format_count(candidate.raw.get("effective_size")),
         ESTIMATES.get(candidate.main_estimate, ""),
     ]
+
+
+def guardrail_lines(answer: Answer) -> list[str]:
+    """Return the table of the guardrails."""
+    rows = [
+        [
+            f"  {shorten(rail.name, 24)}",
+            rail.format(rail.difference.value),
+            f"{rail.units.side} {rail.format(rail.bound)}" if is_number(rail.bound) else DASH,
+            rail.condition,
+            rail.status,
+        ]
+        for rail in answer.guardrails
+    ]
+    return align(["Guardrail", "difference", "certified", "margin", ""], rows) if rows else []
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

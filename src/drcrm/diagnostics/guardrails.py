@@ -1,0 +1,250 @@
+"""Judge the guardrails of a mapping: outcomes that a better policy must not worsen by more than a margin.
+
+For each guardrail, let d be the policy's mean cost minus the logging policy's, and m its margin. The guardrail holds if
+the upper bound on d is below m. All guardrails must hold for the verdict *better*, so the verdict is false only if one
+bound is false: the bounds need no correction for the number of guardrails. They share δ with the other candidates, like
+the bound on the main outcome. A margin of q per cent of the logging policy's mean cost v0 holds if d − q v0 is below 0.
+Its bound comes from the terms z − (1 + q) c of the rows, so it also covers the error of v0.
+
+The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
+trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.independent_units import PolicyValue
+from drcrm.certificates.off_policy_value import evaluate_each
+from drcrm.cost_models.adapters import TabularModel
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.support import SupportedModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.diagnostic import to_json, with_confidence
+from drcrm.diagnostics.verdict import MORE_ROWS, ComparisonSettings, Verdict, bound_below, certify_against
+from drcrm.errors import InputError
+from drcrm.logs.guardrails import Guardrail
+from drcrm.policies.tabular import policy_for_log
+
+ROUNDING = 1e-9  # relative to the largest cost
+
+
+@dataclass(frozen=True)
+class JudgedGuardrail:
+    """A guardrail, and what the rows show of it. Differences are in costs, policy minus logging policy.
+
+    Attributes
+    ----------
+    guardrail : Guardrail
+    difference : PolicyValue
+    margin : float
+        Largest allowed difference; NaN if it is relative to a mean that is not positive.
+    bound, lower_bound : float
+        Upper bound on the difference at level δ/K, and lower bound at level δ/(2K); infinite without a certificate.
+    refusal : str
+        Why the guardrail cannot be decided, or an empty string.
+    """
+
+    guardrail: Guardrail
+    difference: PolicyValue
+    margin: float
+    bound: float = np.inf
+    lower_bound: float = -np.inf
+    refusal: str = ""
+
+    @property
+    def status(self) -> str:
+        """Return "holds", "violated" or "not shown"."""
+        if self.bound < self.margin:
+            return "holds"
+        return "violated" if self.lower_bound > self.margin else "not shown"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the guardrail and its result as JSON values."""
+        rail = self.guardrail
+        ends = {"bound": to_json(self.bound), "lower_bound": to_json(self.lower_bound)}
+        return {
+            "name": rail.name,
+            "outcome": rail.column,
+            "reward": rail.is_reward,
+            "status": self.status,
+            "margin": to_json(self.margin),
+            "condition": rail.describe_margin(),
+            "estimate": self.difference.estimate,
+            "difference": self.difference.as_dict() | ends,
+            "refused": self.refusal or None,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedOutcomes:
+    """The guardrails of a log, each with the log of its outcome and a cost model of it.
+
+    Attributes
+    ----------
+    guardrails : sequence of Guardrail
+    inputs : list of EvaluationInputs
+        One for each guardrail. Their policy is a placeholder.
+    estimate : str
+    """
+
+    guardrails: Sequence[Guardrail]
+    inputs: list[EvaluationInputs]
+    estimate: str
+
+    @classmethod
+    def of(
+        cls,
+        guardrails: Sequence[Guardrail],
+        log: BanditLog,
+        costs: np.ndarray | None,
+        estimate: str,
+        units: np.ndarray | None = None,
+    ) -> GuardedOutcomes:
+        """Return the outcomes of a log.
+
+        Parameters
+        ----------
+        guardrails : sequence of Guardrail
+        log : BanditLog
+            Rows that did not train the policies.
+        costs : array (n, g)
+            Costs of the guardrails in these rows; None without guardrails.
+        estimate : "dr", "snips" or "ips"
+            The estimate of the verdict.
+        units : array (n,), optional
+            Ids of independent units of rows.
+        """
+        columns = [] if costs is None else [np.array(column) for column in costs.T]
+        logs = [log.with_cost(column) for column in columns]
+        inputs = [EvaluationInputs.create(log.propensity, part, LOGGING, units, None, None) for part in logs]
+        return cls(guardrails, [part.cross_fitted(estimate) for part in inputs], estimate)
+
+    def with_support(self, model: Any) -> GuardedOutcomes:
+        """Return the outcomes with cost models that obey the support rule of ``model``, a cost model of a policy."""
+        if not isinstance(model, SupportedModel) or any(inputs.cost_model is None for inputs in self.inputs):
+            return self
+        return replace(self, inputs=[_restrict_model(inputs, model) for inputs in self.inputs])
+
+    def differences(self, policy: Any, confidence: float = 0.95) -> list[PolicyValue]:
+        """Return the estimated difference of each outcome between a policy and the logging policy."""
+        values = []
+        for inputs in self.inputs:
+            inputs = replace(inputs, policy=policy_for_log(policy, inputs.log))
+            with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
+                values.append(evaluate_each([self.estimate], inputs, None, confidence)[self.estimate])
+        return values
+
+    def rate(self, policy: Any, settings: ComparisonSettings) -> int:
+        """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
+        rails = self.judge(policy, settings)
+        if not all(rail.difference <= rail.margin for rail in rails):
+            return 0
+        return 2 if all(rail.status == "holds" for rail in rails) else 1
+
+    def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
+        """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
+        differences = self.differences(policy, settings.confidence)
+        parts = zip(self.guardrails, self.inputs, differences, self._margins(), strict=True)
+        return [self._judge_one(*part, policy, settings) for part in parts]
+
+    def _margins(self) -> list[tuple[float, str]]:
+        """Return the margin of each guardrail in costs, NaN with a reason if it has none."""
+        margins = []
+        for guardrail, inputs in zip(self.guardrails, self.inputs, strict=True):
+            try:
+                margins.append((guardrail.margin_of(_mean_cost(inputs.log)), ""))
+            except InputError as error:
+                margins.append((np.nan, str(error)))
+        return margins
+
+    def _judge_one(
+        self,
+        guardrail: Guardrail,
+        inputs: EvaluationInputs,
+        difference: PolicyValue,
+        known_margin: tuple[float, str],
+        policy: Any,
+        settings: ComparisonSettings,
+    ) -> JudgedGuardrail:
+        (margin, refusal), log = known_margin, inputs.log
+        if refusal:
+            return JudgedGuardrail(guardrail, difference, margin, refusal=refusal)
+        changes = {"cost_range": guardrail.cost_range, "baseline_factor": guardrail.baseline_factor}
+        settings = replace(settings, estimate=self.estimate, **changes)
+        models = {"cost_model": inputs.cost_model, "logging_policy": None, "groups": inputs.groups}
+        policy = policy_for_log(policy, log)
+        with warnings.catch_warnings(action="ignore"):
+            certificate, refusal = certify_against(policy, log, settings, LOGGING, models)
+            lower = bound_below(policy, log, settings, LOGGING, models)
+        # A certificate of a relative margin is on the difference minus the margin.
+        excess = (guardrail.baseline_factor - 1) * _mean_cost(log)
+        rounding = ROUNDING * float(np.abs(log.cost).max())
+        upper = np.inf if certificate is None else certificate.bound + excess + rounding
+        return JudgedGuardrail(guardrail, difference, margin, upper, lower + excess - rounding, refusal)
+
+
+def _restrict_model(inputs: EvaluationInputs, model: SupportedModel) -> EvaluationInputs:
+    log, fitted = inputs.log, inputs.cost_model
+    limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
+    effects = replace(model, model=fitted, limits=limits).action_effects(log.X, log.actions)
+    return replace(inputs, cost_model=TabularModel(effects))
+
+
+def _mean_cost(log: BanditLog) -> float:
+    return float(log.count @ log.cost / log.size)
+
+
+def require_guardrails(verdict: Verdict, guardrails: Sequence[JudgedGuardrail], confidence: float) -> Verdict:
+    """Return the verdict *better* only if all guardrails hold, otherwise *not shown*; other verdicts stay.
+
+    The sentence names the guardrails that do not hold.
+    """
+    if verdict.verdict != "better" or not guardrails:
+        return verdict
+    verdict = replace(verdict, sentence=verdict.sentence + summarize(guardrails, confidence))
+    if all(rail.status == "holds" for rail in guardrails):
+        return verdict
+    changes = [_advise(rail) for rail in guardrails if rail.status != "holds"]
+    return replace(verdict, verdict="not shown", changes=changes)
+
+
+def summarize(guardrails: Sequence[JudgedGuardrail], confidence: float) -> str:
+    """Return sentences on the guardrails that do not hold, or that all hold; empty without guardrails."""
+    sentences = [describe(rail, confidence) for rail in guardrails if rail.status != "holds"]
+    if sentences:
+        return f" But {' '.join(sentences)}"
+    names = ", ".join(rail.guardrail.name for rail in guardrails)
+    return f" Guardrails that hold: {names}." if names else ""
+
+
+def describe(rail: JudgedGuardrail, confidence: float) -> str:
+    """Return a sentence about a guardrail that does not hold or is not shown to."""
+    guardrail, sign = rail.guardrail, rail.guardrail.sign
+    name = f"the guardrail {guardrail.name}"
+    if rail.refusal:
+        return f"{name} cannot be decided: {rail.refusal}."
+    value, margin = sign * rail.difference, sign * rail.margin
+    side = "at least" if guardrail.is_reward else "at most"
+    limit = f"{guardrail.describe_margin()}, {margin:+.4g}" if guardrail.is_relative else f"{side} {margin:+.4g}"
+    changed = f"{guardrail.column} changes by {value:+.4g} per row"
+    sentence = f"{name} is violated" if rail.status == "violated" else f"{name} is not shown to hold"
+    bound = sign * (rail.lower_bound if rail.status == "violated" else rail.bound)
+    if rail.status == "violated":
+        side = "at most" if guardrail.is_reward else "at least"
+    certain = f", and by {side} {bound:+.4g} {with_confidence(confidence)}" if np.isfinite(bound) else ""
+    return f"{sentence}: {changed}{certain}, but must change by {limit}."
+
+
+def _advise(rail: JudgedGuardrail) -> str:
+    """Return what would change the result of a guardrail."""
+    name = rail.guardrail.name
+    if not rail.difference <= rail.margin:
+        return f"Try another policy, or allow a wider margin for {name}: the estimate is beyond it."
+    return f"{MORE_ROWS}: the estimate of {name} is within its margin, but its bound is not."

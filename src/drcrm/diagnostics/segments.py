@@ -1,0 +1,221 @@
+"""A policy on parts of a log: its difference from the logging policy in each slice and each period.
+
+A slice has the rows with one value of a column. A period is a day, week, month, or the like, so that a log has 4 to 12
+periods. The intervals of all slices and periods hold together: each has the level 1 − δ/M for M parts. A part has no
+interval if rare, large costs dominate its estimate: see :mod:`drcrm.certificates.skewness`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drcrm.certificates.independent_units import compute_interval
+from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, to_json, worst_level
+from drcrm.diagnostics.log_checks import compare_parts
+from drcrm.diagnostics.weight_checks import PolicyWeights
+from drcrm.estimates import SelfNormalised
+from drcrm.weights import effective_sample_size
+
+MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept
+MIN_PERIODS, MAX_PERIODS = 4, 12
+ENDS = "low", "high"
+
+
+class Part(NamedTuple):
+    """A part of a log: its kind, "slice" or "period", its column, its name, and the mask of its rows, (n,)."""
+
+    kind: str
+    column: str
+    name: str
+    rows: np.ndarray
+
+    @property
+    def label(self) -> str:
+        """The part as sentences name it."""
+        if self.kind == "period":
+            return f"the period {self.name!r}"
+        return f"slice {self.name!r}" + (f" of {self.column}" if self.column else "")
+
+
+def name_periods(time: np.ndarray) -> np.ndarray | None:
+    """Return the name of each row's period, (n,); None if no unit of the calendar gives 4 to 12 periods.
+
+    The units are a day, two days, a week, a month, a quarter and a year; the first that fits is taken. ``time`` is in
+    microseconds since 1970. The names are in chronological order if they are sorted.
+    """
+    days = time.astype(np.int64).astype("datetime64[us]").astype("datetime64[D]").astype(np.int64)
+    months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    units: tuple[tuple[np.ndarray, Callable[[int], str]], ...] = (
+        (days, _day),
+        (days // 2 * 2, lambda day: f"two days from {_day(day)}"),
+        (days - (days + 3) % 7, lambda day: f"week of {_day(day)}"),  # 1970 began on a Thursday
+        (months, lambda month: str(np.datetime64(month, "M"))),
+        (months // 3, lambda quarter: f"{1970 + quarter // 4} Q{quarter % 4 + 1}"),
+        (months // 12, lambda year: str(1970 + year)),
+    )
+    for codes, name in units:
+        distinct, place = np.unique(codes, return_inverse=True)
+        if MIN_PERIODS <= len(distinct) <= MAX_PERIODS:
+            return np.array([name(int(code)) for code in distinct], dtype=object)[place]
+    return None
+
+
+def _day(day: int) -> str:
+    return str(np.datetime64(day, "D"))
+
+
+def natural_key(name: str) -> list[tuple[bool, float, str]]:
+    """Return a sort key that orders numbers, also inside texts, by size: −5 before 9.5 before 10, and a2 before a10."""
+    with suppress(ValueError):
+        if np.isfinite(number := float(name)):
+            return [(False, number, name)]
+    pieces = re.findall(r"\d+(?:\.\d+)?|\D+", name)
+    return [(not piece[0].isdecimal(), float(piece) if piece[0].isdecimal() else 0.0, piece) for piece in pieces]
+
+
+def find_parts(log: BanditLog, slices: Mapping[str, np.ndarray], periods: np.ndarray | None) -> list[Part]:
+    """Return the slices of each column, the values in natural order, and the periods in order of time."""
+    parts = []
+    columns = [("slice", name, values) for name, values in slices.items()]
+    columns += [] if periods is None else [("period", "", periods)]
+    for kind, column, values in columns:
+        names, index = np.unique(values.astype(str), return_inverse=True)
+        kept = np.argsort(-np.bincount(index, log.count), kind="stable")[:MAX_SLICES]
+        ordered = sorted(kept, key=lambda number: natural_key(names[number]))
+        parts += [Part(kind, column, str(names[number]), index == number) for number in ordered]
+    return parts
+
+
+def estimate_parts(
+    weights: PolicyWeights,
+    parts: Sequence[Part],
+    units: np.ndarray | None,
+    confidence: float,
+    names: Sequence | None = None,
+) -> list[dict[str, Any]]:
+    """Return the estimates of a policy in each part as JSON values, and the action that it takes most often.
+
+    The estimate is doubly robust if the weights have its terms, otherwise self-normalised. ``difference`` has the cost
+    difference from the logging policy, with an interval that holds for all parts together.
+    """
+    level = 1 - (1 - confidence) / max(len(parts), 1)
+    return [
+        _estimate_part(weights, part, None if units is None else units[part.rows], confidence, level)
+        | _most_frequent_action(weights, part.rows, names)
+        for part in parts
+    ]
+
+
+def _estimate_part(
+    weights: PolicyWeights, part: Part, units: np.ndarray | None, confidence: float, level: float
+) -> dict[str, Any]:
+    log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # the terms are known, so X is not needed
+    log, weight = log.recount(log.count * part.rows), weights.weight[part.rows]
+    terms = SelfNormalised(log.cost, log.count).terms(weight) if weights.z is None else weights.z[part.rows]
+    share = log.count / log.size
+    value, logging = float(share @ terms), float(share @ log.cost)
+    interval = compute_interval(value, terms, log, units, confidence)
+    paired = compute_interval(value - logging, terms - log.cost, log, units, level)
+    residual = weights.residual[part.rows]
+    skewness = max(upper_skewness(weight - 1, sign * residual, log.count, paired["n"]) for sign in (1, -1))
+    ends = paired if skewness <= LARGEST_SKEWNESS else dict.fromkeys(ENDS, np.nan)
+    return to_json(
+        {
+            part.kind: part.name,
+            **({"column": part.column} if part.column else {}),
+            "rows": log.size,
+            "effective_size": effective_sample_size(weight, log.count),
+            "logging": logging,
+            "policy": value,
+            **{end: interval[end] for end in ENDS},
+            "difference": {"value": value - logging, **{end: ends[end] for end in ENDS}},
+        }
+    )
+
+
+def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray, names: Sequence | None) -> dict[str, object]:
+    """Return the action or label that the policy takes most often on selected rows, and its share; empty for lists."""
+    log = weights.log
+    if weights.mean is None or not log.actions.are_shared:
+        return {}
+    count = np.bincount(log.context, log.count * rows, log.n_contexts)
+    share = count @ weights.mean / count.sum()
+    action = int(share.argmax())
+    return {"action": str(action if names is None else names[action]), "share": float(share[action])}
+
+
+def check_parts(
+    weights: PolicyWeights,
+    parts: Sequence[Part],
+    estimates: Sequence[Mapping[str, Any]],
+    units: np.ndarray | None,
+    confidence: float,
+) -> Iterator[Diagnostic]:
+    """Yield the checks of the overlap in slices, of the difference in all parts, and of drift over the periods."""
+    if not parts:
+        return
+    pairs = [*zip(parts, estimates, strict=True)]
+    if slices := [(part, entry) for part, entry in pairs if part.kind == "slice"]:
+        yield _check_overlap(slices)
+    yield _check_differences(pairs, confidence)
+    periods = [part for part in parts if part.kind == "period"]
+    if drift := _check_drift(weights, periods, units):
+        yield drift
+
+
+def _check_overlap(pairs: Sequence[tuple[Part, Mapping[str, Any]]]) -> Diagnostic:
+    """Check the slice with the smallest ratio of effective sample size to rows."""
+    part, worst = min(pairs, key=lambda pair: pair[1]["effective_size"] / pair[1]["rows"])
+    size, rows = worst["effective_size"], worst["rows"]
+    return Diagnostic(
+        "overlap by slice",
+        size / rows,
+        "at least 10 % of the rows of each slice, and at least 10",
+        "caution" if size / rows < 0.1 or size < 10 else "good",
+        f"{part.label} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
+        "Kish 1965",
+    )
+
+
+def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confidence: float) -> Diagnostic:
+    """Check the part in which the policy is most clearly worse than the logging policy."""
+    decided = [(part, entry["difference"]) for part, entry in pairs if entry["difference"]["low"] is not None]
+    name, source = "difference by slice", "Bonferroni correction"
+    threshold = (
+        f"no slice or period in which the policy is shown to be worse, at {percent(confidence)} for all together"
+    )
+    if not decided:
+        return Diagnostic(name, None, threshold, "good", "no slice or period has enough rows for an interval", source)
+    part, difference = max(decided, key=lambda pair: pair[1]["low"])
+    value, low = difference["value"], difference["low"]
+    sentence = f"in {part.label}, the policy's cost per row minus the logging policy's is {value:+.4g}"
+    sentence += f", and at least {low:+.4g}. The policy is worse there" if low > 0 else ", the worst of all"
+    ends = {end: difference[end] for end in ENDS}
+    return Diagnostic(name, value, threshold, worst_level(False, low > 0), sentence, source, **ends)
+
+
+def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndarray | None) -> Diagnostic | None:
+    """Check whether the policy's gain in a period differs from that in the other periods."""
+    log = weights.log
+    terms = SelfNormalised(log.cost, log.count).terms(weights.weight) if weights.z is None else weights.z
+    if len(periods) < 2 or not np.isfinite(terms).all():
+        return None
+    results = [compare_parts(terms - log.cost, log, period.rows, units, len(periods)) for period in periods]
+    number = max(range(len(periods)), key=lambda number: results[number].distance)
+    others, inside, ends, distance = results[number]
+    is_shifted = distance > 1
+    sentence = (
+        f"the policy's cost per row minus the logging policy's is {inside:+.4g} in {periods[number].label} and "
+        f"{others:+.4g} in the other periods"
+    )
+    sentence += ". Its gain drifts" if is_shifted else ", the largest deviation"
+    threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
+    level = worst_level(False, is_shifted)
+    return Diagnostic("drift of the gain by period", inside - others, threshold, level, sentence, "Welch 1947", *ends)

@@ -1,0 +1,107 @@
+"""Guardrails of a mapping: outcomes that a better policy must not worsen by more than a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    """An outcome that a better policy must not worsen by more than a margin.
+
+    Attributes
+    ----------
+    name : str
+    column : str
+        Column of the outcome.
+    is_reward : bool
+        Whether higher is better. The outcome is then negated to a cost.
+    margin : float
+        Largest allowed increase of the mean cost: ``at_most`` of a cost, minus ``at_least`` of a reward.
+    is_relative : bool
+        Whether the margin is a share of the logging policy's mean, which must then be positive.
+    cost_range : (float, float), optional
+        Known bounds on the cost.
+    """
+
+    name: str
+    column: str
+    is_reward: bool
+    margin: float
+    is_relative: bool = False
+    cost_range: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, name: str, content: Mapping[str, Any]) -> Guardrail:
+        """Return the guardrail of a mapping's entry, which matches the schema."""
+        label, is_reward = f"guardrails.{name}", content.get("reward") is not None
+        column, key = ("reward", "at_least") if is_reward else ("cost", "at_most")
+        if content.get(column) is None or content.get(key) is None or len(content.keys() - {"range"}) > 2:
+            raise InputError(f"{label} must be {{cost: COLUMN, at_most: …}} or {{reward: COLUMN, at_least: …}}")
+        is_relative = isinstance(content[key], str)
+        value = float(content[key].rstrip("% ")) / 100 if is_relative else to_float(content[key])
+        if not isfinite(value):
+            raise InputError(f"{label}.{key} is {content[key]!r}, expected a finite number, or a text such as '5 %'")
+        sign, ends = -1 if is_reward else 1, content.get("range")
+        costs = None if ends is None else sorted(0.0 + sign * to_float(end) for end in ends)
+        if costs and not (-float("inf") < costs[0] < costs[1] < float("inf") and ends[0] < ends[1]):
+            raise InputError(
+                f"{label}.range is {list(ends)!r}, expected [least, largest], two different finite numbers"
+            )
+        cost_range = None if costs is None else (costs[0], costs[1])
+        return cls(name, content[column], is_reward, 0.0 + sign * value, is_relative, cost_range)
+
+    @property
+    def sign(self) -> int:
+        """1 for a cost and −1 for a reward: times a cost, it is the outcome as it is written."""
+        return -1 if self.is_reward else 1
+
+    @property
+    def label(self) -> str:
+        """The guardrail and its column as messages name them."""
+        return f"guardrail {self.name!r}" + (f", column {self.column!r}," if self.column != self.name else "")
+
+    @property
+    def baseline_factor(self) -> float:
+        """The factor f with which the margin holds if the policy's cost is at most f times the logging policy's."""
+        return 1.0 + (self.sign * self.margin if self.is_relative else 0.0)
+
+    def margin_of(self, mean_cost: float) -> float:
+        """Return the margin in units of the cost, for the logging policy's mean cost.
+
+        Raise InputError if the margin is relative and the mean outcome is not positive.
+        """
+        if not self.is_relative:
+            return self.margin
+        if not self.sign * mean_cost > 0:
+            raise InputError(
+                f"the margin is in per cent of the logging policy's mean, which must be above 0, got "
+                f"{self.sign * mean_cost:.4g}; write the margin in units of {self.column}"
+            )
+        return self.margin * self.sign * mean_cost
+
+    def describe_margin(self) -> str:
+        """Return the margin in the words of the mapping, such as "at least -1 %"."""
+        side, value = ("at least", -self.margin) if self.is_reward else ("at most", self.margin)
+        text = f"{100 * value:+.10g} %" if self.is_relative else f"{value:+.10g}"
+        return f"{side} {text}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry as a user writes it."""
+        value = self.sign * self.margin
+        content: dict[str, Any] = {"reward" if self.is_reward else "cost": self.column}
+        content["at_least" if self.is_reward else "at_most"] = f"{100 * value:.15g} %" if self.is_relative else value
+        if self.cost_range is not None:
+            content["range"] = sorted(0.0 + self.sign * end for end in self.cost_range)
+        return content
+
+
+def as_guardrails(content: Mapping[Any, Mapping[str, Any]]) -> tuple[Guardrail, ...]:
+    """Return the guardrails of a mapping."""
+    return tuple(Guardrail.of(str(name), entry) for name, entry in content.items())

@@ -1,0 +1,142 @@
+"""Guardrails in ``learn``, ``certify`` and ``evaluate_policy``, and in the report."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from push_logs import MAPPING, REVENUE, SHARE, UNSUBSCRIBED, push_log
+from shop_fixtures import answer_of
+
+from drcrm.certificates import upper_bound
+from drcrm.logs.policy_file import read_policy
+
+BOTH = {"unsubscribed": UNSUBSCRIBED, "money": REVENUE}
+
+
+@pytest.fixture
+def command(run, tmp_path):
+    """Run a command on a frame; return status, text, error, answer and report."""
+
+    def command(frame, *arguments, guardrails=BOTH, **changes):
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        config = json.dumps(MAPPING | {"guardrails": guardrails} | changes)
+        name, *rest = arguments
+        words = [name, *rest[:1], tmp_path / "log.csv"] if name != "learn" else [name, tmp_path / "log.csv", *rest]
+        outputs = ["--json", tmp_path / "answer.json", "--report", tmp_path / "report.html"]
+        status, out, error = run(*words, *(rest[1:] if name != "learn" else []), "--config", config, *outputs)
+        answer = answer_of(tmp_path / "answer.json") if (tmp_path / "answer.json").exists() else {}
+        report = (tmp_path / "report.html").read_text(encoding="utf-8") if answer else ""
+        return status, " ".join(out.split()), error, answer, report
+
+    return command
+
+
+def test_certify_needs_each_guardrail(command):
+    status, out, error, answer, report = command(push_log(6000), "certify", "column:mine", "--fail-unless", "better")
+    assert (status, error) == (0, "")
+    assert out.startswith("Certified better than the logging policy.")
+    assert "Guardrails that hold: unsubscribed, money." in out
+    assert [(rail["name"], rail["status"]) for rail in answer["guardrails"]] == [
+        ("unsubscribed", "holds"),
+        ("money", "holds"),
+    ]
+    assert "2 of 2 guardrails hold" in report
+    status, out, error, answer, report = command(
+        push_log(6000, harm=0.05), "certify", "column:mine", "--fail-unless", "better"
+    )
+    assert status == 3
+    assert "the verdict is 'not shown', and the guardrail unsubscribed is violated" in error
+    assert out.startswith("Certified, not shown to be better.")
+    assert "the guardrail unsubscribed is violated" in out
+    assert "violated" in report
+    assert "must change by at most +0.01" in report
+    status, *_ = command(push_log(6000, harm=0.05), "evaluate_policy", "column:mine", "--fail-unless", "not-worse")
+    assert status == 3
+
+
+def test_an_open_guardrail_gives_not_shown_and_is_named(command):
+    small = {"unsubscribed": UNSUBSCRIBED | {"at_most": 0.0005}}
+    frame = push_log(6000)
+    status, out, _, answer, _ = command(
+        frame, "evaluate_policy", "column:mine", "--fail-unless", "not-worse", guardrails=small
+    )
+    assert status == 0
+    assert answer["verdict"]["verdict"] == "not shown"
+    assert "But the guardrail unsubscribed is not shown to hold: unsubscribed changes by" in out
+    never = frame.assign(unsubscribed="no")
+    _, out, _, answer, _ = command(never, "evaluate_policy", "column:mine", guardrails=small)
+    assert answer["verdict"]["verdict"] == "not shown"
+    assert "the guardrail unsubscribed cannot be decided: every logged cost is 0" in out
+
+
+def test_learn_does_not_choose_a_candidate_beyond_a_margin(command, tmp_path):
+    frame = push_log(8000, harm=0.08)
+    output = ["--output", tmp_path / "policy.npz"]
+    *_, free, _ = command(frame, "learn", *output, guardrails={})
+    assert free["verdict"]["verdict"] == "better"
+    assert free["guardrails"] == []
+    *_, answer, _ = command(frame, "learn", *output)
+    rail = answer["guardrails"][0]
+    assert rail["difference"]["value"] < rail["margin"]
+    [free_gain, gain] = [
+        next(entry for entry in found["candidates"] if not entry.get("is_logging"))["difference"]["value"]
+        for found in (free, answer)
+    ]
+    assert free_gain < gain < 0
+    stored = read_policy(tmp_path / "policy.npz")
+    assert stored.header["mapping"]["guardrails"]["money"] == REVENUE
+    assert stored.encoding.n_features == 1 + 1  # x and the constant: guardrails are no features
+
+
+def first_below(z: np.ndarray, high: float, limit: float, looks: list[int]) -> int:
+    """Return the first number of rows with a bound below the limit, after the look before the first such look."""
+
+    def is_below(n: int) -> bool:
+        return upper_bound(z[:n], method="anytime", high=high) < limit
+
+    place = next(place for place, n in enumerate(looks) if is_below(n))
+    return next(n for n in range((looks[place - 1] if place else 0) + 1, looks[place] + 1) if is_below(n))
+
+
+def test_anytime_bounds_every_guardrail(command):
+    frame = push_log(4000)
+    ranges = {"unsubscribed": UNSUBSCRIBED | {"at_most": 0.1}, "money": REVENUE | {"range": [0, 3]}}
+    *_, error, answer, _ = command(frame, "certify", "column:mine", "--anytime", guardrails=ranges)
+    assert error == ""
+    weight = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / 0.5
+    unsubscribed, revenue = (frame["unsubscribed"] == "yes").to_numpy(), frame["revenue"].to_numpy()
+    z = 1 - weight * (1 - unsubscribed) - unsubscribed
+    expected = upper_bound(z, method="anytime", high=1)
+    assert answer["guardrails"][0]["difference"]["bound"] == pytest.approx(expected, abs=1e-9)
+    z = 0.99 * revenue - weight * revenue
+    excess = upper_bound(z, method="anytime", high=0.99 * 3)
+    bound = answer["guardrails"][1]["difference"]["bound"]
+    assert bound == pytest.approx(excess + 0.01 * revenue.mean(), abs=1e-9)
+    assert [rail["status"] for rail in answer["guardrails"]] == ["holds", "holds"]
+    looks = [rows for rows, _ in answer["running"]["curve"] if rows < 800]
+    firsts = [
+        first_below(values, high, limit, looks)
+        for values, high, limit in (
+            (frame["click"].to_numpy() * (1 - weight), 1, 0),
+            (1 - weight * (1 - unsubscribed) - unsubscribed, 1, 0.1),
+            (z, 0.99 * 3, 0),
+        )
+    ]
+    assert answer["running"]["first_better"] == max(firsts)
+    *_, few, _ = command(push_log(150), "certify", "column:mine", "--anytime", guardrails=ranges)
+    assert few["running"]["first_better"] is None
+    assert few["next_step"] == "Keep the logging policy, log more rows, and certify the candidate on them."
+    assert few["verdict"]["changes"][0] == "Log more rows, and look again: the bounds hold at every look."
+    status, _, error, *_ = command(frame, "certify", "column:mine", "--anytime")
+    assert status != 0
+    assert "--anytime needs range in the guardrail 'money', column 'revenue'" in error
+
+
+def test_outcomes_beyond_their_range_are_an_error(command):
+    status, _, error, *_ = command(
+        push_log(500), "certify", "column:mine", guardrails={"money": REVENUE | {"range": [0, 2]}}
+    )
+    assert status != 0
+    assert "guardrail 'money', column 'revenue', must be in its range, [0, 2]; its values are from 0 to " in error

@@ -1,0 +1,163 @@
+"""Guardrails: bounds against the library's, margins, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.support import SupportedModel
+from drcrm.diagnostics.guardrails import GuardedOutcomes, require_guardrails, summarize
+from drcrm.diagnostics.verdict import ComparisonSettings, Verdict
+from drcrm.errors import InputError
+from drcrm.logs.guardrails import Guardrail
+from drcrm.policies.tabular import policy_for_log
+
+COST = Guardrail("unsubscribed", "unsubscribed", False, 0.1)
+REWARD = Guardrail("money", "revenue", True, 0.05, is_relative=True)
+BETTER = Verdict("better", "Good.", [], [])
+
+
+def draw(n: int = 800, seed: int = 0) -> tuple[BanditLog, np.ndarray, np.ndarray]:
+    """Return a log, costs of two guardrails (n, 2), and a policy (n, 2)."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), np.ones(n)])
+    p = 0.3 + 0.4 * (X[:, 0] > 0)
+    Y = (rng.random(n) < p).astype(int)
+    log = BanditLog(X, Y, np.where(Y == 1, p, 1 - p), -(rng.random(n) < 0.3 + 0.2 * Y).astype(float))
+    costs = np.column_stack([rng.random(n) < 0.2, -rng.uniform(1, 2, n)]).astype(float)
+    return log, costs, np.column_stack([np.full(n, 0.4), np.full(n, 0.6)])
+
+
+def judged(guardrail: Guardrail, column: int, estimate: str = "dr", groups=None, **settings):
+    log, costs, policy = draw()
+    outcomes = GuardedOutcomes.of([guardrail], log, costs[:, [column]], estimate, groups)
+    return outcomes.judge(policy, ComparisonSettings(**settings))[0]
+
+
+@pytest.mark.parametrize("estimate", ["dr", "snips", "ips"])
+@pytest.mark.parametrize("groups", [None, np.arange(800) // 3])
+def test_an_absolute_margin_has_the_certificate_of_the_outcome(estimate, groups):
+    log, costs, policy = draw()
+    result, part = judged(COST, 0, estimate, groups, choices=7), log.with_cost(costs[:, 0])
+    options = {"baseline": "logging", "groups": groups}
+    certificate = policy_certificate(policy, part, estimate, choices=7, **options)
+    assert result.bound == pytest.approx(certificate.bound, abs=1e-8)
+    assert result.difference == pytest.approx(float(off_policy_value(policy, part, estimate, **options)), abs=1e-12)
+    assert (result.margin, result.refusal, result.status) == (0.1, "", "holds")
+    assert result.lower_bound < result.difference < result.bound
+    tight, broken = (replace(COST, margin=float(result.difference) + step) for step in (1e-3, -1))
+    assert [judged(rail, 0, estimate, groups).status for rail in (tight, broken)] == ["not shown", "violated"]
+
+
+def test_a_relative_margin_bounds_the_cost_minus_a_multiple_of_the_logged_cost():
+    """The bound minus the margin is the bound on the mean of w c − 0.95 c, which no other code computes here."""
+    log, costs, policy = draw()
+    result, c = judged(REWARD, 1, "ips"), costs[:, 1]
+    z = policy[np.arange(800), log.Y] / log.propensity * c - 0.95 * c
+    assert result.margin == pytest.approx(-0.05 * c.mean())
+    ball = upper_bound(z, method="kl")
+    assert result.bound - result.margin >= ball - 1e-8
+    part = log.with_cost(c)
+    unchecked = policy_certificate(policy, part, "ips", baseline="logging", baseline_factor=0.95, check_tails=False)
+    assert unchecked.bound == pytest.approx(ball, abs=1e-9)
+
+
+def test_a_factor_of_zero_leaves_the_cost_itself():
+    log, _, policy = draw()
+    for estimate in ("ips", "dr"):
+        cost = policy_certificate(policy, log, estimate)
+        assert policy_certificate(
+            policy, log, estimate, baseline="logging", baseline_factor=0.0
+        ).bound == pytest.approx(cost.bound, abs=1e-12)
+    with pytest.raises(InputError, match="baseline_factor is -1"):
+        policy_certificate(policy, log, "ips", baseline="logging", baseline_factor=-1)
+    options = {"method": "anytime", "cost_range": (-1, 0), "baseline": "logging", "baseline_factor": 0.9}
+    weight = policy[np.arange(800), log.Y] / log.propensity
+    expected = upper_bound(weight * log.cost - 0.9 * log.cost, method="anytime", high=0.9)
+    assert policy_certificate(policy, log, "ips", **options).bound == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_outcome_that_cannot_be_decided_is_named():
+    log, costs, policy = draw()
+    never = GuardedOutcomes.of([COST], log, 0 * costs[:, :1], "dr").judge(policy, ComparisonSettings())
+    negative = GuardedOutcomes.of([REWARD], log, -costs[:, 1:], "dr").judge(policy, ComparisonSettings())
+    for [rail], reason in ((never, "every logged cost is 0"), (negative, "which must be above 0")):
+        assert rail.status == "not shown"
+        assert reason in rail.refusal
+        verdict = require_guardrails(BETTER, [rail], 0.95)
+        assert verdict.verdict == "not shown"
+        assert f"the guardrail {rail.guardrail.name} cannot be decided: " in verdict.sentence
+    assert np.isnan(negative[0].margin)
+
+
+def test_better_needs_all_guardrails():
+    rails = [judged(COST, 0), judged(REWARD, 1)]
+    assert [rail.status for rail in rails] == ["holds", "holds"]
+    kept = require_guardrails(BETTER, rails, 0.95)
+    assert (kept.verdict, kept.sentence) == ("better", "Good. Guardrails that hold: unsubscribed, money.")
+    broken = judged(replace(COST, margin=-1.0), 0)
+    refused = require_guardrails(BETTER, [broken, rails[1]], 0.95)
+    assert refused.verdict == "not shown"
+    assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in refused.sentence
+    assert "must change by at most -1." in refused.sentence
+    worse = Verdict("worse", "Bad.", [], [])
+    assert require_guardrails(worse, [broken], 0.95) == worse
+    assert summarize([], 0.95) == ""
+
+
+def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
+    log, costs, policy = draw()
+    outcomes, settings = GuardedOutcomes.of([COST, REWARD], log, costs, "dr"), ComparisonSettings(choices=5)
+    [first, second] = outcomes.differences(policy)
+    bound = outcomes.judge(policy, settings)[0].bound
+    for margin, expected in ((float(first) - 1e-6, 0), (float(first) + 1e-6, 1), (bound - 1e-6, 1), (bound + 1e-6, 2)):
+        rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
+        assert GuardedOutcomes(rails, outcomes.inputs, "dr").rate(policy, settings) == expected
+    assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
+    assert GuardedOutcomes.of([], log, None, "dr").rate(policy, settings) == 2
+
+
+def test_actions_without_support_are_charged_the_largest_cost():
+    """The second action is not logged where x > 0. The cost model would extend the low costs of the other contexts."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=2000), np.ones(2000)])
+    p = np.where(X[:, 0] > 0, 0.0, 0.5)
+    Y = (rng.random(2000) < p).astype(int)
+    log = BanditLog(X, Y, np.where(Y == 1, p, 1 - p), -rng.random(2000))
+    costs = (rng.random(2000) < 0.1).astype(float)
+    logging = policy_for_log(np.column_stack([1 - p, p]), log)
+    model = SupportedModel.of(CostModel().fit_log(log), log, logging, 0.05)
+    policy = np.column_stack([np.full(2000, 0.8), np.full(2000, 0.2)])
+    outcomes = GuardedOutcomes.of([COST], log, costs[:, None], "dr")
+    [plain], [charged] = outcomes.differences(policy), outcomes.with_support(model).differences(policy)
+    missing = 0.2 * (p == 0).mean()
+    assert abs(plain) < 0.05
+    assert charged == pytest.approx(float(plain) + 0.9 * missing, abs=0.02)
+    assert outcomes.with_support(None) is outcomes
+
+
+@pytest.mark.parametrize("kind", ["labels", "lists"])
+def test_labels_and_lists_have_guardrails_too(kind):
+    rng = np.random.default_rng(0)
+    if kind == "labels":
+        X = np.column_stack([rng.normal(size=(900, 2)), np.ones(900)])
+        logging, policy = (ExponentialPolicy(coef) for coef in rng.normal(size=(2, 3, 2)) / 3)
+    else:
+        X = ActionLists(rng.normal(size=(2700, 2)), np.arange(0, 2701, 3))
+        logging, policy = SoftmaxPolicy(np.array([0.5, -0.5])), SoftmaxPolicy(np.array([0.8, 0.0]))
+    Y = logging.sample(X, rng)
+    log = BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), -rng.random(900))
+    cost = (rng.random(900) < 0.2 + 0.3 * (Y if Y.ndim == 1 else Y[:, 0] * 2) / 2).astype(float)
+    outcomes = GuardedOutcomes.of([replace(COST, margin=0.3)], log, cost[:, None], "dr")
+    [rail] = outcomes.judge(policy, ComparisonSettings())
+    assert rail.status == "holds"
+    assert rail.difference == pytest.approx(float(off_policy_value(policy, log.with_cost(cost), baseline="logging")))
+    model = SupportedModel.of(CostModel().fit_log(log), log, logging, 0.05)
+    [supported] = outcomes.with_support(model).judge(policy, ComparisonSettings())
+    assert supported.difference == pytest.approx(float(rail.difference), abs=0.05)
