@@ -36,6 +36,7 @@ STUDIES = (
     "late_outcomes",
     "null_verdicts",
     "obd",
+    "plan_power",
     "policy_coverage",
     "sharp_coverage",
     "small_logs",

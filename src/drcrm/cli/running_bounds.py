@@ -47,7 +47,11 @@ def watch(opened: OpenedLog, policy: Any, confidence: float, choices: int) -> di
     InputError
         If the range of costs is unknown.
     """
-    log, costs = opened.log, _cost_range(opened)
+    log, costs = opened.log, known_cost_range(opened)
+    if costs is None:
+        raise InputError(
+            "--anytime needs cost_range in the mapping: [least, largest], the possible costs of any action"
+        )
     order = np.arange(len(log.Y)) if opened.records.time is None else np.argsort(opened.records.time, kind="stable")
     unit = np.arange(len(log.Y)) if opened.units is None else number_groups(opened.units, len(log.Y))
     level = 1 - (1 - confidence) / choices
@@ -107,11 +111,9 @@ def _first_below_zero(running: _Running, looks: np.ndarray, bounds: np.ndarray) 
     return next(n for n in range(before + 1, looks[place] + 1) if running.bound(n) < 0)
 
 
-def _cost_range(opened: OpenedLog) -> tuple[float, float]:
-    """Return the range of costs of the mapping; for outcomes of 0 and 1 it is known."""
+def known_cost_range(opened: OpenedLog) -> tuple[float, float] | None:
+    """Return the range of costs of the mapping; for outcomes of 0 and 1 it is known. None if it is unknown."""
     known, cost = opened.records.mapping.cost_range, opened.log.cost
-    if known is not None:
-        return known
-    if np.isin(cost, (0, -1) if opened.records.is_reward else (0, 1)).all():
+    if known is None and np.isin(cost, (0, -1) if opened.records.is_reward else (0, 1)).all():
         return (-1.0, 0.0) if opened.records.is_reward else (0.0, 1.0)
-    raise InputError("--anytime needs cost_range in the mapping: [least, largest], the possible costs of any action")
+    return known
