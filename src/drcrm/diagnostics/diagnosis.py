@@ -26,6 +26,7 @@ from drcrm.diagnostics.log_checks import (
     check_exploration,
     check_gain_drift,
 )
+from drcrm.diagnostics.policy_changes import describe_changes
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
@@ -136,7 +137,7 @@ class Diagnosis:
         Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions
         with a parameter ``groups`` accept them.
     rows : int
-    weights, overlap : dict
+    weights, overlap, changes : dict
     calibration, slices, actions, largest_rows : list of dict
     """
 
@@ -145,6 +146,7 @@ class Diagnosis:
     rows: int
     weights: dict = field(default_factory=dict)
     overlap: dict = field(default_factory=dict)
+    changes: dict = field(default_factory=dict)
     calibration: list[dict] = field(default_factory=list)
     slices: list[dict] = field(default_factory=list)
     actions: list[dict] = field(default_factory=list)
@@ -207,6 +209,7 @@ def diagnose(
             of_policy = [*check_weights(weights, checked.units), _check_slices(slices)]
             of_log.append(check_gain_drift(log, weights.weight, details.order(log), checked.units))
         tables = weight_tables(weights, details.action_names, details.row_numbers) | {"slices": slices[:MAX_SLICES]}
+        tables["changes"] = describe_changes(weights, details.action_names, details.row_numbers)
     checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
     known = tuple(check for check in checks if check)
     return Diagnosis(known, checked.units, log.size, calibration=checked.calibration, **tables)
