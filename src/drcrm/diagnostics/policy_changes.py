@@ -109,18 +109,8 @@ def _describe_segments(
     log: BanditLog, mean: np.ndarray, names: list[str], columns: list[ReadableColumn], contexts: np.ndarray
 ) -> dict[str, Any]:
     """Return the tree as JSON values."""
-    X, size = _readable_features(log, columns, contexts), np.bincount(log.context, log.count, log.n_contexts)[contexts]
-    is_taken = log.Y.astype(float) if log.Y.ndim == 2 else (log.Y[:, None] == np.arange(mean.shape[1])).astype(float)
-    place = np.full(log.n_contexts, -1)
-    place[contexts] = np.arange(len(contexts))
-    inside = place[log.context] >= 0
-    taken = (
-        sparse.csr_array(
-            (log.count[inside].astype(float), place[log.context[inside]], np.arange(inside.sum() + 1)),
-            (int(inside.sum()), len(contexts)),
-        ).T
-        @ is_taken[inside]
-    )
+    X = _readable_features(log, columns, contexts)
+    size, taken = _count_actions(log, mean.shape[1], contexts)
     change = abs(size @ mean[contexts] - taken.sum(axis=0))
     listed = np.sort(np.argsort(-change, kind="stable")[:MAX_ACTIONS])
     target = mean[contexts][:, listed]
@@ -146,6 +136,18 @@ def _describe_segments(
         for index, action in enumerate(listed)
     ]
     return {"tree": nodes, "segments": segments, "actions": actions, "fidelity": to_json(fidelity[-1])}
+
+
+def _count_actions(log: BanditLog, n_actions: int, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of rows of selected contexts, (m,), and how often each action or label was logged, (m, K)."""
+    is_taken = log.Y if log.Y.ndim == 2 else log.Y[:, None] == np.arange(n_actions)
+    place = np.full(log.n_contexts, -1)
+    place[contexts] = np.arange(len(contexts))
+    of_rows = place[log.context]
+    inside = of_rows >= 0
+    rows = np.arange(int(inside.sum()))
+    counts = sparse.csr_array((log.count[inside].astype(float), (of_rows[inside], rows)), (len(contexts), len(rows)))
+    return counts.sum(axis=1), counts @ is_taken[inside].astype(float)
 
 
 def _is_more(shares: dict[str, float], rows: int) -> bool:
