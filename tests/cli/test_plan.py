@@ -89,6 +89,19 @@ def test_missing_actions_are_named(plan, tmp_path):
     assert "the log lacks news" in " ".join(text.split())
 
 
+def test_a_policy_equal_to_the_logging_policy_gains_nothing(plan, tmp_path, run):
+    frame = decisions(300)
+    frame.assign(same=frame["p"], click=1).to_csv(tmp_path / "log.csv", index=False)
+    answer, text = plan(tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--policy", "column:same")
+    assert answer["expected"] == 0
+    for entry in answer["plans"]:
+        assert entry["effective_size"] > 200
+        for size in entry["sizes"]:
+            assert size["power"] <= 0.05 + 1e-9
+            assert size["anytime_power"] <= 0.05
+    assert "nan" not in text
+
+
 def test_errors(run, shop, tmp_path):
     status, _, error = run("plan", shop / "log.csv")
     assert (status, "plan needs --config" in error) == (1, True)

@@ -98,7 +98,8 @@ def _test_of_policy(opened: OpenedLog, case: PolicyOnLog) -> tuple[PlannedPolicy
     known = terms.z - terms.weight * terms.residual if estimate == "dr" else terms.cost - terms.residual
     expected = shrink_difference(float(value), value.standard_error) if case.choices > 1 else float(value)
     plain = PlannedPolicy(terms.weight, known, terms.residual)
-    spread = value.standard_error * np.sqrt(log.size) / mean_and_deviation(plain.terms(log), log.count, log.size)[1]
+    deviation = mean_and_deviation(plain.terms(log), log.count, log.size)[1]
+    spread = value.standard_error * np.sqrt(log.size) / deviation if deviation > 0 else 1.0
     description = {"policy": policy.label, "estimate": estimate, "difference": value.as_dict(), "choices": case.choices}
     return PlannedPolicy(terms.weight, known, terms.residual, float(spread), max(-expected, 0.0)), description
 

@@ -24,6 +24,7 @@ from drcrm.data.bandit_log import BanditLog
 
 RATES = 0.0, 0.01, 0.02, 0.05, 0.1, 0.2
 MULTIPLES = 1, 2, 4, 8
+TINY = float(np.finfo(float).tiny)
 SURE = 3  # standard errors by which the mean weight of an action must be too small to show that contexts lack it
 
 
@@ -140,7 +141,7 @@ def plan_size(log: BanditLog, tested: PlannedPolicy, rate: float, n: int, settin
     deviation = tested.spread * mean_and_deviation(tested.terms(log, ratio), share * log.size, log.size)[1]
     gain = None if tested.gain is None else tested.gain + rate * settings.cost
     level: Any = {"confidence": settings.confidence, "choices": settings.choices}
-    look = OneLook(deviation, **level, skewness=tested.skewness(log, ratio, share))
+    look = OneLook(max(deviation, TINY), **level, skewness=tested.skewness(log, ratio, share))
     plan: dict[str, Any] = {"rows": n, "difference": look.smallest_difference(n)}
     plan["power"] = None if gain is None else look.power_of(gain, n)
     plan |= {"anytime_difference": None, "anytime_power": None}
