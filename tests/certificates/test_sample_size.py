@@ -8,7 +8,14 @@ from scipy.special import ndtr, ndtri, rel_entr
 from scipy.stats import binom, norm
 
 from drcrm.certificates.bounds import anytime_radius, upper_bound
-from drcrm.certificates.sample_size import OneLook, anytime_power, shrink_difference, smallest_anytime_difference
+from drcrm.certificates.overlap import has_missing_mass
+from drcrm.certificates.sample_size import (
+    ChargedLook,
+    OneLook,
+    anytime_power,
+    shrink_difference,
+    smallest_anytime_difference,
+)
 from drcrm.certificates.skewness import corrected_bound
 
 
@@ -114,3 +121,36 @@ def test_predicted_power_of_one_look_is_simulated():
     assert look.power_of(0.0, n) == pytest.approx(0.005, abs=1e-9)
     assert ndtr(-look.quantile) == pytest.approx(0.005)
     assert look.quantile == pytest.approx(-ndtri(0.005))
+
+
+def test_skewed_terms_change_the_spread_of_the_bound():
+    """The bound z̄ + u ŝ/√n of terms with a long lower tail varies less than z̄."""
+    rng = np.random.default_rng(4)
+    z = 1 - rng.exponential(size=(6000, 400)) - 0.15
+    look = OneLook(1.0, choices=20, asymmetry=-2.0)
+    bound = z.mean(axis=1) + look.quantile * z.std(axis=1) / np.sqrt(400)
+    assert look.spread(400) == pytest.approx(bound.std() * np.sqrt(400), rel=0.05)
+    assert look.power_of(0.15, 400) == pytest.approx((bound < 0).mean(), abs=0.04)
+    assert look.smallest_difference(400) == pytest.approx(
+        (look.quantile + ndtri(0.8) * look.spread(400)) / 20, rel=1e-12
+    )
+
+
+def test_charges_for_actions_that_seem_to_be_missing_cost_power():
+    rng = np.random.default_rng(5)
+    n = 600
+    weight = rng.exponential(size=(3000, n))
+    noise = rng.normal(size=(3000, n))
+    z, gap = noise - 0.12, 2 * (1 - weight)
+    look = OneLook(1.0)
+    shown = []
+    for terms, extra in zip(z, gap, strict=True):
+        used = terms + extra if has_missing_mass(extra, np.ones(n)) else terms
+        shown.append(used.mean() + look.quantile * used.std() / np.sqrt(n) < 0)
+    share = np.full(200_000, 1 / 200_000)
+    charged = ChargedLook(look, rng.normal(size=200_000), 2 * (1 - rng.exponential(size=200_000)), share)
+    assert charged.power_of(0.12, n) == pytest.approx(np.mean(shown), abs=0.05)
+    assert charged.power_of(0.12, n) < look.power_of(0.12, n) - 0.05
+    assert charged.power_of(charged.smallest_difference(n), n) == pytest.approx(0.8, abs=1e-6)
+    still = ChargedLook(look, np.zeros(3), np.zeros(3), np.full(3, 1 / 3))
+    assert still.power_of(0.12, n) == look.power_of(0.12, n)

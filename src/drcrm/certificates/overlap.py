@@ -56,11 +56,16 @@ def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> 
     unit : float
         Magnitude of the costs. A mean gap of less than 10⁻⁹ units is rounding.
     """
-    n, order = count.sum(), np.argsort(gaps)
-    eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, n // SHARE), side="right")
-    raised = np.maximum(gaps, gaps[order[eleventh]])
-    mean, deviation = mean_and_deviation(raised, count, n)
+    n = count.sum()
+    mean, deviation = mean_and_deviation(raise_smallest(gaps, count), count, n)
     return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
+
+
+def raise_smallest(gaps: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the gaps, the ten smallest raised to the eleventh; with fewer than 300 units, one in 30."""
+    order = np.argsort(gaps)
+    eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, count.sum() // SHARE), side="right")
+    return np.maximum(gaps, gaps[order[eleventh]])
 
 
 @np.errstate(over="ignore", invalid="ignore")

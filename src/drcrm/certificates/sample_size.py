@@ -7,7 +7,9 @@ the level α/K, α = 1 − confidence.
 One look
     The bound is z̄ + z_{1−α/K} s/√n, so its power is Φ(d √n/s − z_{1−α/K}), and n = (z_{1−α/K} + z_power)² s²/d² rows
     have the stated power. A certificate corrects the bound for the skewness γ of the estimate, which falls like 1/√n:
-    see :mod:`drcrm.certificates.skewness`. The correction adds γ (2u² + 1)/6 to u = z_{1−α/K}.
+    see :mod:`drcrm.certificates.skewness`. The correction adds γ (2u² + 1)/6 to u = z_{1−α/K}. If z has the skewness κ,
+    then z̄ and its estimated standard deviation are correlated, and the bound has the variance (1 + u κ/√n) s²/n.
+    :class:`ChargedLook` also covers the test for missing actions.
 Every look
     The bound of :mod:`drcrm.certificates.anytime` has a ball of radius r. It is below 0 if max_b Σ log(1 − b z/B)
     exceeds n r, where B is the largest possible z and b is in [0, 1]. Let G be the largest mean of log(1 − b z/B), v
@@ -28,8 +30,10 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr, ndtri
 
 from drcrm.certificates.bounds import anytime_radius
+from drcrm.certificates.overlap import SURE, raise_smallest
 
 POWER = 0.8
+LEAST_VARIANCE, LEAST_SHARE = 0.1, 1e-12  # against overflow
 INTERIOR = 0.999  # a larger b is that of the end of its range
 
 
@@ -47,6 +51,8 @@ class OneLook:
         Number K of candidates that share α.
     skewness : float
         Skewness γ √n of a single row; 0 is without the correction.
+    asymmetry : float
+        Skewness κ of z.
     power : float
         Share of logs that should show the difference.
     """
@@ -55,6 +61,7 @@ class OneLook:
     confidence: float = 0.95
     choices: int = 1
     skewness: float = 0.0
+    asymmetry: float = 0.0
     power: float = POWER
 
     @property
@@ -67,21 +74,77 @@ class OneLook:
         """The correction for the skewness, times √n."""
         return self.skewness * (2 * self.quantile**2 + 1) / 6
 
+    def spread(self, n: float) -> float:
+        """Return the standard deviation of the bound, in units of s/√n."""
+        return float(np.sqrt(max(1 + self.quantile * self.asymmetry / np.sqrt(n), LEAST_VARIANCE)))
+
     def required_size(self, difference: float) -> float:
-        """Return the number of rows that show a difference d > 0, (z_{1−α/K} + z_power)² s²/d² without skewness."""
+        """Return the number of rows that show a difference d > 0, (z_{1−α/K} + z_power)² s²/d² for symmetric z."""
         sum_of_quantiles, effect = self.quantile + ndtri(self.power), difference / self.deviation
         root = np.sqrt(sum_of_quantiles**2 + 4 * self.correction * effect)
         return float((sum_of_quantiles + root) / (2 * effect)) ** 2
 
     def smallest_difference(self, n: float) -> float:
         """Return the difference that n rows show with the stated power."""
-        quantiles = self.quantile + ndtri(self.power) + self.correction / np.sqrt(n)
+        quantiles = self.quantile + ndtri(self.power) * self.spread(n) + self.correction / np.sqrt(n)
         return float(quantiles * self.deviation / np.sqrt(n))
 
     def power_of(self, difference: float, n: float) -> float:
         """Return the share of logs of n rows that show a difference."""
         effect = difference * np.sqrt(n) / self.deviation
-        return float(ndtr(effect - self.quantile - self.correction / np.sqrt(n)))
+        return float(ndtr((effect - self.quantile - self.correction / np.sqrt(n)) / self.spread(n)))
+
+
+@dataclass(frozen=True)
+class ChargedLook:
+    """One look, by a certificate that charges missing actions the largest cost if the log seems to lack some.
+
+    The test of :mod:`drcrm.certificates.overlap` compares the mean gap with two standard errors, after its smallest
+    values are raised. So it also fails in some logs that lack no action. Means of terms and gaps are taken as normal.
+    If a few rows have very large weights, more logs fail than this predicts.
+
+    Attributes
+    ----------
+    look : OneLook
+        The look without missing actions.
+    z, gap, share : array (m,)
+        Possible terms, what a charge adds to them, and their probabilities.
+    """
+
+    look: OneLook
+    z: np.ndarray
+    gap: np.ndarray
+    share: np.ndarray
+
+    def _moments(self, values: np.ndarray) -> tuple[float, float]:
+        mean = float(self.share @ values)
+        return mean, float(np.sqrt(self.share @ (values - mean) ** 2))
+
+    def power_of(self, difference: float, n: float) -> float:
+        """Return the share of logs of n rows that show a difference."""
+        look, root = self.look, np.sqrt(n)
+        raised = raise_smallest(self.gap, self.share * n)
+        (mean, deviation), (centre, spread) = self._moments(raised), self._moments(self.z)
+        if not (deviation > 0 and spread > 0):
+            return look.power_of(difference, n)
+        threshold = SURE - (mean - self.share @ self.gap) * root / deviation
+        fails = float(ndtr(-threshold))
+        density = np.exp(-(threshold**2) / 2) / np.sqrt(2 * np.pi)
+        correlation = self.share @ ((self.z - centre) * (raised - mean)) / (deviation * spread)
+        above, below = density / max(fails, LEAST_SHARE), density / (1 - fails)  # means of the gap beyond the threshold
+        wider = self._moments(self.z + self.gap)[1] / spread
+        effect = difference * root / look.deviation - look.correction / root
+        passed = effect + correlation * below - look.quantile
+        charged = effect - (correlation + deviation / spread) * above - look.quantile * wider
+        powers = ndtr(np.array([passed, charged]) / look.spread(n))
+        return float((1 - fails) * powers[0] + fails * powers[1])
+
+    def smallest_difference(self, n: float) -> float:
+        """Return the difference that n rows show with the stated power."""
+        top = self.look.smallest_difference(n)
+        while self.power_of(top, n) < self.look.power:
+            top *= 2
+        return float(brentq(lambda difference: self.power_of(difference, n) - self.look.power, 0.0, top, rtol=1e-9))
 
 
 def anytime_power(

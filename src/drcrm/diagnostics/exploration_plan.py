@@ -15,6 +15,7 @@ import numpy as np
 
 from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.sample_size import (
+    ChargedLook,
     OneLook,
     anytime_power,
     smallest_anytime_difference,
@@ -141,7 +142,17 @@ def plan_size(log: BanditLog, tested: PlannedPolicy, rate: float, n: int, settin
     deviation = tested.spread * mean_and_deviation(tested.terms(log, ratio), share * log.size, log.size)[1]
     gain = None if tested.gain is None else tested.gain + rate * settings.cost
     level: Any = {"confidence": settings.confidence, "choices": settings.choices}
-    look = OneLook(max(deviation, TINY), **level, skewness=tested.skewness(log, ratio, share))
+    terms = tested.terms(log, ratio)
+    largest_cost = max(log.cost.max(), 0.0) if settings.cost_range is None else settings.cost_range[1]
+    charged = largest_cost + tested.weight / ratio * (log.cost - largest_cost) - log.cost
+    centred = terms - share @ terms
+    asymmetry = float(share @ (centred / max(np.sqrt(share @ centred**2), TINY)) ** 3)
+    look = ChargedLook(
+        OneLook(max(deviation, TINY), **level, skewness=tested.skewness(log, ratio, share), asymmetry=asymmetry),
+        terms,
+        charged - terms,
+        share,
+    )
     plan: dict[str, Any] = {"rows": n, "difference": look.smallest_difference(n)}
     plan["power"] = None if gain is None else look.power_of(gain, n)
     plan |= {"anytime_difference": None, "anytime_power": None}
