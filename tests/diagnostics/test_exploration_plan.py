@@ -51,8 +51,9 @@ def test_terms_of_the_next_log_are_those_of_its_enumeration(rate):
     plan = plan_size(log, tested, rate, 5000, PlanSettings(5000, cost, cost_range=(-1.0, 0.0)))
     assert -mean == pytest.approx(gain + rate * cost, abs=1e-12)
     ratio = 1 - rate + rate / 3 / log.propensity
-    asymmetry = (explored * (z - mean) ** 3).sum() / 4 / deviation**3
-    plain = OneLook(deviation, skewness=tested.skewness(log, ratio, log.count * ratio), asymmetry=asymmetry)
+    third, fourth = ((explored * (z - mean) ** power).sum() / 4 / deviation**power for power in (3, 4))
+    skewness = tested.skewness(log, ratio, log.count * ratio)
+    plain = OneLook(deviation, skewness=skewness, asymmetry=third, kurtosis=fourth)
     look = ChargedLook(plain, z.ravel(), (POLICY / explored * COSTS - COSTS - z).ravel(), explored.ravel() / 4)
     assert plan["difference"] == pytest.approx(look.smallest_difference(5000), rel=1e-4)
     again = plan_size(

@@ -7,8 +7,9 @@ the level α/K, α = 1 − confidence.
 One look
     The bound is z̄ + z_{1−α/K} s/√n, so its power is Φ(d √n/s − z_{1−α/K}), and n = (z_{1−α/K} + z_power)² s²/d² rows
     have the stated power. A certificate corrects the bound for the skewness γ of the estimate, which falls like 1/√n:
-    see :mod:`drcrm.certificates.skewness`. The correction adds γ (2u² + 1)/6 to u = z_{1−α/K}. If z has the skewness κ,
-    then z̄ and its estimated standard deviation are correlated, and the bound has the variance (1 + u κ/√n) s²/n.
+    see :mod:`drcrm.certificates.skewness`. The correction adds γ (2u² + 1)/6 to u = z_{1−α/K}. The estimate of s is
+    noisy and correlated with z̄. If z has the skewness κ and the kurtosis k, the bound has the variance
+    (1 + u κ/√n + u² (k − 1)/(4n)) s²/n.
     :class:`ChargedLook` also covers the test for missing actions.
 Every look
     The bound of :mod:`drcrm.certificates.anytime` has a ball of radius r. It is below 0 if max_b Σ log(1 − b z/B)
@@ -51,8 +52,8 @@ class OneLook:
         Number K of candidates that share α.
     skewness : float
         Skewness γ √n of a single row; 0 is without the correction.
-    asymmetry : float
-        Skewness κ of z.
+    asymmetry, kurtosis : float
+        Skewness κ and kurtosis k of z. The defaults 0 and 1 treat s as known.
     power : float
         Share of logs that should show the difference.
     """
@@ -62,6 +63,7 @@ class OneLook:
     choices: int = 1
     skewness: float = 0.0
     asymmetry: float = 0.0
+    kurtosis: float = 1.0
     power: float = POWER
 
     @property
@@ -76,10 +78,11 @@ class OneLook:
 
     def spread(self, n: float) -> float:
         """Return the standard deviation of the bound, in units of s/√n."""
-        return float(np.sqrt(max(1 + self.quantile * self.asymmetry / np.sqrt(n), LEAST_VARIANCE)))
+        u = self.quantile / np.sqrt(n)
+        return float(np.sqrt(max(1 + u * self.asymmetry + u**2 * (self.kurtosis - 1) / 4, LEAST_VARIANCE)))
 
     def required_size(self, difference: float) -> float:
-        """Return the number of rows that show a difference d > 0, (z_{1−α/K} + z_power)² s²/d² for symmetric z."""
+        """Return the number of rows that show a difference d > 0, (z_{1−α/K} + z_power)² s²/d² if s is known."""
         sum_of_quantiles, effect = self.quantile + ndtri(self.power), difference / self.deviation
         root = np.sqrt(sum_of_quantiles**2 + 4 * self.correction * effect)
         return float((sum_of_quantiles + root) / (2 * effect)) ** 2

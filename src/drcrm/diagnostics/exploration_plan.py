@@ -146,9 +146,10 @@ def plan_size(log: BanditLog, tested: PlannedPolicy, rate: float, n: int, settin
     largest_cost = max(log.cost.max(), 0.0) if settings.cost_range is None else settings.cost_range[1]
     charged = largest_cost + tested.weight / ratio * (log.cost - largest_cost) - log.cost
     centred = terms - share @ terms
-    asymmetry = float(share @ (centred / max(np.sqrt(share @ centred**2), TINY)) ** 3)
+    centred /= max(np.sqrt(share @ centred**2), TINY)
+    shape: Any = {"asymmetry": float(share @ centred**3), "kurtosis": float(share @ centred**4)}
     look = ChargedLook(
-        OneLook(max(deviation, TINY), **level, skewness=tested.skewness(log, ratio, share), asymmetry=asymmetry),
+        OneLook(max(deviation, TINY), **level, skewness=tested.skewness(log, ratio, share), **shape),
         terms,
         charged - terms,
         share,
