@@ -8,7 +8,7 @@ and the generated blocks of README.md, docs/paper and docs/user-guide. A block i
     losses EXPERIMENT METRIC SELECTION      table of a loss
     figure EXPERIMENT FIGURE DATASET        figure with its caption
     overview EXPERIMENT                     overview with its caption
-    theory FIGURE DATASET                   figure of a lemma with its caption (docs/paper/theory.md)
+    theory FIGURE DATASET                   figure of a lemma with its caption
     provenance EXPERIMENT                   code, packages and machine of the run
     table NAME                              table of docs/pages/result_tables.py
 
@@ -275,14 +275,14 @@ def write_family_figures() -> None:
 
 
 def theory_figures() -> dict[str, tuple[str, str]]:
-    """Return the figure and the data set of each image in docs/paper/theory.md."""
-    text = (ROOT / "docs/paper/theory.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- theory (\w+) (\w+) -->", text)
+    """Return the figure and the data set of each image of a lemma in the pages."""
+    texts = [path.read_text(encoding="utf-8") for path in hand_written_pages()]
+    blocks = [block for text in texts for block in re.findall(r"<!-- theory (\w+) (\w+) -->", text)]
     return {f"theory_{figure}_{dataset}.png": (figure, dataset) for figure, dataset in blocks}
 
 
 def write_theory_figures() -> None:
-    """Draw the figures of docs/paper/theory.md."""
+    """Draw the figures of the lemmas."""
     for file, (figure, dataset) in theory_figures().items():
         lemma = LEMMA_FIGURES[figure].lemma
         table = read_csv(ROOT / f"docs/results/theory_{lemma}_{dataset}.csv.gz", LEMMA_COLUMNS[lemma])
@@ -365,11 +365,15 @@ def fill(text: str) -> str:
     return BLOCK.sub(write_block, text)
 
 
+def hand_written_pages() -> list[Path]:
+    """Return the paths of README.md and of the pages with generated blocks."""
+    return sorted([ROOT / "README.md", *(ROOT / "docs/paper").glob("*.md"), *(ROOT / "docs/user-guide").glob("*.md")])
+
+
 def filled_documents() -> dict[Path, str]:
     """Return the documents with generated blocks by path."""
-    pages = [ROOT / "README.md", *(ROOT / "docs/paper").glob("*.md"), *(ROOT / "docs/user-guide").glob("*.md")]
     documents = {}
-    for path in sorted(pages):
+    for path in hand_written_pages():
         with prefix_errors(path.name):
             documents[path] = fill(path.read_text(encoding="utf-8"))
     return documents

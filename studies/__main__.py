@@ -37,6 +37,7 @@ STUDIES = (
     "late_outcomes",
     "null_verdicts",
     "obd",
+    "plan_power",
     "policy_coverage",
     "sharp_coverage",
     "small_logs",

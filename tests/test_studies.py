@@ -253,3 +253,17 @@ def test_logs_of_known_policies_have_the_expected_cost(kind, study):
         log, policies = world.draw(np.random.default_rng(seed))
         errors.append([off_policy_value(policies[name], log, "ips") - truth[name] for name in truth])
     assert np.abs(np.mean(errors, axis=0) / (np.std(errors, axis=0, ddof=1) / np.sqrt(20))).max() < 4
+
+
+def test_the_power_study_plans_logs_with_the_true_difference(study):
+    power = study("plan_power")
+    for kind in power.KINDS:
+        log, tested, settings = power.tested_policy(kind)
+        z = tested.terms(log)
+        assert z.mean() == pytest.approx(-tested.gain, abs=4 * z.std() / np.sqrt(len(z)))
+        explored, *_ = power.draw(kind, 100_000, 1.0, 0)
+        assert explored.propensity == pytest.approx(1 / 3)
+        difference = explored.cost.mean() - log.cost.mean()
+        assert difference == pytest.approx(settings.cost, abs=4 * log.cost.std() * np.sqrt(1 / len(z) + 1e-5))
+    shown = [power.is_shown("clicks", "one", 3000, 0.0, 1, seed) for seed in range(5)]
+    assert sum(shown) >= 4

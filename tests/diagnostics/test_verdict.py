@@ -92,26 +92,57 @@ def test_causes_are_reported_before_their_effects():
     assert verdict.changes == [RANDOMISE]
 
 
-def test_the_number_of_required_rows_is_that_of_the_t_test():
+def advice_of(text: str) -> tuple[float, float, float, int]:
+    """Return the difference, the number of rows, the ratio and today's rows of an advice."""
+    pattern = (
+        r"difference is ([-\d.]+)(?:, .*?candidates)?, 80 % .* with ([\d ]+) rows .* is ([\d.]+) times the ([\d ]+) r"
+    )
+    difference, *rows = re.search(pattern, text).groups()
+    needed, times, today = (float(number.replace(" ", "")) for number in rows)
+    return float(difference), needed, times, int(today)
+
+
+def test_the_number_of_required_rows_is_that_of_the_normal_test():
     policy = SoftmaxPolicy(0.4 * np.roll(THETA, 1, axis=1) + 0.1 * THETA)
-    verdict, _, comparison = judge(policy, change_log(LOG, slice(0, 300)))
+    verdict, diagnosis, comparison = judge(policy, change_log(LOG, slice(0, 300)))
     assert verdict.verdict == "not shown"
-    rows, times = re.search(r"([\d ]+) rows for the evaluation, ([\d.]+) times as many", *verdict.changes).groups()
-    exact = 300 * (1.649966 * comparison.difference.standard_error / comparison.difference) ** 2
-    assert exact <= int(rows.replace(" ", "")) <= 1.11 * exact
-    assert float(times) == pytest.approx(exact / 300, rel=0.01)
+    difference, needed, times, today = advice_of(*verdict.changes)
+    width = max(comparison.difference.standard_error, (comparison.certificate.bound - comparison.difference) / 1.644854)
+    exact = 300 * ((1.644854 + 0.841621) * width / comparison.difference) ** 2
+    assert exact <= needed <= 1.11 * exact
+    assert (times, today) == (pytest.approx(needed / 300, rel=0.01), 300)
+    assert difference == pytest.approx(float(comparison.difference), rel=0.01)
+    of_rewards = _advise_rows(comparison, diagnosis.rows, reward=True)
+    assert advice_of(of_rewards)[0] == -difference
+
+
+def test_the_best_of_several_candidates_needs_more_rows():
+    policy = SoftmaxPolicy(0.4 * np.roll(THETA, 1, axis=1) + 0.1 * THETA)
+    _, _, comparison = judge(policy, change_log(LOG, slice(0, 300)))
+    estimate = copy(comparison.difference)
+    estimate.standard_error = abs(float(estimate)) / 2
+    one = replace(comparison, certificate=None, difference=estimate)
+    many = replace(one, choices=20)
+    (difference, rows, *_), (shrunk, more, *_) = (advice_of(_advise_rows(part, 300)) for part in (one, many))
+    assert shrunk == pytest.approx(0.75 * difference, rel=0.01)
+    factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) * difference / shrunk) ** 2
+    assert more / rows == pytest.approx(factor, rel=0.12)
+    assert "best of 20 candidates" in _advise_rows(many, 300)
+    estimate.standard_error = 2 * abs(float(estimate))
+    assert "smaller than its standard error" in _advise_rows(many, 300)
 
 
 def test_the_number_of_required_rows_is_above_the_number_of_rows():
-    """A certificate can be wider than the t-test's bound, which would need fewer rows than there are."""
+    """A certificate can be wider than the normal bound, which would need fewer rows than there are."""
     _, diagnosis, comparison = judge(BEST, LOG)
     assert comparison.difference < -5 * comparison.difference.standard_error
     for share in (0.1, 0.5, 2.0):  # of the difference; the certificate's bound is above 0 by this much
         certificate = replace(comparison.certificate, bound=-share * float(comparison.difference))
-        advice = _advise_rows(replace(comparison, certificate=certificate), diagnosis.rows)
-        stated, times = re.search(r"([\d ]+) rows for the evaluation, ([\d.]+) times as many", advice).groups()
-        assert float(times) == pytest.approx((1 + share) ** 2, rel=0.01)
-        assert 1 <= float(stated.replace(" ", "")) / (diagnosis.rows * (1 + share) ** 2) <= 1.11
+        _, needed, times, today = advice_of(_advise_rows(replace(comparison, certificate=certificate), diagnosis.rows))
+        exact = ((1.644854 + 0.841621) / 1.644854 * (1 + share)) ** 2
+        assert today == diagnosis.rows
+        assert exact <= needed / today <= 1.11 * exact
+        assert times == pytest.approx(needed / today, rel=0.01)
 
 
 def test_the_lower_bound_is_the_certificate_of_the_negated_costs():

@@ -16,3 +16,14 @@ def test_what_akl_crm_adds_at_the_radius_of_lemma_1():
         added = np.interp(np.log(part["calibrated"].iloc[0]), np.log(part["radius"]), part["premium"])
         expected.append(round(100 * sign * (added - 1)))
     assert numbers("docs/paper/theory.md", pattern) == expected
+
+
+def test_how_often_bounds_are_ever_false():
+    page = "docs/user-guide/every-look.md"
+    rows = pd.read_csv(ROOT / "docs/results/theory_anytime_digits.csv.gz")
+    last = rows[rows["n"] == rows["n"].max()].set_index(["method", "tail"])["false"]
+    student = 100 * last["student"]
+    stated = numbers(page, "# looks at samples of up to # rows make Student's bound .{,30} in # to # % of # samples")
+    assert stated == [rows["n"].nunique(), rows["n"].max(), round(student.min()), round(student.max()), 500]
+    assert numbers(page, "is ever false in at most # %") == [round(100 * last["anytime"].max(), 1)]
+    assert (rows[rows["method"] == "anytime"].groupby("tail")["low"].max() < 0.05).all()

@@ -57,10 +57,8 @@ def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> 
     unit : float
         Magnitude of the costs. A mean gap of less than 10⁻⁹ units is rounding.
     """
-    n, order = count.sum(), np.argsort(gaps)
-    eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, n // SHARE), side="right")
-    raised = np.maximum(gaps, gaps[order[eleventh]])
-    mean, deviation = mean_and_deviation(raised, count, n)
+    n = count.sum()
+    mean, deviation = mean_and_deviation(raise_smallest(gaps, count), count, n)
     return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
 
 
@@ -71,6 +69,13 @@ def has_enough_rows(size: float, n: int) -> bool:
     effective sample size of a constant policy is 2 % of a log of any size.
     """
     return size >= LEAST_ROWS and (size >= LEAST_SHARE * n or size >= MANY_ROWS)
+
+
+def raise_smallest(gaps: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the gaps, the ten smallest raised to the eleventh; with fewer than 300 units, one in 30."""
+    order = np.argsort(gaps)
+    eleventh = np.searchsorted(np.cumsum(count[order]), min(FEW, count.sum() // SHARE), side="right")
+    return np.maximum(gaps, gaps[order[eleventh]])
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from drcrm.diagnostics.diagnostic import to_json
@@ -16,19 +17,19 @@ from drcrm.reports.log_report.terminal import text
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
 
 
-def write_answer(answer: dict, options: argparse.Namespace) -> None:
-    """Write an answer to the files that the options name, and print a summary.
+def write_answer(answer: dict, options: argparse.Namespace, summarize: Callable[[Mapping], str] = text) -> None:
+    """Write an answer to the files that the options name, and print its summary.
 
     The summary goes to standard error if a file is written to standard output.
     """
     answer = to_json(answer)
     if options.json:
         write_json(options.json, answer)
-    if options.report:
+    if getattr(options, "report", None):
         write_text(options.report, page(answer))
     outputs = [getattr(options, name, None) for name in OUTPUTS]
     is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
-    print(text(answer), end="", file=sys.stderr if is_taken else sys.stdout)
+    print(summarize(answer), end="", file=sys.stderr if is_taken else sys.stdout)
 
 
 def require_separate_outputs(options: argparse.Namespace) -> None:

@@ -284,6 +284,33 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
             *ANSWERS,
         ),
     ),
+    "plan": Command(
+        "compute which differences the next log can show",
+        """Compute which differences the next log can show, by its share of exploration and its number of rows.
+
+Reads   LOG, --config: the same as learn; --policy: the policy to test, like POLICY of evaluate_policy.
+Writes  the plan, on standard output; --json: the plan in JSON.
+
+For exploration rates of 0 to 20 % and 1 to 8 times today's rows, the plan has the cost of exploring per row, the
+smallest difference from the logging policy that is shown with a power of 80 %, and effective sample sizes. Without
+--policy, it is for the single action that is hardest to test. Differences are for one look at the next log, and for
+looks at every row (certify --anytime).""",
+        (
+            LOG,
+            CONFIG,
+            ("--policy", {"metavar": "POLICY", "help": "npz from learn, or column:NAME of the log"}),
+            (
+                "--choices",
+                {
+                    "type": number_type(int, lambda value: 0 < value <= 10**6, "a whole number from 1 to 10⁶"),
+                    "default": 1,
+                    "metavar": "K",
+                    "help": "number of candidates that will compete on the next log: 1 for certify (1)",
+                },
+            ),
+            *ANSWERS[1:],
+        ),
+    ),
     "diagnose": Command(
         "check the propensities, rows and costs of a log",
         """Check a log: its propensities, repeated rows, changes over time, and how well a model predicts the cost.

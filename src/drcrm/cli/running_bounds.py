@@ -147,9 +147,17 @@ def _known_range(
     known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool, needed: str
 ) -> tuple[float, float]:
     """Return the range of the costs; for outcomes of 0 and 1 it is known. Otherwise the error names what is needed."""
-    if known is not None:
-        return known
+    costs = infer_cost_range(known, cost, is_reward)
+    if costs is None:
+        raise InputError(f"--anytime needs {needed}")
+    return costs
+
+
+def infer_cost_range(
+    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
+) -> tuple[float, float] | None:
+    """Return the range of the costs; for outcomes of 0 and 1 it is known. None if it is unknown."""
     least = -1.0 if is_reward else 0.0
-    if np.isin(cost, (least, least + 1)).all():
+    if known is None and np.isin(cost, (least, least + 1)).all():
         return least, least + 1
-    raise InputError(f"--anytime needs {needed}")
+    return known

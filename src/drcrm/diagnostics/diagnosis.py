@@ -25,6 +25,7 @@ from drcrm.diagnostics.log_checks import (
     check_exploration,
     check_gain_drift,
 )
+from drcrm.diagnostics.policy_changes import describe_changes
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
 from drcrm.diagnostics.segments import Part, check_parts, estimate_parts, find_parts
@@ -149,7 +150,7 @@ class Diagnosis:
         Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions
         with a parameter ``groups`` accept them.
     rows : int
-    weights, overlap : dict
+    weights, overlap, changes : dict
     calibration, slices, periods, actions, largest_rows : list of dict
     """
 
@@ -158,6 +159,7 @@ class Diagnosis:
     rows: int
     weights: dict = field(default_factory=dict)
     overlap: dict = field(default_factory=dict)
+    changes: dict = field(default_factory=dict)
     calibration: list[dict] = field(default_factory=list)
     slices: list[dict] = field(default_factory=list)
     periods: list[dict] = field(default_factory=list)
@@ -227,6 +229,7 @@ def diagnose(
             of_log.append(check_gain_drift(log, weights.weight, details.order(log), checked.units))
         tables = weight_tables(weights, details.action_names, details.row_numbers)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
+        tables["changes"] = describe_changes(weights, details.action_names, details.row_numbers)
     checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
     known = tuple(check for check in checks if check)
     return Diagnosis(known, checked.units, log.size, calibration=checked.calibration, **tables)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
+from drcrm.certificates.sample_size import POWER, OneLook, shrink_difference
 from drcrm.certificates.sensitivity import Sensitivity, sensitivity
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
@@ -348,7 +348,7 @@ def reach_verdict(
         claim = _claim(comparison, is_better, bound, label, reward, outcome) + untested(diagnosis)
         return Verdict("better" if is_better else "worse", claim, [], cautions)
     sentence = _describe_difference(comparison, certificate.bound, label, reward, outcome)
-    return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows)], cautions)
+    return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows, reward)], cautions)
 
 
 def describe_change(comparison: Comparison, label: str, reward: bool, outcome: str) -> str:
@@ -396,30 +396,42 @@ def next_step(verdict: Verdict) -> str:
     return NEXT_STEPS[verdict.verdict]
 
 
-def _advise_rows(comparison: Comparison, rows: int) -> str:
+def _advise_rows(comparison: Comparison, rows: int, reward: bool = False) -> str:
     """Return advice on how many rows would show the difference, or the advice that more rows would not help.
 
-    The number is n t² s²/d² for n rows, a difference d with standard error s, and the quantile t of Student's law. If
-    the certificate's bound b is too wide for this, the number is n (b − d)²/d², which is above n because b ≥ 0.
+    The difference is shrunk if the policy was chosen on these rows. Its standard deviation per row follows from the
+    standard error, or from the width of the certificate's bound if this is wider than the normal bound.
     """
-    difference = comparison.difference
-    if not (difference < 0 and difference.standard_error > 0):
+    difference, error = comparison.difference, comparison.difference.standard_error
+    if not (difference < 0 and error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
-    certificate = comparison.certificate
-    level = 1 - (1 - difference.confidence) / (1 if certificate is None else certificate.choices)
-    quantile = stdtrit(max(difference.n - 1, 1), level)
-    needed = rows * (quantile * difference.standard_error / float(difference)) ** 2
-    if needed <= rows and comparison.certificate is not None:
-        needed = rows * (comparison.certificate.bound / float(difference) - 1) ** 2
-    needed = max(needed, 1.01 * rows)
+    choices = comparison.certificate.choices if comparison.certificate is not None else comparison.choices
+    look = OneLook(error * np.sqrt(rows), difference.confidence, choices)
+    is_chosen = comparison.choices > 1
+    expected = shrink_difference(float(difference), error) if is_chosen else float(difference)
+    if comparison.certificate is not None:
+        error = max(error, (comparison.certificate.bound - difference) / look.quantile)
+    if expected == 0:
+        return (
+            f"{MORE_ROWS}. The estimated difference is smaller than its standard error, so the number of rows that "
+            "would show it is unknown."
+        )
+    needed = replace(look, deviation=error * np.sqrt(rows)).required_size(-expected)
     if needed > MAX_ROWS:
         return "Try another policy. No number of rows that can be logged would show a difference this small."
     unit = 10 ** max(len(str(int(needed))) - 2, 0)
-    rounded = f"{int(-(-needed // unit)) * unit:,}".replace(",", " ")
+    rounded = int(-(-needed // unit)) * unit
+    shrunk = f", the estimate shrunk because it is the best of {comparison.choices} candidates" if is_chosen else ""
     return (
-        f"{MORE_ROWS}. With {rounded} rows for the evaluation, {needed / rows:.3g} times as many as now, "
-        "half of all logs would show a difference of this size."
+        f"{MORE_ROWS}. If the difference is {(-1 if reward else 1) * expected:.3g}{shrunk}, "
+        f"{100 * POWER:g} % of all logs with {format_rows(rounded)} rows for the evaluation show it. "
+        f"That is {rounded / rows:.3g} times the {format_rows(rows)} rows of this evaluation."
     )
+
+
+def format_rows(rows: int) -> str:
+    """Return a number of rows with separated thousands."""
+    return f"{rows:,}".replace(",", " ")
 
 
 def _advise_logging(diagnosis: Diagnosis) -> list[str]:

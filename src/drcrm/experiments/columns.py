@@ -16,5 +16,6 @@ LEMMA_COLUMNS = {
     "lemma3": ["tail", "radius", "ball", "primal", "dual", "penalised", "least_weight", "breaking", "calibrated"],
     "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
     "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
+    "anytime": ["tail", "n", "method", "bound", "false", "low", "high"],
     "weights": ["tail", "divergence", "z", "weight"],
 }

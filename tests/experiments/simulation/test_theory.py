@@ -12,7 +12,7 @@ from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.simulation.population import Population
-from drcrm.experiments.simulation.theory import FEW, SAMPLE, TABLES, expansion
+from drcrm.experiments.simulation.theory import FEW, LOOKS, SAMPLE, TABLES, expansion
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
@@ -178,6 +178,42 @@ def test_lemma_5_is_exact_as_the_radius_vanishes(skewed):
         assert row.ratio == pytest.approx(gamma / np.exp(best.x), rel=1e-4)
         assert row.premium == pytest.approx((s @ z - z.mean()) / (best.fun - z.mean()), rel=1e-6)
         assert row.reached == pytest.approx(s @ np.log(len(s) * s) / row.radius, rel=1e-9)
+
+
+def ever_false(is_false: np.ndarray, p: float) -> float:
+    """Return the exact probability that a coin with probability p of 1 reaches a false state at any look.
+
+    ``is_false`` (n looks, largest n + 1) says for each look which numbers of ones are false.
+    """
+    alive, false = np.array([1.0]), 0.0
+    for n in range(1, LOOKS[-1] + 1):
+        alive = np.append(alive, 0) * (1 - p) + np.append(0, alive) * p
+        if n in LOOKS:
+            bad = is_false[np.searchsorted(LOOKS, n), : n + 1]
+            false, alive = false + alive[bad].sum(), np.where(bad, 0, alive)
+    return false
+
+
+def test_bounds_at_every_look_are_false_as_often_as_a_random_walk(coin):
+    """The number of −1 of a coin is a random walk; a bound is false from some number of −1 on, at each look."""
+    rows = table("anytime", {"light": coin}, repetitions=100).set_index(["method", "n"])["false"]
+    options = {"anytime": {"method": "anytime", "high": 0.0}, "student": {"method": "student"}}
+    exact = {}
+    for name, settings in options.items():
+        is_false = np.zeros((len(LOOKS), LOOKS[-1] + 1), dtype=bool)
+        for look, n in enumerate(LOOKS):
+            low, high = 0, int(n)  # the smallest number of ones whose bound is below the mean
+            while low < high:
+                ones = (low + high) // 2
+                z = np.repeat([-1.0, 0.0], [ones, n - ones])
+                low, high = (low, ones) if upper_bound(z, **settings) < coin.mean else (ones + 1, high)
+            is_false[look, low:] = True
+        exact[name] = ever_false(is_false, 0.4)
+    assert exact["anytime"] < 0.05 < 0.12 < exact["student"]
+    for name, probability in exact.items():
+        error = np.sqrt(probability * (1 - probability) / 100)
+        assert rows[name, LOOKS[-1]] == pytest.approx(probability, abs=3 * error + 1e-9)
+        assert rows[name].is_monotonic_increasing
 
 
 def test_balls_of_one_value_weigh_differently(skewed):

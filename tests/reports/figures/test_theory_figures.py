@@ -43,6 +43,7 @@ def test_every_table_bound_and_tail_has_a_look(tables):
     assert list(LEMMA_FIGURES) == list(FIGURES)
     assert {figure.lemma for figure in LEMMA_FIGURES.values()} == set(TABLES) == set(LEMMA_COLUMNS)
     bounds = [tables["lemma1"]["method"], tables["lemma2"]["divergence"], tables["weights"]["divergence"]]
+    bounds.append(tables["anytime"]["method"])
     assert set(pd.concat(bounds)) == set(BOUND_LOOKS)
     assert len({(look.colour, look.marker) for look in BOUND_LOOKS.values()}) == len(BOUND_LOOKS)
     assert all(set(table["tail"]) == set(TAILS) for table in tables.values())

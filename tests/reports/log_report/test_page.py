@@ -218,10 +218,10 @@ def test_a_long_name_is_shortened_and_complete_in_its_title():
 
 
 def number_places(value: object, path: tuple = ()) -> Iterator[tuple]:
-    """Yield the path of each number in an answer that can be unknown: counts and bins of histograms cannot."""
+    """Yield the path of each number in an answer that can be unknown: counts, bins and segments cannot."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        if key not in ("log", "histogram", "overlap", "confidence", "made"):
+        if key not in ("log", "histogram", "overlap", "changes", "confidence", "made"):
             yield from number_places(inner, (*path, key))
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield path

@@ -1,4 +1,4 @@
-"""The paper's lemmas in numbers: tables for losses with a known distribution.
+"""The paper's lemmas, and a bound at every look, in numbers: tables for losses with a known distribution.
 
 Each table is a generator function that yields rows. Below, z are the losses of a sample of n draws, and V is their
 variance with divisor n.
@@ -33,6 +33,8 @@ RADIUS = ndtri(1 - (1 - CONFIDENCE) / 2) ** 2  # ε in Lemma 2, n times the radi
 EXPANDED = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)  # sample sizes n in Lemma 2
 MAX_SAMPLES = 50  # samples of each size in Lemma 2
 SAMPLE = 500  # sample size n in Lemmas 3 to 5
+LOOKS = np.unique(np.geomspace(20, SIZES[-1], 30).astype(int))  # sample sizes n of the bounds at every look
+MAX_PATHS = 500  # growing samples of the bounds at every look
 FEW = 60  # sample size n of the worst-case weights
 GRID = np.geomspace(1e-5, 10, 121)  # radii ε in Lemmas 3 and 5
 DEPTHS = np.array([1e-6, 1e6])  # search interval for the χ² ball: (largest z − threshold) ÷ range of z
@@ -229,6 +231,38 @@ def temperature(z: np.ndarray) -> Rows:
         }
 
 
+def every_look(populations: Populations, repetitions: int, rng: np.random.Generator) -> Rows:
+    """Yield bounds with confidence 0.95 on a growing sample, and how often they were ever false.
+
+    - ``method``: "anytime" holds at every n together; the others hold at one n
+    - ``bound``: the bound on the first sample minus the true mean; √V of the population is the unit
+    - ``false``: share of the samples in which the bound was below the true mean at this or an earlier n of ``LOOKS``
+    - ``low``, ``high``: Wilson's 95 % interval for this share
+    """
+    for tail, population in populations.items():
+        bound = partial(upper_bound, confidence=CONFIDENCE)
+        least, most = float(population.z.min()), float(population.z.max())
+        methods = {
+            "anytime": partial(bound, method="anytime", high=most),
+            "kl": bound,
+            "student": partial(bound, method="student"),
+            "empirical_bernstein": partial(bound, method="empirical_bernstein", low=least, high=most),
+        }
+        paths = [population.sample(int(LOOKS[-1]), rng) for _ in range(min(repetitions, MAX_PATHS))]
+        for name, method in methods.items():
+            bounds = np.array([[method(z[:n]) for n in LOOKS] for z in paths])
+            ever = np.maximum.accumulate(bounds < population.mean, axis=1).sum(axis=0)
+            for n, value, times in zip(LOOKS, bounds[0], ever, strict=True):
+                yield {
+                    "tail": tail,
+                    "n": int(n),
+                    "method": name,
+                    "bound": (value - population.mean) / population.deviation,
+                    "false": times / len(paths),
+                    **binomtest(int(times), len(paths)).proportion_ci(method="wilson")._asdict(),
+                }
+
+
 def worst_weights(z: np.ndarray) -> Rows:
     """Yield the weight that each ball gives to each loss of a small sample: n times its worst-case probability.
 
@@ -271,5 +305,6 @@ TABLES: dict[str, Callable[..., Rows]] = {
     "lemma3": _of_samples(penalty, SAMPLE),
     "lemma4": _of_samples(duality, SAMPLE),
     "lemma5": _of_samples(temperature, SAMPLE),
+    "anytime": every_look,
     "weights": _of_samples(worst_weights, FEW),
 }

@@ -10,7 +10,7 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import MATRIX, ContextFeatures, Encoding
+from drcrm.logs.encoding.base import MATRIX, ContextFeatures, Encoding, ReadableColumn
 
 
 def array_features(X: Features | ActionLists) -> ContextFeatures:
@@ -51,3 +51,7 @@ class ArrayEncoding(Encoding):
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
         return X
+
+    @property
+    def readable_columns(self) -> list[ReadableColumn]:
+        return [ReadableColumn(place, f"feature {place}") for place in range(self.n_features)]

@@ -83,6 +83,28 @@ class ContextFeatures:
         return self.encoder(self, kind, names, is_fitted)
 
 
+@dataclass(frozen=True)
+class ReadableColumn:
+    """A column of X that people can read: a number x = mean + scale X, or whether a feature has a category.
+
+    Attributes
+    ----------
+    place : int
+        Number of the column.
+    feature : str
+        Name of the feature.
+    category : str or None
+        The category that the column indicates; None for a number.
+    mean, scale : float
+    """
+
+    place: int
+    feature: str
+    category: str | None = None
+    mean: float = 0.0
+    scale: float = 1.0
+
+
 def require_distinct(name: str, values: Collection, *types: type) -> None:
     """Raise ValueError unless the values are of the types, no two of them with the same text."""
     if not all(type(value) in types for value in values) or len({*map(str, values)}) < len(values):
@@ -117,6 +139,11 @@ class Encoding(ABC):
     def unseen(self, data: Any) -> dict[str, int]:
         """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
+
+    @property
+    def readable_columns(self) -> list[ReadableColumn]:
+        """Return the columns of X that people can read; none by default."""
+        return []
 
     def check(self, *kinds: str) -> None:
         """Raise ValueError unless the actions are of one of these kinds and have different names."""

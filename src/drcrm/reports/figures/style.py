@@ -84,6 +84,7 @@ LEMMA_FIGURES = {
     "penalty": LemmaFigure("lemma3", "Lemma 3: χ² ball and variance penalty"),
     "duality": LemmaFigure("lemma4", "Lemma 4: primal, dual and Boltzmann"),
     "temperature": LemmaFigure("lemma5", "Lemma 5: temperature"),
+    "every_look": LemmaFigure("anytime", "Bounds at every look"),
     "weights": LemmaFigure("weights", "Worst-case weights"),
 }
 
@@ -103,6 +104,7 @@ BOUND_LOOKS = {
     "empirical_bernstein": Look("empirical Bernstein", "#882255", "^"),
     "log_smoothing": Look("log smoothing, λ = 1/√n", "#44AA99", "<"),
     "log_smoothing_best": Look("log smoothing, best λ", "#117733", "*"),
+    "anytime": Look("holds at every look", "#D55E00", "v"),
     "betting": Look("betting", "#332288", ">"),
 }
 

@@ -21,6 +21,7 @@ SIZE, RADIUS = "sample size n", "radius ε"
 EXACT = 1e-16  # drawn in place of a difference of 0 on a logarithmic axis
 NEGLIGIBLE = 1e-3  # drawn in place of smaller α_n
 CALIBRATED: dict[str, Any] = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}
+HIGHEST_BOUND = 1.0  # the axis of bounds at every look ends here
 LARGEST_RATIO = 6.0  # the axis of temperature ratios ends here
 BALLS = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
 COVERED = {  # method and radius → look
@@ -174,6 +175,24 @@ def temperature(frame: pd.DataFrame) -> Figure:
     return _label(figure, panels, RADIUS, "temperature / γ*", "increase over the mean\n/ increase by the KL ball")
 
 
+def every_look(frame: pd.DataFrame) -> Figure:
+    """Draw the bounds on one growing sample (above), and how often a bound was ever false up to n (below).
+
+    The horizontal lines are the true mean and the allowed error probability.
+    """
+    figure, panels, columns = _panels(frame, 2, 4.6, sharex=True, sharey="row")
+    for (above, below), part in columns:
+        for name, curve in part.groupby("method", sort=False):
+            style = replace(BOUND_LOOKS[str(name)], marker="").style
+            above.semilogx(curve["n"], curve["bound"], **style)
+            below.semilogx(curve["n"], curve["false"], **style)
+            below.fill_between(curve["n"], curve["low"], curve["high"], color=style["color"], alpha=0.15, linewidth=0)
+        above.axhline(0, color="black", linewidth=0.8, zorder=0)
+        below.axhline(0.05, color="black", linewidth=0.8, zorder=0)
+    panels[0, 0].set_ylim(-0.1, HIGHEST_BOUND)
+    return _label(figure, panels, SIZE, "(bound − true mean) / σ", "share ever false")
+
+
 def weights(frame: pd.DataFrame) -> Figure:
     """Draw the worst-case weights n q of a small sample against z, for balls of equal value; KL-CRM is dashed.
 
@@ -242,6 +261,6 @@ FIGURES = {
     draw.__name__: draw
     for draw in (
         *(coverage_95, coverage_80, coverage_divergences),
-        *(width, expansion, penalty, duality, temperature, weights),
+        *(width, expansion, penalty, duality, temperature, every_look, weights),
     )
 }

@@ -20,6 +20,7 @@ from drcrm.reports.log_report.formatting import (
     sanitize,
     shorten,
 )
+from drcrm.reports.log_report.policy_changes import policy_changes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -79,6 +80,7 @@ def page(answer: Mapping) -> str:
             periods=outcome_sections.periods(view),
             sensitivity=sections.sensitivity(view),
             running=sections.running(view),
+            changes_of_policy=policy_changes(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
             options=options(view.part("made")),

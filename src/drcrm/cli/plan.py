@@ -1,0 +1,120 @@
+"""``drcrm plan``: which differences the next log can show, by its exploration rate and its number of rows."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.independent_units import mean_and_deviation
+from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.certificates.policy_terms import TermBuilder
+from drcrm.certificates.sample_size import POWER, shrink_difference
+from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.evaluate_policy import PolicyOnLog, open_policy_on_log
+from drcrm.cli.running_bounds import infer_cost_range
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.exploration_plan import (
+    PlannedPolicy,
+    PlanSettings,
+    missing_shares,
+    plan_exploration,
+    uniform_policy,
+)
+from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
+from drcrm.errors import InputError
+from drcrm.logs.mapping import as_mapping
+from drcrm.policies.tabular import knows_all_actions, policy_for_log
+from drcrm.progress import Progress, show_progress
+from drcrm.reports.log_report.plan_text import plan_text
+from drcrm.version import __version__
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    require_separate_outputs(options)
+    with show_progress(options.verbose, options.jobs) as report, _opened(options, report) as (opened, case):
+        report("planning")
+        with warnings.catch_warnings(action="ignore"):
+            answer = _answer(opened, case, options)
+    write_answer(answer, options, plan_text)
+    return 0
+
+
+@contextmanager
+def _opened(options: argparse.Namespace, report: Progress) -> Iterator[tuple[OpenedLog, PolicyOnLog | None]]:
+    """Yield the rows of the log that did not train the policy, and the policy on them, or None without a policy."""
+    if options.policy is not None:
+        with open_policy_on_log(options, report) as case:
+            yield case.opened, case
+        return
+    if options.config is None:
+        raise InputError("plan needs --config, the mapping of the log, or --policy, the file of a learned policy")
+    with log_folder(options.log) as folder:
+        yield open_log(options.log, as_mapping(options.config), report, folder), None
+
+
+def _answer(opened: OpenedLog, case: PolicyOnLog | None, options: argparse.Namespace) -> dict[str, Any]:
+    log = opened.log
+    tested, label = _test_of_policy(opened, case) if case else _hardest_action(opened)
+    uniform = uniform_policy(log)
+    explored = np.exp(log.actions.log_prob(uniform, log.Y, log.context))
+    cost = off_policy_value(explored, log, "snips", baseline=LOGGING, groups=opened.units)
+    rows = opened.checks.propensity.size
+    costs = infer_cost_range(opened.records.mapping.cost_range, log.cost, opened.records.is_reward)
+    settings = PlanSettings(rows, float(cost), options.confidence, options.choices, costs)
+    return {
+        "command": "plan",
+        "version": __version__,
+        "log": opened.as_dict() | {"rows": rows},
+        "reward": opened.records.is_reward,
+        "confidence": options.confidence,
+        "choices": options.choices,
+        "target_power": POWER,
+        "tested": label,
+        "rows": case.rows if case else "all rows",
+        "uniform": cost.as_dict(),
+        "expected": None if tested.gain is None else -tested.gain,
+        "missing": missing_shares(log, uniform).tolist(),
+        "plans": plan_exploration(log, tested, settings),
+    }
+
+
+def _test_of_policy(opened: OpenedLog, case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
+    """Return the terms of a policy and its description: by "dr" if it has a cost model, else by "snips".
+
+    The difference is shrunk if the policy was chosen among several on these rows.
+    """
+    log, policy = opened.log, case.policy
+    has_all = knows_all_actions(policy_for_log(policy.policy, log))
+    estimate, model = ("dr", policy.cost_model) if policy.cost_model is not None and has_all else ("snips", None)
+    value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=opened.units)
+    inputs = EvaluationInputs.create(policy.policy, log, None, None, None, model)
+    terms = TermBuilder.create(inputs.log, estimate, model, None).terms(inputs.policy, "policy", float(log.cost.max()))
+    known = terms.z - terms.weight * terms.residual if estimate == "dr" else terms.cost - terms.residual
+    expected = shrink_difference(float(value), value.standard_error) if case.choices > 1 else float(value)
+    plain = PlannedPolicy(terms.weight, known, terms.residual)
+    deviation = mean_and_deviation(plain.terms(log), log.count, log.size)[1]
+    spread = value.standard_error * np.sqrt(log.size) / deviation if deviation > 0 else 1.0
+    description = {"policy": policy.label, "estimate": estimate, "difference": value.as_dict(), "choices": case.choices}
+    return PlannedPolicy(terms.weight, known, terms.residual, float(spread), max(-expected, 0.0)), description
+
+
+def _hardest_action(opened: OpenedLog) -> tuple[PlannedPolicy, dict[str, Any]]:
+    """Return the terms of the policy that always takes one action, the one with the most variable terms, by "snips"."""
+    log: BanditLog = opened.log
+    if not log.actions.are_classes:
+        raise InputError("plan needs --policy for label vectors and lists of actions, got only a log")
+    policies = []
+    for action in np.unique(log.Y):
+        weight = np.where(action == log.Y, 1 / log.propensity, 0.0)
+        value = log.count * weight @ log.cost / (log.count @ weight)
+        policy = PlannedPolicy(weight, np.full(len(weight), value), log.cost - value)
+        policies.append((mean_and_deviation(policy.terms(log), log.count, log.size)[1], int(action), policy))
+    _, action, hardest = max(policies, key=lambda entry: entry[:2])
+    return hardest, {"action": str(log.encoding.names[action]), "estimate": "snips"}

@@ -1,0 +1,77 @@
+"""The section on what a policy does: its words, its picture and hostile names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from log_answers import NAMES, better
+
+from drcrm.reports.log_report.answer import Answer
+from drcrm.reports.log_report.formatting import clean_name
+from drcrm.reports.log_report.page import page
+from drcrm.reports.log_report.policy_changes import LEAF_HEIGHT, Condition, describe_path, policy_changes
+
+
+def test_conditions_of_a_feature_are_joined():
+    path = (
+        Condition("age", None, 40.0, False),
+        Condition("city", "Bern", 0.0, False),
+        Condition("age", None, 62.345, True),
+        Condition("city", "Genf", 0.0, False),
+        Condition("age", None, 47.5, False),
+    )
+    assert describe_path(path[:1]) == "age is above 40"
+    assert describe_path(path) == "age is above 47.5 and at most 62.3 and city is not Bern or Genf"
+    assert describe_path((*path, Condition("city", "Basel", 0.0, True))).endswith("city is Basel")
+    assert describe_path(()) == ""
+    assert describe_path((Condition("score", None, 0.0, True),)) == "score is at most 0"
+
+
+def test_actions_are_described_by_their_largest_segments():
+    section = policy_changes(Answer(better()))
+    assert [action["name"] for action in section["actions"]] == ["sport", "travel"]
+    sport, travel = (action["text"] for action in section["actions"])
+    assert sport == (
+        "44 % of all rows instead of 30 %. More often: 80 % instead of 30 % if age is at most 40 (60 % of the rows). "
+        "The tree explains 90 %."
+    )
+    assert travel.startswith(
+        "46 % of all rows instead of 58 %. More often: 80 % instead of 50 % if age is above 40 and "
+    )
+    assert section["result"] == "3 segments, fidelity 85 %"
+
+
+def test_the_picture_has_a_line_to_each_segment():
+    tree = policy_changes(Answer(better()))["tree"]
+    assert tree["height"] == 3 * LEAF_HEIGHT
+    texts = [label["text"] for label in tree["labels"]]
+    assert {"age ≤ 40", "age > 40", "city = Bern", "city ≠ Bern"} <= {*texts}
+    assert "sport 30 % → 80 % (60 % of the rows)" in texts
+    ends = {line["y1"] for line in tree["lines"] if line["x2"] == "68.00%" and line["y1"] == line["y2"]}
+    assert ends == {"22", "66", "110"}
+    heights = [float(label["y"]) for label in tree["labels"]]
+    assert all(0 < height < tree["height"] for height in heights)
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_names_are_escaped(name):
+    pages = []
+    for word in (name, "plain"):
+        answer = better()
+        answer["changes"]["actions"][0]["action"] = word
+        answer["changes"]["tree"][0]["feature"] = answer["changes"]["tree"][2]["category"] = word
+        answer["changes"]["contexts"][0]["before"] = word
+        pages.append(page(answer))
+    tags = [re.findall(r"<(\w+)", text.replace("<bdi", "")) for text in pages]
+    assert tags[0] == tags[1]
+    assert policy_changes(Answer(answer))["actions"][0]["name"] == clean_name("plain")
+
+
+def test_contexts_without_a_tree():
+    answer = better()
+    answer["changes"] = {"contexts": answer["changes"]["contexts"]}
+    section = policy_changes(Answer(answer))
+    assert (section["tree"], section["actions"], len(section["contexts"].rows)) == (None, [], 1)
+    assert "most surely" in page(answer)
+    assert policy_changes(Answer(answer | {"changes": {}})) is None
