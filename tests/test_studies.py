@@ -267,3 +267,13 @@ def test_the_power_study_plans_logs_with_the_true_difference(study):
         assert difference == pytest.approx(settings.cost, abs=4 * log.cost.std() * np.sqrt(1 / len(z) + 1e-5))
     shown = [power.is_shown("clicks", "one", 3000, 0.0, 1, seed) for seed in range(5)]
     assert sum(shown) >= 4
+
+
+def test_the_published_power_agrees_with_simulated_logs():
+    rows = published("plan_power")
+    assert len(rows) == 12
+    assert (rows["logs"] == 2000).all()
+    gap = 100 * (rows["predicted"] - rows["simulated"]).abs().max()
+    assert gap <= 5
+    text = " ".join((ROOT / "docs/user-guide/every-look.md").read_text(encoding="utf-8").split())
+    assert f"within {gap:.1f} points of the power in [2000 simulated logs]" in text

@@ -18,7 +18,7 @@ Every look
     maximum is nearly n G + v √n x + ρ² x²/2 + (1 − ρ²)/2. So the power is nearly Φ(−x) for the x at which this is n r.
     It is the power after n rows, not at any row before.
 
-Source: the formula for one look is the textbook's (Cohen 1988); ``studies/sample_size.py`` compares both with
+Source: the formula for one look is the textbook's (Cohen 1988); ``studies/plan_power.py`` compares both with
 simulations.
 """
 
