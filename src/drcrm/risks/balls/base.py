@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from drcrm.arrays.validation import check_confidence, check_nonnegative
+from drcrm.divergences.base import SmoothDivergence
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 
 LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that they can hardly be ranked
@@ -61,6 +62,32 @@ class Ball(Risk):
             ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SCALED_RADIUS))
         return ball
 
+    @abstractmethod
+    def evaluate_shares(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        """Evaluate the risk with its gradient in the shares instead of the costs.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Finite costs.
+        share : array (n,)
+            Shares, all positive, with sum 1.
+        n : float
+            Number of costs.
+        guess : object, optional
+            As in ``evaluate``.
+
+        Returns
+        -------
+        value : float
+            Risk of z.
+        gradient : array (n,)
+            γ φ*((z − c)/γ) at the optimum (γ, c) of the dual: the derivatives with respect to the shares, up to a
+            constant that has no effect because the sum of the shares is fixed.
+        guess : object
+            As in ``evaluate``.
+        """
+
     def radius_at(self, n: float) -> float:
         """Return the radius for n costs.
 
@@ -90,7 +117,15 @@ def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
 
 
 class SearchedBall(Ball):
-    """Base class of balls with their own search for the worst case."""
+    """Base class of balls with their own search for the worst case.
+
+    Attributes
+    ----------
+    divergence : SmoothDivergence
+        Divergence of the ball.
+    """
+
+    divergence: SmoothDivergence
 
     @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
@@ -103,6 +138,17 @@ class SearchedBall(Ball):
         if radius == 0:
             return share @ z, share, guess
         return self.search(radius, largest, below, share, guess)
+
+    def evaluate_shares(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        value, worst, guess = self.evaluate(z, share, n, guess)
+        density, below, has_mass = worst / share, z - z.max(), worst > 0
+        slope = self.divergence.slope(density[has_mass])
+        # φ'(density) = (z − c)/γ, so both differences of the largest z from the mean under Q have the ratio γ.
+        in_costs, in_slopes = -(worst @ below), slope.max() - worst[has_mass] @ slope
+        if in_costs > 0 and in_slopes > 0:
+            gamma = in_costs / in_slopes
+            return value, self.divergence.perspective(below + gamma * slope.max(), gamma), guess
+        return value, self.divergence.perspective(below, np.inf if in_costs > 0 else 0.0), guess
 
     @abstractmethod
     def saturation_radius(self, mass: float) -> float:

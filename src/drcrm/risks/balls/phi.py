@@ -101,6 +101,10 @@ class PhiBall(Ball):
         worst, next_guess = self._worst_case(z, share, self.radius_at(n), guess)
         return worst.value, worst.weights, next_guess
 
+    def evaluate_shares(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        worst, next_guess = self._worst_case(z, share, self.radius_at(n), guess)
+        return worst.value, self.divergence.perspective(z - worst.c, worst.gamma), next_guess
+
     def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
         """Return the worst case with the optimum of the dual.
 
