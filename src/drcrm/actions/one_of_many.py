@@ -101,6 +101,19 @@ class OneOfMany(Actions):
         gradient *= self.broadcast(by_context)
         return gradient
 
+    def add_offsets(self, effects: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        return effects + (offsets if self.shape else self.broadcast(offsets[:, 0]))
+
+    def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        taken = np.where(mean > 0, effects, -np.inf)
+        top = self.max_score(taken)
+        taken -= self.broadcast(top)
+        tilted = exp(taken, out=taken)
+        tilted *= mean
+        total = self.sum_actions(tilted)
+        tilted *= self.broadcast(1 / total)
+        return top + np.log(total), tilted
+
     def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
         return row_map.to_rows(effects, None)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from drcrm.estimates.base import Estimate, Evaluation
 from drcrm.risks import Risk
+from drcrm.risks.balls.base import Ball, Dual
 
 BALANCE = 1e-3  # a root v is accepted only if R(w (c − v)) is at most this share of Σ (∂R/∂z) |w (c − v)|
 MAX_NEWTON_STEPS = 50  # after this many steps, the search halves its bracket
@@ -101,12 +102,22 @@ class SelfNormalised(Estimate):
 
         With the derivative g_i of the risk in the share w_i/Σ w, the derivative in w_i is (g_i − Σ w g/Σ w)/Σ w.
         """
-        share, in_log_prob = self.share * (weight / mean), np.zeros(len(weight))
-        rows = slice(None) if share.min() >= SMALLEST_SHARE else share >= SMALLEST_SHARE
-        share = share[rows]
+        rows, share = self._policy_shares(weight, mean)
         value, in_share, guess = risk.evaluate_shares(self.cost[rows], share, self.size, guess)
+        in_log_prob = np.zeros(len(weight))
         in_log_prob[rows] = self.share[rows] * slope[rows] / mean * (in_share - share @ in_share)
         return value, in_log_prob, None, guess
+
+    def solve_dual(self, ball: Ball, weight: np.ndarray) -> Dual:
+        """Return the optimum of the dual of a ball around the law of the costs under the policy."""
+        rows, share = self._policy_shares(weight, self.share @ weight)
+        return ball.solve_dual(self.cost[rows], share, self.size)
+
+    def _policy_shares(self, weight: np.ndarray, mean: float) -> tuple[Any, np.ndarray]:
+        """Return the rows with a positive share of the total weight, and these shares."""
+        share = self.share * (weight / mean)
+        rows = slice(None) if share.min() >= SMALLEST_SHARE else share >= SMALLEST_SHARE
+        return rows, share[rows]
 
     def _linearised(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float) -> Evaluation:
         """Return the evaluation of R(v̂ + w (c − v̂)/w̄)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -125,6 +125,9 @@ def learn(
     estimate = find_estimate(criteria[0].estimate)
     is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
     shift = log.cost.min() if is_shifted else 0.0
+    fit = (
+        _cross_fitter(options.make_regressor(), cost_model, settings.intercept) if criteria[0].is_cross_fitted else None
+    )
     effects, coef, cost_model = None, None, _fit_regressor(options.make_regressor(), cost_model, log)
     if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
         is_auto = options.context_effects == "auto"
@@ -136,7 +139,8 @@ def learn(
             options.support,
             shift,
             settings.intercept,
-            estimate.uses_model and bool(wanted),
+            estimate.uses_model and bool(wanted) and not criteria[0].is_cross_fitted,
+            fit,
         )
     if options.start == "model":
         logging_policy, coef = cost_model.logging_policy, _tilt(cost_model.model, log, settings.intercept)
@@ -174,6 +178,15 @@ def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
     if regressor is None and not is_regressor(cost_model):
         return cost_model
     return RegressorModel(cost_model if regressor is None else regressor).fit_log(log)
+
+
+def _cross_fitter(regressor: Any, cost_model: Any, intercept: bool) -> Callable[[BanditLog], Any] | None:
+    """Return the function that fits a cost model to a fold; None if the cost model was fitted to other rows."""
+    if regressor is None and is_regressor(cost_model):
+        regressor = cost_model
+    if regressor is not None:
+        return lambda log: RegressorModel(regressor).fit_log(log)
+    return (lambda log: CostModel().fit_log(log, action_intercepts=intercept)) if cost_model is None else None
 
 
 def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:

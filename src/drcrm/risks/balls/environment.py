@@ -7,7 +7,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
 from drcrm.divergences import Divergence
-from drcrm.risks.balls.base import Ball
+from drcrm.risks.balls.base import Ball, Dual
 from drcrm.risks.balls.kl import KLBall
 from drcrm.risks.balls.phi import PhiBall
 from drcrm.risks.base import Evaluation
@@ -18,8 +18,8 @@ class EnvironmentBall(Ball):
 
     R_κ(π) = sup {E_Q c : D(Q‖P_π) ≤ κ}. With KL, R_κ bounds the mean cost on every subpopulation that makes up a share
     of at least e^{−κ} of the deployed traffic. The policy's own draw of actions is part of the law, so Q may also tilt
-    it. An estimate of R_κ evaluates the ball at the costs themselves, and importance weights are multiplicities. Sources:
-    Si, Zhang, Zhou & Blanchet 2020; Kallus, Mao, Wang & Zhou 2022.
+    it. An estimate of R_κ evaluates the ball at the costs themselves, with importance weights as multiplicities.
+    Sources: Si, Zhang, Zhou & Blanchet 2020; Kallus, Mao, Wang & Zhou 2022.
 
     Parameters
     ----------
@@ -43,5 +43,9 @@ class EnvironmentBall(Ball):
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         return self._ball.evaluate(z, share, n, guess)
 
-    def evaluate_shares(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
-        return self._ball.evaluate_shares(z, share, n, guess)
+    def solve_dual(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Dual:
+        return self._ball.solve_dual(z, share, n, guess)
+
+    @property
+    def phi_divergence(self) -> Divergence:
+        return self._ball.phi_divergence
