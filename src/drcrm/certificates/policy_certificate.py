@@ -21,6 +21,7 @@ from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.independent_units import group_means, unit_values
 from drcrm.certificates.overlap import has_missing_mass, low_weight_warning, summarize_weights
 from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
+from drcrm.certificates.shifted_terms import ShiftedTermBuilder, check_shift, logging_terms
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
@@ -51,6 +52,7 @@ def policy_certificate(
     logging_policy: Any = None,
     groups: Any = None,
     check_tails: bool = True,
+    shift: float | None = None,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -104,6 +106,10 @@ def policy_certificate(
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
         costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
+    shift : float > 0, optional
+        Radius κ: bound the worst case R_κ around the environment, as in :func:`drcrm.off_policy_value`, by its
+        influence function. It needs "dr" or "snips", an asymptotic method, and κ < −log P(c = max) under the policy:
+        beyond that R_κ is the largest cost. With by="context", contexts are groups. With a baseline, both have their worst case.
 
     Returns
     -------
@@ -137,19 +143,25 @@ def policy_certificate(
     inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
+    radius = None if shift is None else check_shift(shift, estimate)
+    if radius is not None and not bound.asymptotic:
+        raise InputError(f"shift= needs an asymptotic method such as 'kl', got {bound.name}: leave one of them out")
     if bound.name == ANYTIME:
         estimate = choose_anytime_estimate(inputs, estimate, cost_range)
     estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
     limit = choose_limit(estimate, clip, inputs.log)
-    _check_bound(bound, inputs, estimate, clip)
+    _check_bound(bound, inputs, estimate, clip, radius is not None)
     inputs = inputs.cross_fitted(estimate)
     log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
-    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails)
+    groups_of_rows = log.context if radius is not None and by == "context" and groups is None else inputs.groups
+    case = _Case(log, estimate, bound, inputs.baseline, groups_of_rows, by, costs, check_tails, radius)
     if bound.name == ANYTIME:
         terms, largest = anytime_terms(inputs, estimate, costs)
         sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
     else:
         builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
+        if radius is not None:
+            builder = ShiftedTermBuilder(**vars(builder), radius=radius, groups=inputs.groups)
         sides = [builder.terms(inputs.policy, "policy", case.costs[1], 1, limit)]
         if not isinstance(case.baseline, str | None):
             sides.append(builder.terms(case.baseline, "baseline", case.costs[0], -1))
@@ -184,6 +196,7 @@ class _Case:
     by: str
     costs: tuple[float, float]
     check_tails: bool
+    shift: float | None = None
 
     @property
     def kind(self) -> type[Estimate]:
@@ -191,7 +204,7 @@ class _Case:
         return EVALUATIONS[self.estimate].kind
 
 
-def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any) -> None:
+def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any, is_shifted: bool) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
     kind, limited, _ = EVALUATIONS[estimate]
     if bound.name == ANYTIME and bound.high is not None:
@@ -200,7 +213,7 @@ def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: An
         raise InputError(f"groups need an asymptotic method, got {bound.name}")
     if kind.uses_model and inputs.cost_model is None and not bound.asymptotic:
         raise InputError(f"{estimate!r} by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
-    if kind.is_ratio and inputs.baseline is None and bound.ball is None:
+    if kind.is_ratio and inputs.baseline is None and bound.ball is None and not is_shifted:
         raise InputError(f"the certificate of {estimate!r} needs a divergence as method, got {bound.name}")
     if kind.is_ratio and not bound.asymptotic:
         raise InputError(f"baseline with {estimate!r} needs an asymptotic method, got {bound.name}")
@@ -242,14 +255,14 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
     log, bound = case.log, case.bound
     z, gaps = sides[0].z, [side.gap for side in sides]
     if case.baseline is not None:
-        z = z - (log.cost if isinstance(case.baseline, str) else sides[1].z)
+        z = z - (_logging_terms(case) if isinstance(case.baseline, str) else sides[1].z)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
     if case.by == "context" and case.groups is None:
         z, *gaps, count = group_means(log.context, log.count, z, *gaps)
     else:
         z, *gaps, count = unit_values(case.groups, log.count, z, *gaps)
-    if case.kind.is_ratio and case.baseline is None:
+    if case.kind.is_ratio and case.baseline is None and case.shift is None:
         value, upper = _bound_ratio(case, sides[0].counted, sides[0].cost)
     else:
         value, upper = np.average(z, weights=count), bound(z, count)
@@ -263,6 +276,15 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
         upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
     results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
     return results | {"missing": bool(lacking), "skewness": skewness}
+
+
+def _logging_terms(case: _Case) -> np.ndarray:
+    """Return the terms of the logged costs, (n,), whose mean is the logging policy's cost or its worst case."""
+    if case.shift is None:
+        return case.log.cost
+    law, z = logging_terms(case.log, case.shift)
+    law.require_interior(case.shift, "logging policy")
+    return z
 
 
 def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[float, float]:
@@ -311,7 +333,8 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     reference: Any = 0.0
     if case.baseline is not None:
         reference = sides[1].counted if len(sides) > 1 else 1.0
-    residuals = [side.residual, tail_residual(side.residual, log.cost, log.count)]
+    cost = log.cost if case.shift is None else side.cost
+    residuals = [side.residual, tail_residual(side.residual, cost, log.count)]
     if is_lacking:
         residuals = [side.cost - case.costs[1]]
     skewness = max(upper_skewness(side.counted - reference, residual, log.count, units) for residual in residuals)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.cost_models.smearing import Moments, Smear, SmearedModel, smear_residuals
+from drcrm.cost_models.smearing import Smear, SmearedModel, smear_residuals
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
 from drcrm.policies.linear_predictor import LinearPredictor, ScoreMap
@@ -69,6 +69,7 @@ class EnvironmentBlock:
         keeps: bool,
     ):
         self._block, self._scores, self._weight, self._keeps = block, scores, weight, keeps
+        self.rows, self.contexts = block.rows, block.contexts
         [effects] = block.context_arrays
         self._model = SmearedModel(block.log, effects, fold, largest)
         self._share = block.log.count / size
@@ -82,10 +83,11 @@ class EnvironmentBlock:
         """Return the sums of residuals by fold and action: see ``SmearedModel.sum_residuals``."""
         return self._model.sum_residuals(gamma, top)
 
-    def terms(self, mean: np.ndarray | None, coef: Any, gamma: float, smear: Smear) -> Moments:
-        """Return the model under a policy with probabilities ``mean`` or, if it is None, with coefficients Θ."""
+    def terms(self, mean: np.ndarray | None, coef: Any, gamma: float, smear: Smear) -> tuple[np.ndarray, np.ndarray]:
+        """Return f of the rows, and its mean under a policy with μ = ``mean`` or, if that is None, coefficients Θ."""
         mean = self._scores.forward(self._block, coef)[2] if mean is None else mean
-        return self._model.moments(gamma, smear, mean)
+        moments = self._model.moments(gamma, smear, mean)
+        return moments.of_rows, moments.of_contexts
 
     def sums(self, coef: np.ndarray, gamma: float, smear: Smear) -> np.ndarray:
         """Return the sums of ``MomentSums``."""
@@ -138,11 +140,21 @@ class EnvironmentBlocks:
     weight : Weight
     keeps : bool
         See ``EnvironmentBlock``.
+    largest : float, optional
+        C, by default the largest cost of the log.
     """
 
-    def __init__(self, design: LinearPredictor, fold: np.ndarray, weight: Weight, keeps: bool = False):
-        log = design.log
-        arguments = design.scores, weight, float(log.cost.max()), float(log.size), keeps
+    def __init__(
+        self,
+        design: LinearPredictor,
+        fold: np.ndarray,
+        weight: Weight,
+        keeps: bool = False,
+        largest: float | None = None,
+    ):
+        log = self._log = design.log
+        largest = float(log.cost.max() if largest is None else largest)
+        arguments = design.scores, weight, largest, float(log.size), keeps
         self._blocks = Chunks(
             [EnvironmentBlock(block, fold[block.contexts], *arguments) for block in design.chunked.blocks]
         )
@@ -158,6 +170,17 @@ class EnvironmentBlocks:
     def sums(self, coef: np.ndarray, gamma: float, smear: Smear) -> MomentSums:
         """Return the sums over the log at Θ and γ."""
         return MomentSums(*sum(self._blocks.map(EnvironmentBlock.sums, coef, gamma, smear)).tolist())
+
+    def moments(self, gamma: float, coef: Any = None, mean: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,), for Θ or μ of a policy."""
+        log, items = self._log, [*self._blocks]
+        is_whole = mean is None or len(items) == 1
+        means = [mean if is_whole else log.actions.select(block.contexts, mean)[1] for block in items]
+        of_rows, of_contexts = np.empty(len(log.Y)), np.empty(log.n_contexts)
+        results = self._blocks.map(EnvironmentBlock.terms, coef, gamma, self.smear(gamma), by_chunk=means)
+        for block, (rows, contexts) in zip(items, results, strict=True):
+            of_rows[block.rows], of_contexts[block.contexts] = rows, contexts
+        return of_rows, of_contexts
 
     def gradient(self, coef: np.ndarray, gamma: float, smear: Smear, factors: tuple) -> np.ndarray:
         """Return the gradient of ``EnvironmentBlock.gradient`` for the whole log."""
