@@ -162,7 +162,7 @@ def test_unsupported_actions_have_the_largest_cost():
 
 
 def test_certificates_cover_the_worst_case_itself():
-    """Normal costs with known laws: R_κ by quadrature; 60 logs of 1 000 rows."""
+    """Normal costs with known laws: R_κ by quadrature; 60 logs of 3 000 rows."""
     means, scales, policy = np.array([0.0, -0.3, 0.4]), np.array([0.3, 0.6, 1.0]), np.array([0.3, 0.5, 0.2])
     kappa = 0.2
 
@@ -174,13 +174,13 @@ def test_certificates_cover_the_worst_case_itself():
     covered = {"snips": 0, "dr": 0}
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        action = rng.choice(3, 1000, p=[0.5, 0.2, 0.3])
-        cost = means[action] + scales[action] * rng.normal(size=1000)
-        log = BanditLog(np.ones((1000, 1)), action, np.array([0.5, 0.2, 0.3])[action], cost, n_actions=3)
+        action = rng.choice(3, 3000, p=[0.5, 0.2, 0.3])
+        cost = means[action] + scales[action] * rng.normal(size=3000)
+        log = BanditLog(np.ones((3000, 1)), action, np.array([0.5, 0.2, 0.3])[action], cost, n_actions=3)
         for estimate in covered:
-            certificate = policy_certificate(np.tile(policy, (1000, 1)), log, estimate, shift=kappa, check_tails=False)
+            certificate = policy_certificate(np.tile(policy, (3000, 1)), log, estimate, shift=kappa, check_tails=False)
             covered[estimate] += certificate.bound >= truth
-            assert certificate.missing or certificate.bound - truth < 0.35
+            assert certificate.missing or certificate.bound - truth < 0.25
     assert min(covered.values()) >= 54
 
 

@@ -109,7 +109,8 @@ def policy_certificate(
     shift : float > 0, optional
         Radius κ: bound the worst case R_κ around the environment, as in :func:`drcrm.off_policy_value`, by its
         influence function. It needs "dr" or "snips", an asymptotic method, and κ < −log P(c = max) under the policy:
-        beyond that R_κ is the largest cost. With by="context", contexts are groups. With a baseline, both have their worst case.
+        beyond that R_κ is the largest cost. With by="context", contexts are groups. With a baseline, both have their
+        worst case.
 
     Returns
     -------

@@ -40,7 +40,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
         return verdict
     sentence = f"Each bound holds {with_confidence(cost.confidence)}."
-    if verdict.verdict == "better":
+    if verdict.verdict == "better" and comparison.shift is None:
         sentence += describe_breakeven(evaluation.sensitivity)
     return _certified(evaluation, cost.bound, difference.bound, sentence)
 
@@ -49,6 +49,8 @@ def _certified(evaluation: Evaluation, cost: float, difference: float, sentence:
     """Return the verdict with the bounds on the cost and on its difference; the sentence says when they hold."""
     units = Units(evaluation.opened.records.is_reward)
     unit, side, sign = units.name, units.side, -1 if units.is_reward else 1
+    shift = evaluation.settings.shift
+    unit = unit if shift is None else f"worst-case {unit} under a shift of {shift:g}"
     bounds = (
         f"The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from the logging policy's {unit} is "
         f"{side} {sign * difference:+.4g}. "

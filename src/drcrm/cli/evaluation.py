@@ -100,6 +100,7 @@ class Evaluation:
     def answer(self, command: str, **parts: object) -> dict:
         """Return the answer of a command, with its own ``parts``."""
         common = {"choices": self.settings.choices, "candidates": self.candidates(), "verdict": asdict(self.verdict)}
+        common |= {} if self.settings.shift is None else {"shift": self.settings.shift}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
         return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
 
@@ -160,10 +161,11 @@ def evaluate(
     comparison = comparisons[policies.index(best)]
     verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=opened.records.is_reward)
     worst = None
-    if verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None):
+    is_better = verdict.verdict == "better" and settings.shift is None
+    if is_better or (settings.shift is None and settings.gamma is not None and comparison.certificate is not None):
         options = {"cost_model": best.cost_model, "groups": diagnosis.units}
         worst = sensitivity_to_propensities(best.policy, opened.log, settings, **options)
-    if verdict.verdict == "better":
+    if is_better:
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, worst)
 

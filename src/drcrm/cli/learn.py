@@ -13,13 +13,14 @@ from threadpoolctl import threadpool_limits
 
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
+from drcrm.cli.shift import mapping_with_shift, require_compatible
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
-from drcrm.logs.mapping import as_mapping, import_extra
+from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
 from drcrm.optimization.lbfgs import LbfgsSettings
@@ -32,6 +33,7 @@ from drcrm.version import __version__
 
 DEFAULT = "kl_dro_dr"
 WITH_MAP = "kl_dro_dr_map"
+SHIFT_DEFAULT = "shift_dr"
 MAX_MAPPED = 20_000  # contexts; on larger logs a feature map takes too long to compete by default
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
@@ -43,8 +45,9 @@ def run(options: argparse.Namespace) -> int:
     require_separate_outputs(options)
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
-    mapping = as_mapping(options.config)
-    algorithm_entries(mapping.algorithm, 0)  # report its errors before the log is read
+    mapping = mapping_with_shift(options.config, options)
+    require_compatible(mapping.shift, options)
+    algorithm_entries(mapping.algorithm, 0, shift=mapping.shift)  # report its errors before the log is read
     with (
         show_progress(options.verbose, options.jobs) as report,
         threadpool_limits(1, "blas"),
@@ -55,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
         opened: Any = open_log(options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most)
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
-        entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=not is_expensive(train))
+        has_maps = not is_expensive(train)
+        entries = algorithm_entries(mapping.algorithm, train.n_contexts, has_maps=has_maps, shift=mapping.shift)
         units = None if groups is None else groups[opened.recognised.training]
         results = fit_candidates(train, opened.log, entries, report, units)
         report("evaluating the candidates")
@@ -85,7 +89,7 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
 
 
 def algorithm_entries(
-    algorithms: object, n_contexts: int, key: str = "algorithm", has_maps: bool = True
+    algorithms: object, n_contexts: int, key: str = "algorithm", has_maps: bool = True, shift: float | None = None
 ) -> list[Entry]:
     """Return the algorithms of a mapping.
 
@@ -99,18 +103,23 @@ def algorithm_entries(
         Key of the mapping, for error messages.
     has_maps : bool
         Whether a default algorithm may have a feature map.
+    shift : float, optional
+        Radius κ of the mapping. If it is set, candidates are compared by their worst case, and the default is shift_dr.
 
     Raises
     ------
     InputError
         If a name is unknown, an entry is invalid or the list is empty.
     """
+    if algorithms is None and shift is not None:
+        algorithms = SHIFT_DEFAULT
     if algorithms is None:
         algorithms = [DEFAULT, WITH_MAP] if has_maps and n_contexts <= MAX_MAPPED else [DEFAULT]
     algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     if not algorithms:
         raise InputError(f"{key} must name at least one algorithm, got an empty list")
-    return [as_entry(entry, key) for entry in algorithms]
+    entries = [as_entry(entry, key) for entry in algorithms]
+    return entries if shift is None else [entry.for_shift(shift) for entry in entries]
 
 
 def fit_candidates(
@@ -190,8 +199,10 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 def _evaluate(opened: OpenedLog, results: list[EvaluatedPolicy], options: argparse.Namespace) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if an estimate of the logging policy is written."""
     choices = sum(result.tried for result in results)
-    cost_range = opened.records.mapping.cost_range
-    settings = ComparisonSettings("dr", options.confidence, choices, cost_range, options.sensitivity)
+    mapping = opened.records.mapping
+    settings = ComparisonSettings(
+        "dr", options.confidence, choices, mapping.cost_range, options.sensitivity, mapping.shift
+    )
     evaluation = evaluate(opened, results, best_candidate(results), settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":

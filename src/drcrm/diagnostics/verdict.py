@@ -69,6 +69,9 @@ class ComparisonSettings:
         Bounds on the costs, if known.
     gamma : float, optional
         Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
+    shift : float, optional
+        Radius κ, if both policies have their worst case around the environment: see
+        :class:`drcrm.risks.EnvironmentBall`. The sensitivity is then not computed.
     """
 
     estimate: str = "dr"
@@ -76,11 +79,12 @@ class ComparisonSettings:
     choices: int = 1
     cost_range: tuple[float, float] | None = None
     gamma: float | None = None
+    shift: float | None = None
 
     @property
     def certificate_options(self) -> dict[str, Any]:
         """The options of :func:`drcrm.certificates.policy_certificate`."""
-        names = ("estimate", "confidence", "choices", "cost_range")
+        names = ("estimate", "confidence", "choices", "cost_range", "shift")
         return {name: getattr(self, name) for name in names}
 
 
@@ -101,6 +105,8 @@ class Comparison:
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
+    shift : float or None
+        Radius κ, if the costs are worst cases around the environment.
     """
 
     difference: PolicyValue
@@ -109,6 +115,7 @@ class Comparison:
     refusal: str
     choices: int
     lower_bound: float
+    shift: float | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Return the difference, the certificate and the overlap as JSON values."""
@@ -184,13 +191,13 @@ def compare_with_logging(
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):
-        options = models | {"baseline": LOGGING, "confidence": settings.confidence}
+        options = models | {"baseline": LOGGING, "confidence": settings.confidence, "shift": settings.shift}
         difference = off_policy_value(policy, log, settings.estimate, **options)
         certificate, refusal = _certify(policy, log, settings, LOGGING, models)
         cost_certificate, cost_refusal = _certify(policy, log, settings, None, models)
         lower_bound = _lower_bound(policy, log, settings, models)
     refusal = cost_refusal or refusal
-    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound)
+    return Comparison(difference, certificate, cost_certificate, refusal, settings.choices, lower_bound, settings.shift)
 
 
 def _certify(
@@ -218,8 +225,12 @@ def _lower_bound(policy: Any, log: BanditLog, settings: ComparisonSettings, mode
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
     The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
-    reach.
+    reach. Worst cases have no negation, so their bound is the end of an interval at the same level.
     """
+    if settings.shift is not None:
+        options = models | {"baseline": LOGGING, "confidence": 1 - (1 - settings.confidence) / settings.choices}
+        low = off_policy_value(policy, log, settings.estimate, shift=settings.shift, **options).low
+        return low if np.isfinite(low) else -np.inf
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, choices=2 * settings.choices, cost_range=negated)
@@ -300,7 +311,7 @@ def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, re
     sign = -1 if is_better else 1
     more = "higher" if reward == is_better else "lower"
     return (
-        f"The {'reward' if reward else 'cost'} of {label} is {sign * comparison.difference:.4g} {more} per row than "
+        f"The {_quantity(comparison, reward)} of {label} is {sign * comparison.difference:.4g} {more} per row than "
         f"the logging policy's, and at least {sign * bound:.4g} {more} {_confidence(comparison)}."
     )
 
@@ -309,11 +320,17 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
     """Return the sentence of the verdict "not shown"."""
     sign = -1 if reward else 1
     low, high = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
-    unit = "reward" if reward else "cost"
     return (
-        f"The {unit} of {label} minus the logging policy's is estimated as {sign * comparison.difference:.4g} per row. "
+        f"The {_quantity(comparison, reward)} of {label} minus the logging policy's is estimated as "
+        f"{sign * comparison.difference:.4g} per row. "
         f"It is above {low:.4g} {_confidence(comparison)}, and below {high:.4g} with the same confidence."
     )
+
+
+def _quantity(comparison: Comparison, reward: bool) -> str:
+    """Return the name of the compared quantity."""
+    unit = "reward" if reward else "cost"
+    return unit if comparison.shift is None else f"worst-case {unit} under a shift of {comparison.shift:g}"
 
 
 def _confidence(comparison: Comparison) -> str:

@@ -25,7 +25,7 @@ COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
     *("id", "time", "slice", "group", "candidate"),
 )
-LEARNING = ("algorithm", "split", "cost_range", "propensity_model")
+LEARNING = ("algorithm", "split", "cost_range", "shift", "propensity_model")
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
@@ -64,6 +64,8 @@ class LogMapping:
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
     cost_range : (float, float), optional
         Known bounds on the costs.
+    shift : float, optional
+        Radius κ, if policies are compared by their worst case around the environment.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
     encoding : str, optional
@@ -95,6 +97,7 @@ class LogMapping:
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
+    shift: float | None = None
 
     @property
     def split_rule(self) -> tuple[str, float]:

@@ -51,6 +51,8 @@ class LearnSettings:
         If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
     start : array (d, …), optional
         Start of the fits, Θ, in place of the algorithm's start.
+    shift : float, optional
+        Radius κ, if ``improvement_bound`` compares worst cases around the environment.
     lbfgs : LbfgsSettings
         Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
         translation-equivariant, because costs far from 0 lose digits.
@@ -62,6 +64,7 @@ class LearnSettings:
     ridges: Sequence[float] = RIDGES
     fewer_rows: float = 1.0
     start: np.ndarray | None = None
+    shift: float | None = None
     lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
 
 
@@ -153,23 +156,23 @@ def learn(
     objectives = [criterion.make_objective(design, clip) for criterion in criteria]
     search = _Search(design, algorithm, objectives, origin, settings)
     scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
-    scorer = None if heldout is None else _make_scorer(heldout, clip, settings.intercept, scored_model)
+    scorer = None if heldout is None else _make_scorer(heldout, clip, settings.intercept, scored_model, settings.shift)
     candidates = search.fit_candidates(scorer, cost_model)
     fits = GridFit.of(candidates, _score(candidates, scorer), algorithm.robust_end, shift, tilt)
     if options.safe:
         fits.chosen[IMPROVEMENT] = len(candidates) - 1
         if scorer:
-            noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model).noise
+            noise = _make_scorer(design.sample.log, clip, settings.intercept, scored_model, settings.shift).noise
             fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
     return Learned(fits, search.objectives, origin, clip, cost_model)
 
 
-def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog) -> Learned:
+def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog, shift: float | None = None) -> Learned:
     """Return a policy that was learned in another way, Θ, as the only candidate, with its held-out scores."""
     log, clip = LinearPredictor(log).log, as_clip("auto", log)
     cost_model, _ = model_training_costs(log, None, None, SUPPORT)
     candidates = [Candidate(np.nan, Fit(coef, np.nan, 0, True))]
-    scores = _score(candidates, _make_scorer(heldout, clip, False, cost_model))
+    scores = _score(candidates, _make_scorer(heldout, clip, False, cost_model, shift))
     return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model)
 
 
@@ -198,12 +201,14 @@ def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
     return tilt_coefficients(linear, intercept)
 
 
-def _make_scorer(log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None) -> HeldoutScores:
+def _make_scorer(
+    log: BanditLog, clip: float | None, intercept: bool, model: SupportedModel | None, shift: float | None
+) -> HeldoutScores:
     """Return the scores of policies on a part of the log."""
     if model is None:
         return HeldoutScores(log, clip, intercept=intercept)
     effects = model.action_effects(log.X, log.actions)
-    return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned)
+    return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned, shift)
 
 
 def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> np.ndarray:

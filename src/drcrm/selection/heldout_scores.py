@@ -9,11 +9,14 @@ import numpy as np
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.overlap import has_missing_mass, worst_case_gaps
+from drcrm.certificates.policy_terms import PolicyTerms
+from drcrm.certificates.shifted_terms import ShiftedTermBuilder, logging_terms
+from drcrm.cost_models.adapters import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, DoublyRobust
 from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall, MeanRisk
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -80,6 +83,9 @@ class HeldoutScores:
     is_cloned : bool
         Whether π0 was cloned from the log. improvement_bound then compares with the logged costs. If the rows reveal
         missing mass, it charges this mass the largest cost: see :mod:`drcrm.certificates.overlap`.
+    shift : float, optional
+        Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
+        :mod:`drcrm.certificates.shifted_terms`. It is NaN if a worst case is the largest cost.
 
     Attributes
     ----------
@@ -95,6 +101,7 @@ class HeldoutScores:
         intercept: bool = False,
         logging_policy: LinearPolicy | None = None,
         is_cloned: bool = False,
+        shift: float | None = None,
     ):
         self._clip, self._is_cloned = np.inf if clip is None else clip, is_cloned
         self.logged = log.count @ log.cost / log.size
@@ -107,8 +114,14 @@ class HeldoutScores:
         self._baseline = None
         if effects is not None and logging_policy is not None:
             self._doubly_robust: Any = self._design.estimate(DoublyRobust)
-            self._baseline = self._design.log.cost
-            if not is_cloned:
+            self._baseline, self._shifted = self._design.log.cost, None
+            if shift is not None:
+                model: Any = TabularModel(np.asarray(self._design.effects))
+                self._shifted = ShiftedTermBuilder(self._design.log, "dr", model, None, shift)
+                self._baseline = logging_terms(self._design.log, shift)[1]
+                if not is_cloned:
+                    self._baseline = self._shifted_terms(logging_policy).z
+            elif not is_cloned:
                 baseline = LinearPredictor(log, effects, intercept=True)
                 self._baseline = self._z(*baseline.forward(logging_policy.coef_with_intercept))
 
@@ -123,13 +136,14 @@ class HeldoutScores:
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         values |= {name: objective.evaluate_forward(*forward)[0] for name, objective in self._objectives.items()}
         if self._baseline is not None:
-            values["improvement_bound"] = self._improvement(*forward)
+            values["improvement_bound"] = self._improvement(coef, *forward)
         return {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
 
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
         log = self._design.log
-        return mean_and_deviation(self._z(*self._design.forward(coef)) - self._baseline, log.count, log.size)[1]
+        z = self._terms_and_gaps(coef, *self._design.forward(coef))[0]
+        return mean_and_deviation(z - self._baseline, log.count, log.size)[1]
 
     def _weight(self, log_prob: np.ndarray) -> np.ndarray:
         return importance_weights(log_prob, self._design.log)
@@ -141,17 +155,32 @@ class HeldoutScores:
         """Return the doubly robust z of each row, without clipping."""
         return self._doubly_robust.z(self._weight(log_prob), expected)
 
-    def _improvement(self, log_prob: np.ndarray, expected: Any) -> float:
+    def _improvement(self, coef: np.ndarray, log_prob: np.ndarray, expected: Any) -> float:
         """Return the upper bound on the mean of z(π) − z(π0)."""
         log = self._design.log
-        z = self._z(log_prob, expected)
+        z, gaps = self._terms_and_gaps(coef, log_prob, expected)
         difference = z - self._baseline
-        if self._is_cloned:
-            largest = max(log.cost.max(), 0.0)
-            gaps = worst_case_gaps(z, self._weight(log_prob), log.cost, largest)
-            if np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
-                difference = difference + gaps
+        if self._is_cloned and np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
+            difference = difference + gaps
+        if not np.isfinite(difference).all():
+            return np.nan
         return self._ball.evaluate(difference, log.count / log.size, log.size)[0]
+
+    def _terms_and_gaps(self, coef: np.ndarray, log_prob: np.ndarray, expected: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return z of each row, and its increase if the missing mass is charged the largest cost."""
+        log = self._design.log
+        if self._shifted is not None:
+            coef = coef.reshape(self._design.shape)
+            weights = (coef[:-1], coef[-1]) if self._design.intercept else (coef, None)
+            terms = self._shifted_terms(make_policy(log.actions, *weights))
+            return terms.z, terms.gap
+        z = self._z(log_prob, expected)
+        return z, worst_case_gaps(z, self._weight(log_prob), log.cost, max(log.cost.max(), 0.0))
+
+    def _shifted_terms(self, policy: LinearPolicy) -> PolicyTerms:
+        """Return the terms of a policy around the environment."""
+        builder: Any = self._shifted
+        return builder.evaluate(policy, "policy", max(self._design.log.cost.max(), 0.0))[1]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""
