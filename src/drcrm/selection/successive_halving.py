@@ -80,8 +80,8 @@ def fit_entry(
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
         policy = classifier_policy(train, entry.classifier, entry.weights)
-        parts = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
-        return score_policy(policy.coef, *parts, shift=entry.shift), policy.features
+        mapped, scored = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
+        return score_policy(policy.coef, mapped, scored, entry.shift), policy.features
     n_mapped = sum(entry.features.values()) if isinstance(entry.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         lbfgs = replace(lbfgs, pairs=PAIRS)
