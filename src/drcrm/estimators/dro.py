@@ -1,6 +1,6 @@
 """Distributionally robust estimators, which minimise a worst case, and competitors with other risks."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 
 from drcrm.divergences import Divergence
 from drcrm.estimators.base import CounterfactualEstimator
@@ -105,8 +105,7 @@ class EnvironmentDRO(CounterfactualEstimator):
 
     radius: float | None = 0.1
     divergence: str | dict | Divergence = "kl"
-    _: KW_ONLY
-    estimate: str = "dr"
+    estimate: str = field(default="dr", kw_only=True)
 
 
 @dataclass(eq=False, repr=False)
