@@ -104,13 +104,17 @@ class OneOfMany(Actions):
     def add_offsets(self, effects: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         return effects + (offsets if self.shape else self.broadcast(offsets[:, 0]))
 
+    @np.errstate(over="ignore")
     def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        taken = np.where(mean > 0, effects, -np.inf)
-        top = self.max_score(taken)
-        taken -= self.broadcast(top)
-        tilted = exp(taken, out=taken)
+        tilted, top = exp(effects, out=np.empty_like(effects)), np.zeros(1)
         tilted *= mean
         total = self.sum_actions(tilted)
+        if not (total.min() > LEAST and total.max() < MOST):
+            taken = np.where(mean > 0, effects, -np.inf)
+            top = self.max_score(taken)
+            taken -= self.broadcast(top)
+            tilted = mean * exp(taken, out=taken)
+            total = self.sum_actions(tilted)
         tilted *= self.broadcast(1 / total)
         return top + np.log(total), tilted
 

@@ -72,6 +72,13 @@ class SmearedModel:
         """c − ĉ of each row, (n,)."""
         return self.log.cost - self.log.actions.costs_of_rows(self.log.row_map, self.effects)
 
+    @cached_property
+    def distance(self) -> np.ndarray:
+        """Effects of ĉ − C."""
+        distance = self.effects.copy(order="K")
+        self.log.actions.add_constant(distance, -self.largest)
+        return distance
+
     def sum_residuals(self, gamma: float, top: float) -> np.ndarray:
         """Return Σ 1, Σ e^{(ε − top)/γ} and Σ ε e^{(ε − top)/γ} of the rows of each fold and action, (3, folds, K)."""
         actions, fold = self.log.actions, self.fold[self.log.context]
@@ -84,10 +91,10 @@ class SmearedModel:
     def moments(self, gamma: float, smear: Smear, mean: np.ndarray) -> Moments:
         """Return the model of e^{(c − C)/γ} under a policy with probabilities μ = ``mean``."""
         log, actions = self.log, self.log.actions
-        distance = self.effects.copy()
-        actions.add_constant(distance, -self.largest)
-        exponent = actions.add_offsets(distance / gamma, smear.log_factor[self.fold])
-        slope = actions.add_offsets(distance / -(gamma**2), smear.derivative[self.fold])
+        exponent, slope = (
+            actions.add_offsets(self.distance * factor, np.take(offsets.T, self.fold, axis=1).T)  # in column order
+            for factor, offsets in zip((1 / gamma, -1 / gamma**2), smear, strict=True)
+        )
         log_moment, tilted = actions.tilt(mean, exponent)
         of_contexts = np.exp(np.minimum(log_moment, LARGEST_EXPONENT))
         of_rows = np.exp(np.minimum(actions.costs_of_rows(log.row_map, exponent), LARGEST_EXPONENT))
