@@ -31,6 +31,9 @@ def test_bounds_are_those_of_the_library(command, shop, tmp_path, run):
     assert (status, f"under a shift of {KAPPA}" in " ".join(text.split())) == (0, True)
     answer = answer_of(tmp_path / "a.json")
     assert (answer["shift"], answer["sensitivity"]) == (KAPPA, None)
+    assert "worst case ≥" in text
+    [caution] = [caution for caution in answer["verdict"]["cautions"] if "subpopulation" in caution]
+    assert "at least 95.1 % of the traffic" in caution, "e^−0.05"
     stored = read_policy(shop / "policy.npz")
     rows = read_log(log, MAPPING).replace(X=stored.encoding.contexts(decisions(900, seed=5)))
     options = {"cost_model": stored.model, "shift": KAPPA, "baseline": "logging"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.validation import check_choice
+from drcrm.arrays.validation import check_choice, to_float
 from drcrm.certificates.independent_units import check_groups
 from drcrm.cost_models.adapters import model_for_log
 from drcrm.cost_models.cross_fitting import cross_fit
@@ -120,3 +120,18 @@ def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
             f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use {clipping}, or leave clip out"
         )
     return None
+
+
+def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
+    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
+    least, largest = float(cost.min()), float(cost.max())
+    if cost_range is None:
+        return min(least, 0.0), max(largest, 0.0)
+    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
+    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
+    if not -np.inf < low <= least <= largest <= high < np.inf:
+        raise InputError(
+            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
+            f"{least:.6g} to {largest:.6g}"
+        )
+    return low, high

@@ -17,11 +17,11 @@ from drcrm.arrays.validation import check_choice, check_confidence, to_float
 from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
+from drcrm.certificates.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.independent_units import group_means, unit_values
 from drcrm.certificates.overlap import has_missing_mass, low_weight_warning, summarize_weights
 from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
-from drcrm.certificates.shifted_terms import ShiftedTermBuilder, check_shift, logging_terms
+from drcrm.certificates.shifted_terms import ShiftedTermBuilder, check_shift, interior_logging_terms
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
@@ -153,7 +153,7 @@ def policy_certificate(
     limit = choose_limit(estimate, clip, inputs.log)
     _check_bound(bound, inputs, estimate, clip, radius is not None)
     inputs = inputs.cross_fitted(estimate)
-    log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
+    log, costs = inputs.log, check_cost_range(cost_range, inputs.log.cost)
     groups_of_rows = log.context if radius is not None and by == "context" and groups is None else inputs.groups
     case = _Case(log, estimate, bound, inputs.baseline, groups_of_rows, by, costs, check_tails, radius)
     if bound.name == ANYTIME:
@@ -236,27 +236,12 @@ def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
 
 
-def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
-    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
-    least, largest = float(cost.min()), float(cost.max())
-    if cost_range is None:
-        return min(least, 0.0), max(largest, 0.0)
-    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
-    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
-    if not -np.inf < low <= least <= largest <= high < np.inf:
-        raise InputError(
-            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
-            f"{least:.6g} to {largest:.6g}"
-        )
-    return low, high
-
-
 def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, Any]:
     """Return value, bound, n, missing and skewness of the certificate."""
     log, bound = case.log, case.bound
     z, gaps = sides[0].z, [side.gap for side in sides]
     if case.baseline is not None:
-        z = z - (_logging_terms(case) if isinstance(case.baseline, str) else sides[1].z)
+        z = z - (interior_logging_terms(log, case.shift) if isinstance(case.baseline, str) else sides[1].z)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
     if case.by == "context" and case.groups is None:
@@ -277,15 +262,6 @@ def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[
         upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
     results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
     return results | {"missing": bool(lacking), "skewness": skewness}
-
-
-def _logging_terms(case: _Case) -> np.ndarray:
-    """Return the terms of the logged costs, (n,), whose mean is the logging policy's cost or its worst case."""
-    if case.shift is None:
-        return case.log.cost
-    law, z = logging_terms(case.log, case.shift)
-    law.require_interior(case.shift, "logging policy")
-    return z
 
 
 def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[float, float]:

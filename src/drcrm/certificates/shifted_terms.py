@@ -90,6 +90,15 @@ def logging_terms(log: BanditLog, radius: float) -> tuple[Law, np.ndarray]:
     return law, law.dual.value + gamma * (exponential / (log.count @ exponential / log.size) - 1)
 
 
+def interior_logging_terms(log: BanditLog, radius: float | None) -> np.ndarray:
+    """Return the terms of the logged costs; without a radius, the costs. Raise InputError if the law is saturated."""
+    if radius is None:
+        return log.cost
+    law, z = logging_terms(log, radius)
+    law.require_interior(radius, "logging policy")
+    return z
+
+
 @dataclass(frozen=True)
 class ShiftedTermBuilder(TermBuilder):
     """Computes the terms of policies around the environment; other parameters as for TermBuilder.

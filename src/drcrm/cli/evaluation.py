@@ -18,6 +18,7 @@ from drcrm.diagnostics.verdict import (
     Verdict,
     compare_with_logging,
     describe_breakeven,
+    describe_shift,
     estimate_values,
     reach_verdict,
     sensitivity_to_propensities,
@@ -167,6 +168,7 @@ def evaluate(
         worst = sensitivity_to_propensities(best.policy, opened.log, settings, **options)
     if is_better:
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
+    verdict = replace(verdict, cautions=[*verdict.cautions, *describe_shift(settings.shift)])
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, worst)
 
 

@@ -262,6 +262,18 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
     return f" It stays better if every propensity's odds are off by a factor of at most {factor}."
 
 
+def describe_shift(shift: float | None) -> list[str]:
+    """Return a caution that explains comparisons at the radius κ; none without a radius."""
+    if shift is None:
+        return []
+    share = percent(float(np.exp(-shift)), 1)
+    return [
+        f"Differences and certified bounds are of worst cases at a shift of {shift:g}. A worst case bounds the mean on "
+        f"every subpopulation that makes up at least {share} of the traffic. The two policies can have different worst "
+        "cases, so a policy with a better worst case is not better in every environment."
+    ]
+
+
 def untested(diagnosis: Diagnosis) -> str:
     """Return a sentence that restricts a claim if the propensities could not be tested, else an empty string."""
     return UNTESTED if any(check.name == "propensity audit" for check in diagnosis.diagnostics) else ""

@@ -55,7 +55,8 @@ def wrap(sentence: str, indent: str = "") -> list[str]:
 def candidate_lines(answer: Answer) -> list[str]:
     """Return the table of the logging policy and the candidates."""
     sign = "≥" if answer.units.is_reward else "≤"
-    header = ["", answer.units.name, f"{answer.confidence} interval", f"certified {sign}", "eff. sample size", "by"]
+    bound = f"{'worst case' if answer.raw.get('shift') else 'certified'} {sign}"
+    header = ["", answer.units.name, f"{answer.confidence} interval", bound, "eff. sample size", "by"]
     rows = [candidate_row(answer, candidate) for candidate in answer.compared[:MAX_CANDIDATES]]
     if not rows:
         return []
