@@ -29,6 +29,7 @@ STUDIES = (
     "anytime",
     "audit_power",
     "coverage",
+    "environment_shift",
     "epsilon_greedy",
     "estimate_coverage",
     "guardrails",

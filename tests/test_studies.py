@@ -277,3 +277,23 @@ def test_the_published_power_agrees_with_simulated_logs():
     assert gap <= 5
     text = " ".join((ROOT / "docs/user-guide/every-look.md").read_text(encoding="utf-8").split())
     assert f"within {gap:.1f} points of the power in [2000 simulated logs]" in text
+
+
+def test_the_shift_study_knows_its_truth_and_learns_robust_policies(study):
+    """The robust rewards of the target are published: .0173, −.1024 and −.1950. A small run has values everywhere."""
+    shift = study("environment_shift")
+    target = np.exp(shift.NODES @ shift.ROOTS)
+    target /= target.sum(axis=1, keepdims=True)
+    rewards = [-shift.robust_cost(target, radius) for radius in shift.RADII]
+    assert rewards == pytest.approx([0.0173, -0.1024, -0.1950], abs=5e-5)
+    logging = np.exp(2 * shift.NODES @ shift.ROOTS)
+    means = (logging / logging.sum(axis=1, keepdims=True) * (shift.NODES @ shift.ROOTS)).sum(axis=1)
+    assert -shift.draw_log(20_000, 0).cost.mean() == pytest.approx(shift.NODE_WEIGHTS @ means, abs=0.015)
+    rows = shift.table(2, (2000,), ((1000, "estimated"), (2000, "known")))
+    assert rows["missing"].sum() == 0
+    learned = rows[rows["part"] == "learning"].set_index(["estimate", "radius"])["value"]
+    assert learned["dr"].to_numpy() == pytest.approx([0.519, 0.439, 0.379], abs=0.03)
+    errors = rows[rows["part"] == "evaluation"]
+    assert (errors["square"] < 0.02).all()
+    assert (errors["variance"] > 0).all()
+    assert len(shift.summary(rows).splitlines()) > 10

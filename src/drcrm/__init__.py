@@ -21,6 +21,7 @@ _HOMES = {
     "Chi2DRO": "estimators.dro",
     "PhiDRO": "estimators.dro",
     "CVaRDRO": "estimators.dro",
+    "EnvironmentDRO": "estimators.dro",
     "DoublyRobustDRO": "estimators.doubly_robust",
     "LogSmoothing": "estimators.dro",
     "LogSumExp": "estimators.dro",

@@ -10,8 +10,9 @@ from probability_logs import KINDS, log_and_policy
 from sklearn.linear_model import LogisticRegression
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value, off_policy_values, policy_support
-from drcrm.certificates import evaluation, policy_certificate
-from drcrm.certificates.evaluation import FOLDS, cross_fit
+from drcrm.certificates import policy_certificate
+from drcrm.cost_models import cross_fitting
+from drcrm.cost_models.cross_fitting import FOLDS, cross_fit
 from drcrm.errors import InputError
 from drcrm.risks import KLBall
 
@@ -23,7 +24,7 @@ PENALTY = 1e-3
 @pytest.fixture(autouse=True)
 def _fixed_penalty(monkeypatch):
     """Fit default models with a fixed penalty: "auto" takes most of the time, and depends on the number of contexts."""
-    monkeypatch.setattr(evaluation, "CostModel", partial(CostModel, PENALTY))
+    monkeypatch.setattr(cross_fitting, "CostModel", partial(CostModel, PENALTY))
 
 
 def best_action_log(n: int = 4000, seed: int = 0) -> tuple[BanditLog, np.ndarray, float]:

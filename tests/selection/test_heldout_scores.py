@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from environment_logs import draw_log
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
-from drcrm import BanditLog, CostModel, ExponentialPolicy
+from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
+from drcrm.certificates import policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.selection.heldout_scores import HeldoutScores, choose, off_policy_scores, select_improvement
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -173,3 +175,25 @@ def test_the_sequence_of_tests_errs_no_more_often_than_one_test():
     errors = np.mean([select_improvement(row, np.arange(20)) is not None for row in bounds])
     assert errors <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions)
     assert np.mean((bounds < 0).any(axis=1)) > 0.2
+
+
+@pytest.mark.parametrize("is_cloned", [False, True])
+def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned):
+    """The policy's coefficients have an intercept; the baseline is π0, or the logged costs for a cloned π0."""
+    log = draw_log("single", contexts=400, rows=400)
+    model, policy = (
+        CostModel(0.01).fit_log(draw_log("single", seed=1)),
+        SoftmaxPolicy(np.zeros((3, 4)), np.arange(4) / 4),
+    )
+    effects, logging = model.action_effects(log.X, log.actions), SoftmaxPolicy(np.full((3, 4), 0.1))
+    scores = HeldoutScores(log, None, effects, True, logging, is_cloned, shift=0.1)
+    bound = scores(policy.coef_with_intercept)["improvement_bound"]
+    options = {"shift": 0.1, "cost_model": model, "check_tails": False}
+    certificate = policy_certificate(policy, log, "dr", baseline="logging" if is_cloned else logging, **options)
+    if not certificate.missing:
+        assert bound == pytest.approx(certificate.bound, rel=1e-9)
+    assert scores.noise(policy.coef_with_intercept) > 0
+    plain = HeldoutScores(log, None, effects, True, logging, is_cloned)(policy.coef_with_intercept)
+    assert plain["improvement_bound"] != bound
+    saturated = HeldoutScores(log, None, effects, True, logging, is_cloned, shift=50.0)
+    assert np.isnan(saturated(policy.coef_with_intercept)["improvement_bound"])

@@ -103,6 +103,23 @@ class OneOfMany(Actions):
         gradient *= self.broadcast(by_context)
         return gradient
 
+    def add_offsets(self, effects: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        return effects + (offsets if self.shape else self.broadcast(offsets[:, 0]))
+
+    @np.errstate(over="ignore")
+    def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        tilted, top = exp(effects, out=np.empty_like(effects)), np.zeros(1)
+        tilted *= mean
+        total = self.sum_actions(tilted)
+        if not (total.min() > LEAST and total.max() < MOST):
+            taken = np.where(mean > 0, effects, -np.inf)
+            top = self.max_score(taken)
+            taken -= self.broadcast(top)
+            tilted = mean * exp(taken, out=taken)
+            total = self.sum_actions(tilted)
+        tilted *= self.broadcast(1 / total)
+        return top + np.log(total), tilted
+
     def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
         return row_map.to_rows(effects, None)
 

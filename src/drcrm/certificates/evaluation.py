@@ -1,8 +1,6 @@
-"""Inputs of an evaluation: policies on a log, the choice of an estimate, and cross-fitted cost models.
+"""Inputs of an evaluation: policies on a log, the choice of an estimate, and a cost model.
 
-An interval of a doubly robust estimate is too narrow, and the estimate biased, if the cost model was fitted to the rows
-that it corrects. So the default cost model is cross-fitted: the units of the log are split into folds, and the modelled
-costs of a fold come from a CostModel that was fitted to the other folds. Source: Chernozhukov et al. 2018.
+The default cost model is cross-fitted: see :mod:`drcrm.cost_models.cross_fitting`.
 """
 
 from __future__ import annotations
@@ -12,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.validation import check_choice
+from drcrm.arrays.validation import check_choice, to_float
 from drcrm.certificates.independent_units import check_groups
-from drcrm.cost_models.adapters import TabularModel, model_for_log
-from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.cost_models.adapters import model_for_log
+from drcrm.cost_models.cross_fitting import cross_fit
+from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, as_clip, as_log
-from drcrm.data.scaling import has_constant
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
 from drcrm.policies.tabular import AnyPolicy, TabularPolicy, knows_all_actions, policy_for_log
 
 AUTO = "auto"
 LOGGING = "logging"  # the baseline of the logged costs
-FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -125,27 +122,16 @@ def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
     return None
 
 
-def cross_fit(log: BanditLog, units: np.ndarray | None = None, folds: int = FOLDS) -> TabularModel:
-    """Return the modelled costs of a log, each from a CostModel that was fitted to other folds.
-
-    Parameters
-    ----------
-    log : BanditLog
-        Log without rows of count 0.
-    units : array (n,), optional
-        Ids of units that a fold keeps together; by default contexts. Rows of one context must be in one unit.
-    folds : int
-        Number of folds. If the log has a single unit, the model is fitted to all rows.
-    """
-    _, unit = np.unique(log.context if units is None else units, return_inverse=True)
-    fold = (np.random.default_rng(0).permutation(unit.max() + 1) % folds)[unit]
-    has_intercept = log.actions.has_intercept and not has_constant(log.X)
-    of_context, effects = np.empty(log.n_contexts, dtype=int), None
-    of_context[log.context] = fold
-    for number in np.unique(fold):
-        is_other = fold != number
-        training = log.recount(log.count * is_other) if is_other.any() else log
-        part = CostModel().fit_log(training, has_intercept).action_effects(log.X, log.actions)
-        inside = log.actions.broadcast(of_context == number)
-        effects = part if effects is None else np.where(inside, part, effects)
-    return TabularModel(effects)
+def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
+    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
+    least, largest = float(cost.min()), float(cost.max())
+    if cost_range is None:
+        return min(least, 0.0), max(largest, 0.0)
+    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
+    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
+    if not -np.inf < low <= least <= largest <= high < np.inf:
+        raise InputError(
+            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
+            f"{least:.6g} to {largest:.6g}"
+        )
+    return low, high

@@ -13,6 +13,7 @@ from drcrm.arrays.validation import check_fraction, check_open_fraction
 from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.independent_units import PolicyValue, compute_interval
 from drcrm.certificates.overlap import clipped_share, low_weight_warning, summarize_weights
+from drcrm.certificates.shifted_terms import check_shift, shifted_value
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
@@ -26,6 +27,7 @@ from drcrm.weights import Clipped, Weight
 if TYPE_CHECKING:
     import pandas as pd
 
+SHIFTED = ("snips", "clipped_snips")  # estimates of risks around the environment
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
@@ -42,6 +44,7 @@ def off_policy_value(
     confidence: float = 0.95,
     groups: Any = None,
     baseline: Any = None,
+    shift: float | None = None,
 ) -> PolicyValue:
     """Return an estimate of a policy's cost, or of another risk, from a log.
 
@@ -87,6 +90,10 @@ def off_policy_value(
     baseline : any policy, or "logging", optional
         Policy to compare with: estimate how much more ``policy`` costs than this one, from paired differences of the
         rows. "logging" uses the logged costs. A baseline needs the mean as risk.
+    shift : float > 0, optional
+        Radius κ: estimate the worst case R_κ = sup {E_Q c : KL(Q‖P_π) ≤ κ} around the law P_π of context, action and
+        cost under the policy, by "dr" or "snips". R_κ bounds the mean cost on every subpopulation with a share of at
+        least e^{−κ} of the traffic. See :class:`drcrm.risks.EnvironmentBall`.
 
     Returns
     -------
@@ -123,11 +130,41 @@ def off_policy_value(
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     is_mean = isinstance(risk, MeanRisk | None)
+    if shift is not None:
+        radius = check_shift(shift, estimate)
+        if not (risk is None and weight is None and clip is None):
+            raise InputError("shift= cannot be combined with risk=, weight= or clip=; leave them out")
+        return _evaluate_shift(inputs, inputs.choose_estimate(estimate, False), radius, support, confidence)
+    if risk is not None and risk.is_shift and estimate not in SHIFTED:
+        raise InputError(f"{risk!r} needs one of the estimates {', '.join(SHIFTED)}, got {estimate!r}; or use shift=")
     if not (baseline is None or is_mean):
         raise InputError("baseline can be used only with the mean, because other risks have no paired differences")
     estimate = inputs.choose_estimate(estimate, prefers_ips=not is_mean)
     confidence, support = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
     return _evaluate(inputs, estimate, risk or MeanRisk(), weight, clip, support, confidence)
+
+
+def _evaluate_shift(
+    inputs: EvaluationInputs, estimate: str, radius: float, support: float, confidence: float
+) -> PolicyValue:
+    """Return the estimate of R_κ; its interval is NaN if the worst case is the largest cost."""
+    confidence, support = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
+    inputs = inputs.cross_fitted(estimate)
+    if support and inputs.cost_model is not None:
+        model = restrict_to_support(inputs.cost_model, inputs.log, inputs.logging_policy, support)
+        inputs = replace(inputs, cost_model=model)
+    log = inputs.log
+    value, z, terms = shifted_value(inputs, estimate, radius)
+    warn_all(low_weight_warning(terms.weight, log))
+    return PolicyValue(
+        value,
+        **compute_interval(value, z, log, inputs.groups, confidence),
+        **summarize_weights(terms.weight, log),
+        support=_unsupported_mass(inputs, support),
+        estimate=estimate,
+        clip=None,
+        clipped=0.0,
+    )
 
 
 def off_policy_values(

@@ -17,10 +17,11 @@ from drcrm.arrays.validation import check_choice, check_confidence, check_nonneg
 from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
+from drcrm.certificates.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.independent_units import group_means, unit_values
 from drcrm.certificates.overlap import has_missing_mass, low_weight_warning, summarize_weights
 from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
+from drcrm.certificates.shifted_terms import ShiftedTermBuilder, check_shift, interior_logging_terms
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
@@ -54,6 +55,7 @@ def policy_certificate(
     check_tails: bool = True,
     largest_weight: float | None = None,
     baseline_factor: float = 1.0,
+    shift: float | None = None,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -112,6 +114,11 @@ def policy_certificate(
         divided by the smallest probability with which the logging policy takes any of its actions.
     baseline_factor : float ≥ 0
         Multiple of the baseline's cost that is subtracted. With 1.05, a bound below 0 shows "at most 5 % more".
+    shift : float > 0, optional
+        Radius κ: bound the worst case R_κ around the environment, as in :func:`drcrm.off_policy_value`, by its
+        influence function. It needs "dr" or "snips", an asymptotic method, and κ < −log P(c = max) under the policy:
+        beyond that R_κ is the largest cost. With by="context", contexts are groups. With a baseline, both have their
+        worst case.
 
     Returns
     -------
@@ -145,21 +152,27 @@ def policy_certificate(
     inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
+    radius = None if shift is None else check_shift(shift, estimate)
+    if radius is not None and not bound.asymptotic:
+        raise InputError(f"shift= needs an asymptotic method such as 'kl', got {bound.name}: leave one of them out")
     if bound.name == ANYTIME:
         limit_of_baseline = None if largest_weight is None else check_positive(largest_weight, "largest_weight")
         estimate = choose_anytime_estimate(inputs, estimate, cost_range, limit_of_baseline)
     estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
     limit = choose_limit(estimate, clip, inputs.log)
-    _check_bound(bound, inputs, estimate, clip)
+    _check_bound(bound, inputs, estimate, clip, radius is not None)
     inputs = inputs.cross_fitted(estimate)
-    log, costs = inputs.log, _check_range(cost_range, inputs.log.cost)
+    log, costs = inputs.log, check_cost_range(cost_range, inputs.log.cost)
     factor = check_nonnegative(baseline_factor, "baseline_factor")
-    case = _Case(log, estimate, bound, inputs.baseline, inputs.groups, by, costs, check_tails, factor)
+    groups_of_rows = log.context if radius is not None and by == "context" and groups is None else inputs.groups
+    case = _Case(log, estimate, bound, inputs.baseline, groups_of_rows, by, costs, check_tails, factor, radius)
     if bound.name == ANYTIME:
         terms, largest = anytime_terms(inputs, estimate, costs, largest_weight, factor)
         sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
     else:
         builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
+        if radius is not None:
+            builder = ShiftedTermBuilder(**vars(builder), radius=radius, groups=inputs.groups)
         sides = [builder.terms(inputs.policy, "policy", case.costs[1], 1, limit)]
         if not isinstance(case.baseline, str | None):
             sides.append(builder.terms(case.baseline, "baseline", case.costs[0], -1))
@@ -195,6 +208,7 @@ class _Case:
     costs: tuple[float, float]
     check_tails: bool
     baseline_factor: float
+    shift: float | None = None
 
     @property
     def kind(self) -> type[Estimate]:
@@ -202,7 +216,7 @@ class _Case:
         return EVALUATIONS[self.estimate].kind
 
 
-def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any) -> None:
+def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any, is_shifted: bool) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
     kind, limited, _ = EVALUATIONS[estimate]
     if bound.name == ANYTIME and bound.high is not None:
@@ -211,7 +225,7 @@ def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: An
         raise InputError(f"groups need an asymptotic method, got {bound.name}")
     if kind.uses_model and inputs.cost_model is None and not bound.asymptotic:
         raise InputError(f"{estimate!r} by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
-    if kind.is_ratio and inputs.baseline is None and bound.ball is None:
+    if kind.is_ratio and inputs.baseline is None and bound.ball is None and not is_shifted:
         raise InputError(f"the certificate of {estimate!r} needs a divergence as method, got {bound.name}")
     if kind.is_ratio and not bound.asymptotic:
         raise InputError(f"baseline with {estimate!r} needs an asymptotic method, got {bound.name}")
@@ -233,35 +247,21 @@ def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
 
 
-def _check_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
-    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
-    least, largest = float(cost.min()), float(cost.max())
-    if cost_range is None:
-        return min(least, 0.0), max(largest, 0.0)
-    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
-    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
-    if not -np.inf < low <= least <= largest <= high < np.inf:
-        raise InputError(
-            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
-            f"{least:.6g} to {largest:.6g}"
-        )
-    return low, high
-
-
 def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, Any]:
     """Return value, bound, n, missing and skewness of the certificate."""
     log, bound = case.log, case.bound
     z, factors = sides[0].z, (1.0, case.baseline_factor)
     gaps = [factor * side.gap for factor, side in zip(factors, sides, strict=False)]
     if case.baseline is not None:
-        z = _subtract(z, case.baseline_factor * (log.cost if isinstance(case.baseline, str) else sides[1].z))
+        of_log = interior_logging_terms(log, case.shift) if isinstance(case.baseline, str) else sides[1].z
+        z = _subtract(z, case.baseline_factor * of_log)
     if not all(np.isfinite(values).all() for values in (z, *gaps)):
         raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
     if case.by == "context" and case.groups is None:
         z, *gaps, count = group_means(log.context, log.count, z, *gaps)
     else:
         z, *gaps, count = unit_values(case.groups, log.count, z, *gaps)
-    if case.kind.is_ratio and case.baseline is None:
+    if case.kind.is_ratio and case.baseline is None and case.shift is None:
         value, upper = _bound_ratio(case, sides[0].counted, sides[0].cost)
     else:
         value, upper = np.average(z, weights=count), bound(z, count)
@@ -328,7 +328,8 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     reference: Any = 0.0
     if case.baseline is not None:
         reference = case.baseline_factor * (sides[1].counted if len(sides) > 1 else 1.0)
-    residuals = [side.residual, tail_residual(side.residual, log.cost, log.count)]
+    cost = log.cost if case.shift is None else side.cost
+    residuals = [side.residual, tail_residual(side.residual, cost, log.count)]
     if is_lacking:
         residuals = [side.cost - case.costs[1]]
     skewness = max(

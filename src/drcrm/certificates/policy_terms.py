@@ -101,13 +101,9 @@ class TermBuilder:
         design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
         full = importance_weights(log_prob, log)
         weight = check_weights(full if clip is None else np.minimum(full, clip), log, name)
-        supported, counted, cost, unsupported = weight, weight, log.cost, None
-        if self.support is not None:
-            mass, is_rare = find_unsupported(policy, log, *self.support)
-            mass, supported = mass[log.context], weight * ~is_rare
-            counted, unsupported = supported + mass, float(log.count @ mass / log.size)
-            share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
-            cost = cost + share * (extreme - cost)
+        supported, mass, unsupported = self.weigh(policy, weight)
+        counted = supported + mass
+        cost = charge(log.cost, extreme, mass, counted)
         if kind.uses_model:
             z = design.estimate(kind).terms(weight, expected)
             residual = log.cost - design.modelled_cost
@@ -118,12 +114,26 @@ class TermBuilder:
         gap = sign * worst_case_gaps(z, counted, cost, extreme)
         return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported, clipped_share(full, weight, log))
 
+    def weigh(self, policy: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float | None]:
+        """Return w 1[y ∉ S] and M(x) of each row, and the mean of M, for weights w."""
+        if self.support is None:
+            return weight, np.zeros(len(weight)), None
+        mass, is_rare = find_unsupported(policy, self.log, *self.support)
+        mass = mass[self.log.context]
+        return weight * ~is_rare, mass, float(self.log.count @ mass / self.log.size)
+
     def _action_effects(self, extreme: float, sign: int) -> np.ndarray | None:
         if self.model is None:
             return None
         if self.support is not None:
             return self.model.effects_at_extreme(self.log.X, self.log.actions, extreme, sign)
         return action_effects(self.model, self.log.X, self.log.actions)
+
+
+def charge(cost: np.ndarray, extreme: float, mass: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Return c' = (w 1[y ∉ S] c + M a)/w' of each row, for ``counted`` w' and ``mass`` M."""
+    share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
+    return cost + share * (extreme - cost)
 
 
 def check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:

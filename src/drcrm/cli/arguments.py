@@ -130,6 +130,14 @@ SENSITIVITY: Option = (
         "help": "also bound the difference for propensities whose odds are off by at most this factor",
     },
 )
+SHIFT: Option = (
+    "--shift",
+    {
+        "type": number_type(float, lambda value: 0 < value < float("inf"), "a number above 0"),
+        "metavar": "KAPPA",
+        "help": "compare the worst cases over environments within this KL divergence, like the mapping's key shift",
+    },
+)
 ANSWERS: tuple[Option, ...] = (
     ("--report", {"type": Path, "metavar": "HTML", "help": "write the report; - is standard output"}),
     ("--json", {"type": Path, "metavar": "FILE", "help": "write the answer as JSON; - is standard output"}),
@@ -228,6 +236,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
             BASELINE,
             FAIL_UNLESS,
             SENSITIVITY,
+            SHIFT,
             *ANSWERS,
             seed_option("of the split into training and held-out rows"),
             (
@@ -246,7 +255,7 @@ candidate to --best. On rows that are logged later, certify may show that this c
 Reads   POLICY: the file of a learned policy, or column:NAME, a column of LOG with the policy's probability of the
         logged action; LOG: the same as learn; --config: the mapping, by default that of the learned policy.
 Writes  the answer, on standard output; --report: the report, HTML; --json: the answer in JSON.""",
-        (POLICY, LOG, CONFIG, BASELINE, FAIL_UNLESS, SENSITIVITY, *ANSWERS),
+        (POLICY, LOG, CONFIG, BASELINE, FAIL_UNLESS, SENSITIVITY, SHIFT, *ANSWERS),
     ),
     "certify": Command(
         "bound the cost of a policy at a stated confidence",
@@ -281,6 +290,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                 },
             ),
             SENSITIVITY,
+            SHIFT,
             *ANSWERS,
         ),
     ),

@@ -8,7 +8,14 @@ from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.cli.evaluation import Evaluation
 from drcrm.diagnostics.diagnostic import with_confidence
 from drcrm.diagnostics.guardrails import summarize
-from drcrm.diagnostics.verdict import WITHOUT_CERTIFICATE, Verdict, describe_breakeven, describe_change, untested
+from drcrm.diagnostics.verdict import (
+    WITHOUT_CERTIFICATE,
+    Verdict,
+    describe_breakeven,
+    describe_change,
+    name_quantity,
+    untested,
+)
 from drcrm.reports.log_report.answer import Units
 
 
@@ -41,7 +48,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
         return verdict
     sentence = f"Each bound holds {with_confidence(cost.confidence)}."
-    if verdict.verdict == "better":
+    if verdict.verdict == "better" and comparison.shift is None:
         sentence += describe_breakeven(evaluation.sensitivity)
     return _certified(evaluation, cost.bound, difference.bound, sentence)
 
@@ -52,9 +59,10 @@ def _certified(evaluation: Evaluation, cost: float, difference: float, sentence:
     units = Units(records.is_reward, records.outcome)
     side, sign = units.side, -1 if units.is_reward else 1
     change = describe_change(comparison, "the policy", units.is_reward, units.name)
+    unit = name_quantity(comparison, units.name)
     bounds = (
-        f"{change}. The policy's {units.name} is {side} {sign * cost:.4g} per row. Its difference from "
-        f"{evaluation.settings.reference}'s {units.name} is {side} {sign * difference:+.4g}. "
+        f"{change}. The policy's {unit} is {side} {sign * cost:.4g} per row. Its difference from "
+        f"{evaluation.settings.reference}'s {unit} is {side} {sign * difference:+.4g}. "
     )
     sentence += summarize(evaluation.guardrails, evaluation.settings.confidence) + untested(evaluation.diagnosis)
     return Verdict("certified", bounds + sentence, evaluation.verdict.changes, evaluation.verdict.cautions)

@@ -16,6 +16,7 @@ from drcrm.actions.exploration import largest_probability
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.running_bounds import watch
+from drcrm.cli.shift import mapping_with_shift, require_compatible
 from drcrm.diagnostics.baseline import find_rows
 from drcrm.diagnostics.guardrails import require_guardrails
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
@@ -98,15 +99,19 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
             f"--estimate dr needs a cost model of this outcome, which {case.policy.label} lacks; use snips or ips"
         )
     estimate = estimate or ("dr" if has_model else "snips")
-    cost_range = case.opened.records.mapping.cost_range
+    mapping = case.opened.records.mapping
+    require_compatible(mapping.shift, options)
+    if estimate == "ips" and mapping.shift is not None:
+        raise InputError(f"--estimate ips has no worst case for shift {mapping.shift:g}; use dr or snips")
     settings = ComparisonSettings(
         estimate=estimate,
         confidence=options.confidence,
         choices=case.choices,
         effective_choices=case.effective_choices,
-        cost_range=cost_range,
+        cost_range=mapping.cost_range,
         gamma=options.sensitivity,
         reference=reference_of(options),
+        shift=mapping.shift,
     )
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
@@ -148,7 +153,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         if options.config is None:
             raise InputError(f"{options.policy} needs --config, the mapping of the log")
         name = options.policy.removeprefix(COLUMN)
-        mapping = as_mapping(as_mapping(options.config).as_dict() | {"candidate": name})
+        mapping = as_mapping(mapping_with_shift(options.config, options).as_dict() | {"candidate": name})
         limit = _limit_weights(baseline, mapping, options)
         with log_folder(options.log) as folder:
             opened = open_log(options.log, mapping, report, folder, baseline=baseline)
@@ -158,7 +163,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         return
     report("reading the policy")
     stored = read_policy(Path(options.policy), with_rows=True)
-    mapping = as_mapping(stored.header.get("mapping") if options.config is None else options.config)
+    mapping = mapping_with_shift(stored.header.get("mapping") if options.config is None else options.config, options)
     limit = _limit_weights(baseline, mapping, options)
     own: list[RecognisedRows | None] = []
 

@@ -22,6 +22,7 @@ from drcrm.diagnostics.verdict import (
     Verdict,
     compare_with_logging,
     describe_breakeven,
+    describe_shift,
     estimate_values,
     next_step,
     reach_verdict,
@@ -112,6 +113,7 @@ class Evaluation:
         """Return the answer of a command, with its own ``parts``."""
         common = {"choices": self.settings.choices, "effective_choices": self.settings.divisor}
         common |= {"candidates": self.candidates(), "verdict": asdict(self.verdict)}
+        common |= {} if self.settings.shift is None else {"shift": self.settings.shift}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
         if self.opened.baseline is not None:
             common["baseline"] = self._baseline()
@@ -195,12 +197,14 @@ def evaluate(
     guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     verdict = require_guardrails(verdict, guardrails, settings.confidence)
     worst = None
-    is_wanted = verdict.verdict == "better" or (settings.gamma is not None and comparison.certificate is not None)
-    if is_wanted and opened.baseline is None:  # the sensitivity is that of a comparison with the logged costs
+    is_better = verdict.verdict == "better"
+    is_wanted = is_better or (settings.gamma is not None and comparison.certificate is not None)
+    if is_wanted and opened.baseline is None and settings.shift is None:  # it compares mean costs with the logged costs
         models = {"cost_model": best.cost_model, "groups": diagnosis.units}
         worst = sensitivity_to_propensities(best.policy, opened.log, settings, **models)
-    if verdict.verdict == "better":
+    if is_better:
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
+    verdict = replace(verdict, cautions=[*verdict.cautions, *describe_shift(settings.shift)])
     results = {"sensitivity": worst, "guardrails": guardrails}
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
 

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from drcrm.cli.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluate_policy import read_baseline, reference_of
 from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
+from drcrm.cli.shift import mapping_with_shift, require_compatible
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
@@ -23,7 +24,7 @@ from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, ope
 from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
-from drcrm.logs.mapping import as_mapping, import_extra
+from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
 from drcrm.policies.exponential import LinearPolicy, make_policy
@@ -37,6 +38,7 @@ from drcrm.version import __version__
 
 DEFAULT = "kl_dro_dr"
 WITH_SCORES = "kl_dro_dr_scores"
+SHIFT_DEFAULT = "shift_dr"
 ESTIMATE = "dr"
 MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
 CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
@@ -49,8 +51,9 @@ def run(options: argparse.Namespace) -> int:
     require_separate_outputs(options)
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
-    mapping = as_mapping(options.config)
-    algorithm_entries(mapping.algorithm)  # report its errors before the log is read
+    mapping = mapping_with_shift(options.config, options)
+    require_compatible(mapping.shift, options)
+    algorithm_entries(mapping.algorithm, shift=mapping.shift)  # report its errors before the log is read
     with (
         show_progress(options.verbose, options.jobs) as report,
         threadpool_limits(1, "blas"),
@@ -64,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         )
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
-        entries = algorithm_entries(mapping.algorithm, has_scores=_can_have_scores(train))
+        entries = algorithm_entries(mapping.algorithm, has_scores=_can_have_scores(train), shift=mapping.shift)
         units = None if groups is None else groups[opened.recognised.training]
         outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
         results, effective = fit_candidates(train, opened.log, entries, report, units, mapping.explore, outcomes)
@@ -96,7 +99,9 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
         yield
 
 
-def algorithm_entries(algorithms: object, key: str = "algorithm", has_scores: bool = False) -> list[Entry]:
+def algorithm_entries(
+    algorithms: object, key: str = "algorithm", has_scores: bool = False, shift: float | None = None
+) -> list[Entry]:
     """Return the algorithms of a mapping.
 
     Parameters
@@ -107,18 +112,23 @@ def algorithm_entries(algorithms: object, key: str = "algorithm", has_scores: bo
         Key of the mapping, for error messages.
     has_scores : bool
         Whether KL-DRO with DR and learned scores is the second default.
+    shift : float, optional
+        Radius κ of the mapping. If it is set, candidates are compared by their worst case, and the default is shift_dr.
 
     Raises
     ------
     InputError
         If a name is unknown, an entry is invalid or the list is empty.
     """
+    if algorithms is None and shift is not None:
+        algorithms = SHIFT_DEFAULT
     if algorithms is None:
         algorithms = [DEFAULT, WITH_SCORES] if has_scores else [DEFAULT]
     algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     if not algorithms:
         raise InputError(f"{key} must name at least one algorithm, got an empty list")
-    return [as_entry(entry, key) for entry in algorithms]
+    entries = [as_entry(entry, key) for entry in algorithms]
+    return entries if shift is None else [entry.for_shift(shift) for entry in entries]
 
 
 def _can_have_scores(log: BanditLog) -> bool:
@@ -271,6 +281,7 @@ def _evaluate(
         cost_range=opened.records.mapping.cost_range,
         gamma=options.sensitivity,
         reference=reference_of(options),
+        shift=opened.records.mapping.shift,
     )
     evaluation = evaluate(opened, results, best_candidate(results), settings)
     verdict = evaluation.verdict

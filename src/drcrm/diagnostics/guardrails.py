@@ -176,7 +176,7 @@ class GuardedOutcomes:
         (margin, refusal), log = known_margin, inputs.log
         if refusal:
             return JudgedGuardrail(guardrail, difference, margin, refusal=refusal)
-        changes = {"cost_range": guardrail.cost_range, "baseline_factor": guardrail.baseline_factor}
+        changes = {"shift": None, "cost_range": guardrail.cost_range, "baseline_factor": guardrail.baseline_factor}
         settings = replace(settings, estimate=self.estimate, **changes)
         models = {"cost_model": inputs.cost_model, "logging_policy": None, "groups": inputs.groups}
         policy = policy_for_log(policy, log)

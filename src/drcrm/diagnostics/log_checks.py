@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from drcrm.certificates.evaluation import cross_fit
 from drcrm.certificates.independent_units import compute_interval
+from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, MIN_ROWS, Diagnostic, percent, worst_level

@@ -85,6 +85,9 @@ class ComparisonSettings:
         Name of what the policy is compared with, in sentences: the logging policy or a baseline.
     baseline_factor : float
         Factor of the logging policy's cost in certificates of the difference.
+    shift : float, optional
+        Radius κ, if both policies have their worst case around the environment: see
+        :class:`drcrm.risks.EnvironmentBall`. The sensitivity is then not computed.
     """
 
     estimate: str = "dr"
@@ -95,6 +98,7 @@ class ComparisonSettings:
     effective_choices: int | None = None
     reference: str = LOGGING_POLICY
     baseline_factor: float = 1.0
+    shift: float | None = None
 
     @property
     def divisor(self) -> int:
@@ -104,7 +108,7 @@ class ComparisonSettings:
     @property
     def certificate_options(self) -> dict[str, Any]:
         """The options of :func:`drcrm.certificates.policy_certificate`."""
-        names = ("estimate", "confidence", "cost_range", "baseline_factor")
+        names = ("estimate", "confidence", "cost_range", "baseline_factor", "shift")
         return {name: getattr(self, name) for name in names} | {"choices": self.divisor}
 
 
@@ -129,6 +133,8 @@ class Comparison:
         See ``ComparisonSettings``.
     logging : float
         Mean logged cost.
+    shift : float or None
+        Radius κ, if the costs are worst cases around the environment.
     """
 
     difference: PolicyValue
@@ -139,6 +145,7 @@ class Comparison:
     lower_bound: float
     reference: str = LOGGING_POLICY
     logging: float = np.nan
+    shift: float | None = None
 
     @property
     def relative(self) -> float:
@@ -223,7 +230,7 @@ def compare_with_logging(
         settings = replace(settings, estimate="snips")
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):
-        options = models | {"baseline": baseline, "confidence": settings.confidence}
+        options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
         difference = off_policy_value(policy, log, settings.estimate, **options)
         certificate, refusal = certify_against(policy, log, settings, baseline, models)
         cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
@@ -238,6 +245,7 @@ def compare_with_logging(
         lower_bound,
         settings.reference,
         logging,
+        settings.shift,
     )
 
 
@@ -268,8 +276,12 @@ def bound_below(
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
     The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
-    reach.
+    reach. Worst cases have no negation, so their bound is the end of an interval at the same level.
     """
+    if settings.shift is not None:
+        options = models | {"baseline": LOGGING, "confidence": 1 - (1 - settings.confidence) / settings.choices}
+        low = off_policy_value(policy, log, settings.estimate, shift=settings.shift, **options).low
+        return low if np.isfinite(low) else -np.inf
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
@@ -299,6 +311,18 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
         return ""
     factor = f"{np.floor(100 * sensitivity.breakeven) / 100:.3g}"
     return f" It stays better if every propensity's odds are off by a factor of at most {factor}."
+
+
+def describe_shift(shift: float | None) -> list[str]:
+    """Return a caution that explains comparisons at the radius κ; none without a radius."""
+    if shift is None:
+        return []
+    share = percent(float(np.exp(-shift)), 1)
+    return [
+        f"Differences and certified bounds are of worst cases at a shift of {shift:g}. A worst case bounds the mean on "
+        f"every subpopulation that makes up at least {share} of the traffic. The two policies can have different worst "
+        "cases, so a policy with a better worst case is not better in every environment."
+    ]
 
 
 def untested(diagnosis: Diagnosis) -> str:
@@ -357,10 +381,10 @@ def describe_change(comparison: Comparison, label: str, reward: bool, outcome: s
     The change in per cent is left out unless the logging policy's mean outcome is positive.
     """
     sign = -1 if reward else 1
-    change = f"changes {outcome} by {sign * comparison.difference:+.4g} per row"
+    change = f"changes {name_quantity(comparison, outcome)} by {sign * comparison.difference:+.4g} per row"
     relative = 100 * comparison.relative
-    is_known = comparison.reference == LOGGING_POLICY and sign * comparison.logging > 0
-    if is_known and abs(relative) < MAX_PERCENT:
+    has_mean = comparison.reference == LOGGING_POLICY and comparison.shift is None
+    if has_mean and sign * comparison.logging > 0 and abs(relative) < MAX_PERCENT:
         change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"
     return f"Compared with {comparison.reference}, {label} {change}"
 
@@ -381,6 +405,11 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
         f"{describe_change(comparison, label, reward, outcome)}, by estimate. The change is {sides[0]} "
         f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
     )
+
+
+def name_quantity(comparison: Comparison, outcome: str) -> str:
+    """Return the name of the compared quantity."""
+    return outcome if comparison.shift is None else f"worst-case {outcome} under a shift of {comparison.shift:g}"
 
 
 def _confidence(comparison: Comparison) -> str:

@@ -174,7 +174,7 @@ class TotalVariation(Divergence):
         return abs(np.asarray(t, dtype=float) - 1)
 
     def conjugate(self, s: Any) -> np.ndarray:
-        return np.where(np.asarray(s) <= 1, np.maximum(s, -1), np.inf)
+        return np.where(np.asarray(s) <= 1 + 1e-12, np.clip(s, -1, 1), np.inf)
 
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
         is_largest = z == 0

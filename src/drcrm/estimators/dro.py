@@ -1,6 +1,6 @@
 """Distributionally robust estimators, which minimise a worst case, and competitors with other risks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drcrm.divergences import Divergence
 from drcrm.estimators.base import CounterfactualEstimator
@@ -82,6 +82,30 @@ class CVaRDRO(CounterfactualEstimator):
     """
 
     alpha: float = 0.9
+
+
+@dataclass(eq=False, repr=False)
+class EnvironmentDRO(CounterfactualEstimator):
+    """Environment DRO: minimise the largest mean cost over environments Q with D(Q‖P_π) ≤ κ.
+
+    P_π is the law of context, action and cost under the policy. So the policy is robust to contexts and costs that
+    change after deployment, while :class:`KLDRO` is robust to an unlucky sample of the log. With KL, the minimised risk
+    bounds the mean cost on every subpopulation with a share of at least e^{−κ} of the traffic. Q may also tilt the
+    policy's own draw of actions. Sources: Si, Zhang, Zhou & Blanchet 2020; Kallus, Mao, Wang & Zhou 2022.
+
+    The estimate is "dr", doubly robust with a cross-fitted cost model, or "snips", self-normalised. "dr" needs KL.
+
+    Parameters
+    ----------
+    radius : float ≥ 0
+        Radius κ, in nats for KL. "dr" needs a radius above 0.
+    divergence : Divergence, str or dict
+        A divergence of :mod:`drcrm.divergences`, or its name.
+    """
+
+    radius: float | None = 0.1
+    divergence: str | dict | Divergence = "kl"
+    estimate: str = field(default="dr", kw_only=True)
 
 
 @dataclass(eq=False, repr=False)

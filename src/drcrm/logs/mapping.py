@@ -27,7 +27,7 @@ COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
     *("id", "time", "slice", "logged_by", "group", "candidate"),
 )
-LEARNING = ("algorithm", "split", "cost_range", "least_propensity", "explore", "propensity_model")
+LEARNING = ("algorithm", "split", "cost_range", "least_propensity", "explore", "shift", "propensity_model")
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
@@ -74,6 +74,8 @@ class LogMapping:
         Share ε of uniform actions in the learned policy.
     guardrails : tuple of Guardrail
         Outcomes that a better policy must not worsen by more than a margin.
+    shift : float, optional
+        Radius κ, if policies are compared by their worst case around the environment.
     delimiter, decimal : str, optional
         Format of CSV, detected by default.
     encoding : str, optional
@@ -109,6 +111,7 @@ class LogMapping:
     least_propensity: float | None = None
     explore: float = EXPLORE
     guardrails: tuple[Guardrail, ...] = ()
+    shift: float | None = None
 
     @property
     def split_rule(self) -> tuple[str, float]:

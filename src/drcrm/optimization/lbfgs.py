@@ -118,27 +118,28 @@ class _Problem:
     is_centred: bool  # whether the objective is relative to its value at the start
     is_varied: np.ndarray  # (d,), rows of Θ
     start: np.ndarray  # (d, …)
+    extras: np.ndarray  # start of further variables of the objective, which follow Θ
 
     @classmethod
     def of(cls, objective: Objective, start: np.ndarray, ridge: float, stopping: str) -> _Problem:
         is_present = objective.design.is_present
         is_varied = np.append(is_present, True) if objective.design.intercept else is_present
         objective = objective.of_present_features()
-        design = objective.design
+        design, extras = objective.design, objective.start_extras(start[is_varied])
         if check_choice(STOPPING, stopping, "stopping") == "public_code":
-            return cls(objective, ridge, np.ones_like(design.scales), 1.0, False, is_varied, start)
+            return cls(objective, ridge, np.ones_like(design.scales), 1.0, False, is_varied, start, extras)
         unit = cost_deviation(objective.estimate.cost, design.log.count)
-        return cls(objective, ridge, design.scales, unit, True, is_varied, start)
+        return cls(objective, ridge, design.scales, unit, True, is_varied, start, extras)
 
     @property
     def origin(self) -> np.ndarray:
         """x at the start."""
-        return (self.start[self.is_varied] * self.feature_scales).ravel()
+        return np.append(self.start[self.is_varied] * self.feature_scales, self.extras)
 
     def to_coef(self, x: np.ndarray) -> np.ndarray:
         """Return Θ, (d, …)."""
         coef = self.start.copy()
-        coef[self.is_varied] = x.reshape(-1, *self.start.shape[1:]) / self.feature_scales
+        coef[self.is_varied] = x[: len(x) - len(self.extras)].reshape(-1, *self.start.shape[1:]) / self.feature_scales
         return coef
 
     def make_fit(self, end: OptimizeResult, value: float) -> Fit:
@@ -167,7 +168,8 @@ class _ScaledFunction:
     def __init__(self, problem: _Problem, objective: Objective | None = None, level: float | None = None):
         self._objective, self._origin = objective or problem.objective, problem.origin
         self._ridge, self._unit = problem.ridge, problem.cost_unit
-        self._scales = np.broadcast_to(problem.feature_scales, self._objective.design.shape).ravel()
+        scales = np.broadcast_to(problem.feature_scales, self._objective.design.shape)
+        self._scales, self._size = np.append(scales, np.ones_like(problem.extras)), scales.size
         self._gradient_scales = self._scales * self._unit
         self._guess, self.level = None, 0.0
         if problem.is_centred:
@@ -178,14 +180,20 @@ class _ScaledFunction:
         value, gradient, self._guess = self._objective.evaluate(x / self._scales, self._guess)
         value, gradient = (self._defined(value, gradient) - self.level) / unit, gradient / self._gradient_scales
         if ridge:
-            moved = x - self._origin
+            moved = self._moved(x)
             value, gradient = value + ridge / unit / 2 * float(moved @ moved), gradient + ridge / unit * moved
         return value, gradient
 
     def unscaled_value(self, x: np.ndarray) -> float:
         """Return the objective with its ridge, evaluated once more without a guess."""
-        moved = x - self._origin
+        moved = self._moved(x)
         return self._defined(*self._objective(x / self._scales)) + self._ridge / 2 * float(moved @ moved)
+
+    def _moved(self, x: np.ndarray) -> np.ndarray:
+        """Return how far x is from the origin, with 0 for variables other than Θ, to which no ridge applies."""
+        moved = x - self._origin
+        moved[self._size :] = 0
+        return moved
 
     def _defined(self, value: float, gradient: np.ndarray) -> float:
         """Return the value, or the largest cost if the estimate is undefined because no row has a weight."""

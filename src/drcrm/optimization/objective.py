@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -18,10 +17,9 @@ from drcrm.optimization.objective_blocks import BlockCosts, ObjectiveBlock
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import Risk
 from drcrm.risks.base import Evaluation
-from drcrm.weights import Clipped, Likelihood, Weight, cache_key
+from drcrm.weights import Clipped, Weight, cache_key
 
 MAX_KEPT_SCORES = 2**25  # up to this number of scores, probabilities (256 MB) are kept for the backward pass
-MAX_EXPONENT = 100  # the largest weight of the weighted likelihood is e to this power; e^710 would overflow
 
 
 class Objective:
@@ -89,6 +87,10 @@ class Objective:
         value, gradient, _ = self.evaluate(coef)
         return value, gradient
 
+    def start_extras(self, coef: np.ndarray) -> np.ndarray:
+        """Return the start of variables that a fit from Θ varies besides Θ; by default there are none."""
+        return np.empty(0)
+
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """Return the value, the gradient, and a guess for the evaluation at the next Θ: see ``Risk.evaluate``."""
         design, coef = self.design, coef.reshape(self.design.shape)
@@ -121,36 +123,3 @@ class Objective:
             arguments, blocks = (design.scores, self.weight, self.estimate, keeps), design.chunked.blocks
             design.objective_blocks = key, Chunks([ObjectiveBlock(block, *arguments) for block in blocks])
         return design.objective_blocks[1]
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """What an algorithm minimises: an objective without its log.
-
-    Parameters
-    ----------
-    risk : Risk
-    weight : Weight, optional
-        By default min(M, π/p).
-    estimate : "ips", "snips", "dr" or "dm"
-    sharpness : float, optional
-        β of the weighted log-likelihood, the mean of −e^{−βc} log π, which replaces risk, weight and estimate. If the
-        largest factor e^{−βc} exceeds e¹⁰⁰, all are rescaled so that it is e¹⁰⁰. Source: Aouali & Sakhi 2025.
-    """
-
-    risk: Risk
-    weight: Weight | None = None
-    estimate: str = "ips"
-    sharpness: float | None = None
-
-    def make_objective(self, design: LinearPredictor, clip: float | None) -> Objective:
-        """Return the objective on a log, with weights clipped at M."""
-        if self.sharpness is None:
-            return Objective(design, self.risk, self.weight or Clipped(clip), self.estimate)
-        with np.errstate(over="ignore"):
-            exponent = -self.sharpness * design.log.cost
-        if not np.isfinite(exponent).all():
-            smallest = design.log.cost.min()
-            raise InputError(f"sharpness {self.sharpness:.6g} is too large for a cost of {smallest:.6g}")
-        cost = -np.exp(exponent - max(exponent.max() - MAX_EXPONENT, 0))
-        return Objective(design, self.risk, Likelihood(), cost=cost)

@@ -85,14 +85,21 @@ class ScoreMap:
 
         ``mean`` and ``expected`` are results of ``forward``.
         """
-        in_scores: Any = 0
-        log, [effects] = block.log, block.context_arrays
+        in_scores = None
         if by_context is not None:
-            in_scores = log.actions.expected_cost_gradient(mean, effects, by_context, expected)
+            [effects] = block.context_arrays
+            in_scores = block.log.actions.expected_cost_gradient(mean, effects, by_context, expected)
+        return self.to_coef(block, mean, in_scores, by_row, buffer)
+
+    def to_coef(
+        self, block: Block, mean: np.ndarray, in_scores: Any, by_row: Any, buffer: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the gradient in Θ, from gradients in the scores (overwritten) and in log π of the rows, or None."""
+        log = block.log
         if by_row is not None:
             by_action, total = log.row_map.to_contexts(by_row)
             by_action -= np.multiply(mean, log.actions.broadcast(total), out=buffer)
-            in_scores = by_action if by_context is None else np.add(in_scores, by_action, out=in_scores)
+            in_scores = by_action if in_scores is None else np.add(in_scores, by_action, out=in_scores)
         gradient = transposed_product(in_scores, log.X).T
         return append_row(gradient, in_scores.sum(axis=0)) if self.intercept else gradient
 

@@ -4,6 +4,7 @@ To define your own risk, write a subclass of :class:`Risk` and test it with :fun
 """
 
 from drcrm.risks.balls.chi2 import Chi2Ball
+from drcrm.risks.balls.environment import EnvironmentBall
 from drcrm.risks.balls.kl import KLBall
 from drcrm.risks.balls.phi import CVaRRisk, PhiBall, WorstCase
 from drcrm.risks.base import Risk
@@ -19,6 +20,7 @@ __all__ = [
     "BoltzmannRisk",
     "CVaRRisk",
     "Chi2Ball",
+    "EnvironmentBall",
     "KLBall",
     "LogSmoothingRisk",
     "LogSumExpRisk",

@@ -52,9 +52,13 @@ class Risk(ABC):
         Whether the risk is a worst case over distributions of the rows. Such a risk never falls as a cost rises.
     robust_end : "low" or "high"
         Which end of a grid of the hyper-parameter is more pessimistic.
+    is_shift : bool
+        Whether the risk is a worst case over environments instead of logs. Importance weights are then multiplicities
+        of the costs, and not part of z.
     """
 
     monotone = False
+    is_shift = False
     robust_end: Literal["low", "high"] = "high"
     __repr__ = constructor_repr
 

@@ -18,7 +18,7 @@ from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.support import SUPPORT
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES
-from drcrm.optimization.objective import Criterion
+from drcrm.optimization.criterion import Criterion
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
 from drcrm.risks import (
@@ -26,6 +26,7 @@ from drcrm.risks import (
     BoltzmannRisk,
     Chi2Ball,
     CVaRRisk,
+    EnvironmentBall,
     KLBall,
     LogSmoothingRisk,
     LogSumExpRisk,
@@ -81,13 +82,14 @@ class Estimator:
         """Which end of the grid is more robust, "low" or "high"."""
         return "low" if self.likelihood else self.risk.robust_end
 
-    def criterion(self, estimate: str = "ips", weight: Any = CLIPPED, **values: Any) -> Criterion:
+    def criterion(self, estimate: str | None = None, weight: Any = CLIPPED, **values: Any) -> Criterion:
         """Return the criterion for values of the parameters.
 
-        ``weight`` is a weight or its name. With a name, ``values`` has the weight's parameters under ``weight.NAME``.
+        The default of ``estimate`` is the first one that the risk supports. ``weight`` is a weight or its name. With a
+        name, ``values`` has the weight's parameters under ``weight.NAME``.
         Raise InputError if a name is unknown or missing.
         """
-        check_choice(self.estimates, estimate, "estimate")
+        estimate = check_choice(self.estimates, estimate or self.estimates[0], "estimate")
         weight = make_weight(weight, values)
         arguments = self._check_names(values)
         if self.calibrated or self.likelihood:  # the risk's own check is missing, or its message has another name
@@ -148,6 +150,7 @@ ESTIMATORS = {
         Estimator("Chi2DRO", Chi2Ball),
         Estimator("PhiDRO", PhiBall, ("divergence", "radius", "confidence"), "radius"),
         Estimator("CVaRDRO", CVaRRisk),
+        Estimator("EnvironmentDRO", EnvironmentBall, estimates=("dr", "snips")),
         Estimator("LogSmoothing", LogSmoothingRisk, estimates=("ips", "dm")),
         Estimator("LogSumExp", LogSumExpRisk),
         Estimator("WeightedLikelihood", MeanRisk, ("sharpness",), likelihood=True, estimates=("ips",)),

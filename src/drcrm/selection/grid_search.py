@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,6 +60,8 @@ class LearnSettings:
         Start of the fits, Θ, in place of the algorithm's start.
     explore : float
         Share ε of the uniform policy in the policies that are scored. Fits do not depend on it.
+    shift : float, optional
+        Radius κ, if ``improvement_bound`` compares worst cases around the environment.
     lbfgs : LbfgsSettings
         Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
         translation-equivariant, because costs far from 0 lose digits.
@@ -75,6 +77,7 @@ class LearnSettings:
     fewer_rows: float = 1.0
     start: np.ndarray | None = None
     explore: float = 0.0
+    shift: float | None = None
     lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
 
 
@@ -141,6 +144,9 @@ def learn(
     estimate = find_estimate(criteria[0].estimate)
     is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
     shift = log.cost.min() if is_shifted else 0.0
+    fit = (
+        _cross_fitter(options.make_regressor(), cost_model, settings.intercept) if criteria[0].is_cross_fitted else None
+    )
     effects, coef, cost_model = None, None, _fit_regressor(options.make_regressor(), cost_model, log)
     if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
         is_auto = options.context_effects == "auto"
@@ -152,7 +158,8 @@ def learn(
             options.support,
             shift,
             settings.intercept,
-            estimate.uses_model and bool(wanted),
+            estimate.uses_model and bool(wanted) and not criteria[0].is_cross_fitted,
+            fit,
         )
     if options.start == "model":
         logging_policy, coef = cost_model.logging_policy, _tilt(cost_model.model, log, settings.intercept)
@@ -180,15 +187,17 @@ def learn(
     return Learned(fits, search.objectives, origin, clip, cost_model, differences)
 
 
-def score_policy(coef: np.ndarray, log: BanditLog, heldout: BanditLog, explore: float = 0.0) -> Learned:
+def score_policy(
+    coef: np.ndarray, log: BanditLog, heldout: BanditLog, explore: float = 0.0, shift: float | None = None
+) -> Learned:
     """Return a policy that was learned in another way, Θ, as the only candidate, with its held-out scores.
 
-    ``explore`` is that of ``LearnSettings``.
+    ``explore`` and ``shift`` are those of ``LearnSettings``.
     """
     log, clip = LinearPredictor(log).log, as_clip("auto", log)
     cost_model, _ = model_training_costs(log, None, None, SUPPORT)
-    candidates = [Candidate(np.nan, Fit(coef, np.nan, 0, True))]
-    scores, differences = _score(candidates, _make_scorer(heldout, clip, LearnSettings(explore=explore), cost_model))
+    candidates, settings = [Candidate(np.nan, Fit(coef, np.nan, 0, True))], LearnSettings(explore=explore, shift=shift)
+    scores, differences = _score(candidates, _make_scorer(heldout, clip, settings, cost_model))
     return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model, differences)
 
 
@@ -197,6 +206,15 @@ def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
     if regressor is None and not is_regressor(cost_model):
         return cost_model
     return RegressorModel(cost_model if regressor is None else regressor).fit_log(log)
+
+
+def _cross_fitter(regressor: Any, cost_model: Any, intercept: bool) -> Callable[[BanditLog], Any] | None:
+    """Return the function that fits a cost model to a fold; None if the cost model was fitted to other rows."""
+    if regressor is None and is_regressor(cost_model):
+        regressor = cost_model
+    if regressor is not None:
+        return lambda log: RegressorModel(regressor).fit_log(log)
+    return (lambda log: CostModel().fit_log(log, action_intercepts=intercept)) if cost_model is None else None
 
 
 def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
@@ -216,7 +234,8 @@ def _make_scorer(
     if model is None:
         return HeldoutScores(log, clip, intercept=intercept, explore=explore)
     effects = model.action_effects(log.X, log.actions)
-    return HeldoutScores(log, clip, effects, intercept, model.logging_policy, model.is_cloned, explore)
+    policies = model.logging_policy, model.is_cloned
+    return HeldoutScores(log, clip, effects, intercept, *policies, explore, settings.shift)
 
 
 def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> tuple[np.ndarray, PairedDifferences | None]:

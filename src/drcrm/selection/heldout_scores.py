@@ -9,11 +9,14 @@ import numpy as np
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.overlap import has_enough_rows, has_missing_mass, worst_case_gaps
+from drcrm.certificates.policy_terms import PolicyTerms
+from drcrm.certificates.shifted_terms import ShiftedTermBuilder, logging_terms
+from drcrm.cost_models.adapters import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, DoublyRobust
 from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall, MeanRisk
 from drcrm.selection.multiplicity import PairedDifferences
@@ -83,6 +86,9 @@ class HeldoutScores:
         missing mass, it charges this mass the largest cost: see :mod:`drcrm.certificates.overlap`.
     explore : float
         Share ε of the uniform policy, which is mixed with each policy.
+    shift : float, optional
+        Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
+        :mod:`drcrm.certificates.shifted_terms`. It is NaN if a worst case is the largest cost.
 
     Attributes
     ----------
@@ -99,6 +105,7 @@ class HeldoutScores:
         logging_policy: LinearPolicy | None = None,
         is_cloned: bool = False,
         explore: float = 0.0,
+        shift: float | None = None,
     ):
         self._clip, self._is_cloned, self._explore = np.inf if clip is None else clip, is_cloned, explore
         self.logged = log.count @ log.cost / log.size
@@ -111,8 +118,14 @@ class HeldoutScores:
         self._baseline = None
         if effects is not None and logging_policy is not None:
             self._doubly_robust: Any = self._design.estimate(DoublyRobust)
-            self._baseline = self._design.log.cost
-            if not is_cloned:
+            self._baseline, self._shifted = self._design.log.cost, None
+            if shift is not None:
+                model: Any = TabularModel(np.asarray(self._design.effects))
+                self._shifted = ShiftedTermBuilder(self._design.log, "dr", model, None, shift)
+                self._baseline = logging_terms(self._design.log, shift)[1]
+                if not is_cloned:
+                    self._baseline = self._shifted_terms(logging_policy).z
+            elif not is_cloned:
                 baseline = LinearPredictor(log, effects, intercept=True)
                 forward = baseline.forward(logging_policy.coef_with_intercept, logging_policy.explore)
                 self._baseline = self._z(*forward)
@@ -137,10 +150,14 @@ class HeldoutScores:
         differences: Any = None
         if self._baseline is not None:
             log, clipped = self._design.log, np.minimum(weight, self._clip)
-            difference = self._improvement(*forward)
+            difference = self._improvement(coef, *forward)
             has_overlap = has_enough_rows(effective_sample_size(weight, log.count), log.size)
-            differences = difference, self._doubly_robust.z(clipped, forward[1]) - self._baseline, has_overlap
-            values["improvement_bound"] = self._ball.evaluate(difference, log.count / log.size, log.size)[0]
+            limited = difference  # worst cases have no clipped terms
+            if self._shifted is None:
+                limited = self._doubly_robust.z(clipped, forward[1]) - self._baseline
+            differences = difference, limited, has_overlap
+            if np.isfinite(difference).all():
+                values["improvement_bound"] = self._ball.evaluate(difference, log.count / log.size, log.size)[0]
         finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
         return finite, differences
 
@@ -153,7 +170,8 @@ class HeldoutScores:
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
         log = self._design.log
-        return mean_and_deviation(self._z(*self._forward(coef)) - self._baseline, log.count, log.size)[1]
+        z = self._terms_and_gaps(coef, *self._forward(coef))[0]
+        return mean_and_deviation(z - self._baseline, log.count, log.size)[1]
 
     def _forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of the rows and the expected modelled costs of the contexts, with exploration."""
@@ -169,17 +187,30 @@ class HeldoutScores:
         """Return the doubly robust z of each row, without clipping."""
         return self._doubly_robust.z(self._weight(log_prob), expected)
 
-    def _improvement(self, log_prob: np.ndarray, expected: Any) -> np.ndarray:
+    def _improvement(self, coef: np.ndarray, log_prob: np.ndarray, expected: Any) -> np.ndarray:
         """Return z(π) − z(π0) of each row, with missing mass charged the largest cost."""
         log = self._design.log
-        z = self._z(log_prob, expected)
+        z, gaps = self._terms_and_gaps(coef, log_prob, expected)
         difference = z - self._baseline
-        if self._is_cloned:
-            largest = max(log.cost.max(), 0.0)
-            gaps = worst_case_gaps(z, self._weight(log_prob), log.cost, largest)
-            if np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
-                difference = difference + gaps
+        if self._is_cloned and np.isfinite(gaps).all() and has_missing_mass(gaps, log.count, np.abs(log.cost).max()):
+            difference = difference + gaps
         return difference
+
+    def _terms_and_gaps(self, coef: np.ndarray, log_prob: np.ndarray, expected: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return z of each row, and its increase if the missing mass is charged the largest cost."""
+        log = self._design.log
+        if self._shifted is not None:
+            coef = coef.reshape(self._design.shape)
+            weights = (coef[:-1], coef[-1]) if self._design.intercept else (coef, None)
+            terms = self._shifted_terms(make_policy(log.actions, *weights).with_exploration(self._explore))
+            return terms.z, terms.gap
+        z = self._z(log_prob, expected)
+        return z, worst_case_gaps(z, self._weight(log_prob), log.cost, max(log.cost.max(), 0.0))
+
+    def _shifted_terms(self, policy: LinearPolicy) -> PolicyTerms:
+        """Return the terms of a policy around the environment."""
+        builder: Any = self._shifted
+        return builder.evaluate(policy, "policy", max(self._design.log.cost.max(), 0.0))[1]
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""

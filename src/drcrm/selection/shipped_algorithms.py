@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Entry:
         A competitor in place of the algorithm: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
     weights : str
         How the classifier weights rows: "inverse_propensity" or "none".
+    shift : float, optional
+        Radius κ, if candidates are compared with π0 by their worst case around the environment.
     """
 
     name: str
@@ -54,6 +56,13 @@ class Entry:
     ridges: Sequence[float] = RIDGES
     classifier: Any = None
     weights: str = "none"
+    shift: float | None = None
+
+    def for_shift(self, radius: float) -> Entry:
+        """Return the entry with comparisons at the radius κ, at which the shipped algorithms for shift also learn."""
+        is_shipped = self.name in shipped_algorithms() and self.algorithm.estimator == "EnvironmentDRO"
+        algorithm = replace(self.algorithm, grid=(radius,)) if is_shipped else self.algorithm
+        return replace(self, algorithm=algorithm, shift=radius)
 
 
 def shipped_algorithms() -> dict[str, dict]:

@@ -85,11 +85,13 @@ def fit_entry(
 
         policy = classifier_policy(train, entry.classifier, entry.weights)
         mapped, scored = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
-        return score_policy(policy.coef, mapped, scored, explore), policy.features
+        return score_policy(policy.coef, mapped, scored, explore, entry.shift), policy.features
     n_mapped = sum(entry.features.values()) if isinstance(entry.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         lbfgs = replace(lbfgs, pairs=PAIRS)
-    settings = LearnSettings(ridges=entry.ridges, fewer_rows=fewer_rows, explore=explore, lbfgs=lbfgs)
+    settings = LearnSettings(
+        ridges=entry.ridges, fewer_rows=fewer_rows, explore=explore, lbfgs=lbfgs, shift=entry.shift
+    )
     return learn_with_features(train, entry.algorithm, heldout, entry.features, settings=settings, units=units)
 
 

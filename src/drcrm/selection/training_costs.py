@@ -12,10 +12,11 @@ import numpy as np
 
 from drcrm.actions.base import Actions
 from drcrm.cost_models.context_effects import context_effects
+from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.chunked_log import Block
+from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -29,6 +30,7 @@ def model_training_costs(
     shift: float = 0.0,
     intercept: bool = False,
     has_context_effects: bool = False,
+    fit: Callable[[BanditLog], Any] | None = None,
 ) -> tuple[SupportedModel, np.ndarray]:
     """Return a cost model with support, and the effects of the log's contexts on costs minus ``shift``.
 
@@ -47,6 +49,8 @@ def model_training_costs(
         Whether a fitted model and a cloned policy have intercepts.
     has_context_effects : bool
         Whether the effects include context effects: see :mod:`drcrm.cost_models.context_effects`.
+    fit : callable, optional
+        Function that fits a cost model to a log. If it is given, the effects are those of :func:`cross_fit`.
     """
     is_known = logging_policy is not None or (isinstance(model, SupportedModel) and not model.is_cloned)
     if isinstance(model, SupportedModel):
@@ -70,6 +74,10 @@ def model_training_costs(
     supported = supported if is_known else supported.trust_propensities(sample)
     shifted_model = replace(supported, limits=limits[1])
 
+    if fit is not None:
+        crossed = ChunkedLog(shifted, cross_fit(shifted, fit=fit).effects)
+        return supported, crossed.map_contexts(_apply_support, shifted_model)
+
     def effects_of(part: BanditLog) -> np.ndarray:
         effects = predict(part.X, part.actions)
         if has_context_effects:
@@ -88,6 +96,11 @@ def _shifted_effects(model: Any, shift: float, X: Any, actions: Actions) -> np.n
         effects = effects.copy()
         actions.add_constant(effects, -shift)
     return effects
+
+
+def _apply_support(block: Block, model: SupportedModel) -> np.ndarray:
+    [effects] = block.context_arrays
+    return model.apply_support(effects, block.log.X, block.log.actions)
 
 
 def _apply_to_block(block: Block, function: Callable[[BanditLog], np.ndarray]) -> np.ndarray:

@@ -195,7 +195,8 @@ def certificate(answer: Answer, candidate: Candidate) -> Mapping[str, str]:
         details.append(f"adjusted for {format_count(n_candidates)} candidates")
     if answer.part("log").get("propensities") == "imitated":
         details.append("if the estimated propensities are correct")
-    return tile("Certified", f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
+    title = "Certified worst case" if answer.raw.get("shift") else "Certified"
+    return tile(title, f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
 
 
 def _interval_with_level(answer: Answer, interval: Interval) -> str:

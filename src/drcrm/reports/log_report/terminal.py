@@ -64,7 +64,7 @@ def candidate_lines(answer: Answer) -> list[str]:
         "",
         shorten(answer.units.name, 24),
         f"{answer.confidence} interval",
-        f"certified {sign}",
+        f"{'worst case' if answer.raw.get('shift') else 'certified'} {sign}",
         "eff. sample size",
         "by",
     ]

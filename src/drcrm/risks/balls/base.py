@@ -2,15 +2,28 @@
 
 from abc import abstractmethod
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from drcrm.arrays.validation import check_confidence, check_nonnegative
+from drcrm.divergences.base import Divergence, SmoothDivergence
 from drcrm.risks.base import Evaluation, Risk, rescale_extremes
 
 LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that they can hardly be ranked
+
+
+class Dual(NamedTuple):
+    """Value of a ball, the optimum γ and c of its dual, in the unit of the costs, and the guess for the next search.
+
+    γ is infinite at radius 0, and 0 if the radius does not bind.
+    """
+
+    value: float
+    gamma: float
+    c: float
+    guess: Any
 
 
 class Ball(Risk):
@@ -61,6 +74,59 @@ class Ball(Risk):
             ball.radius = max(self.radius, min(factor * self.radius, LARGEST_SCALED_RADIUS))
         return ball
 
+    @property
+    @abstractmethod
+    def phi_divergence(self) -> Divergence:
+        """The divergence D of the ball."""
+
+    @abstractmethod
+    def solve_dual(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> "Dual":
+        """Return the optimum of the dual inf_{γ ≥ 0, c} γε + c + γ Σ share φ*((z − c)/γ); arguments as in ``evaluate``.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Finite costs.
+        share : array (n,)
+            Shares, all positive, with sum 1.
+        n : float
+            Number of costs.
+        guess : object, optional
+            As in ``evaluate``.
+
+        Returns
+        -------
+        Dual
+            Risk of z, γ, c and the next guess.
+        """
+
+    def evaluate_shares(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        """Evaluate the risk with its gradient in the shares instead of the costs.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Finite costs.
+        share : array (n,)
+            Shares, all positive, with sum 1.
+        n : float
+            Number of costs.
+        guess : object, optional
+            As in ``evaluate``.
+
+        Returns
+        -------
+        value : float
+            Risk of z.
+        gradient : array (n,)
+            γ φ*((z − c)/γ) at the optimum of the dual: the derivatives with respect to the shares, up to a constant,
+            which has no effect because the sum of the shares is fixed.
+        guess : object
+            As in ``evaluate``.
+        """
+        dual = self.solve_dual(z, share, n, guess)
+        return dual.value, self.phi_divergence.perspective(z - dual.c, dual.gamma), dual.guess
+
     def radius_at(self, n: float) -> float:
         """Return the radius for n costs.
 
@@ -90,7 +156,15 @@ def calibrated_radius(curvature: float, confidence: float, n: float) -> float:
 
 
 class SearchedBall(Ball):
-    """Base class of balls with their own search for the worst case."""
+    """Base class of balls with their own search for the worst case.
+
+    Attributes
+    ----------
+    divergence : SmoothDivergence
+        Divergence of the ball.
+    """
+
+    divergence: SmoothDivergence
 
     @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
@@ -103,6 +177,21 @@ class SearchedBall(Ball):
         if radius == 0:
             return share @ z, share, guess
         return self.search(radius, largest, below, share, guess)
+
+    @property
+    def phi_divergence(self) -> Divergence:
+        return self.divergence
+
+    def solve_dual(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Dual:
+        value, worst, guess = self.evaluate(z, share, n, guess)
+        largest, has_mass = z.max(), worst > 0
+        slope = self.divergence.slope(worst[has_mass] / share[has_mass])
+        # φ'(density) = (z − c)/γ, so both differences of the largest z from the mean under Q have the ratio γ.
+        in_costs, in_slopes = worst @ (largest - z), slope.max() - worst[has_mass] @ slope
+        if in_costs > 0 and in_slopes > 0:
+            gamma = in_costs / in_slopes
+            return Dual(value, gamma, largest - gamma * slope.max(), guess)
+        return Dual(value, np.inf if in_costs > 0 else 0.0, largest, guess)
 
     @abstractmethod
     def saturation_radius(self, mass: float) -> float:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.divergences import Chi2
 from drcrm.risks.balls.base import SearchedBall
 from drcrm.risks.base import SMALLEST_SAFE, Evaluation
 
@@ -29,7 +30,7 @@ class Chi2Ball(SearchedBall):
         Confidence level of the radius "auto".
     """
 
-    curvature = 2.0
+    curvature, divergence = 2.0, Chi2()
 
     def saturation_radius(self, mass: float) -> float:
         return 1 / mass - 1

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.divergences import KL
 from drcrm.risks.balls.base import SearchedBall
 from drcrm.risks.balls.kl_search import tilt_chunks_to_radius, tilt_to_radius
 from drcrm.risks.base import LARGEST_SAFE, SMALLEST_SAFE, ChunkedCosts, Evaluation
@@ -32,7 +33,7 @@ class KLBall(SearchedBall):
     -0.639
     """
 
-    curvature = 1.0
+    curvature, divergence = 1.0, KL()
 
     def saturation_radius(self, mass: float) -> float:
         return -np.log(mass)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from drcrm.arrays.validation import check_confidence, to_float
 from drcrm.divergences import CVaR, Divergence, as_divergence
 from drcrm.errors import InputError
-from drcrm.risks.balls.base import Ball
+from drcrm.risks.balls.base import Ball, Dual
 from drcrm.risks.base import Evaluation, check_costs, rescale_extremes
 
 
@@ -100,6 +100,14 @@ class PhiBall(Ball):
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         worst, next_guess = self._worst_case(z, share, self.radius_at(n), guess)
         return worst.value, worst.weights, next_guess
+
+    @property
+    def phi_divergence(self) -> Divergence:
+        return self.divergence
+
+    def solve_dual(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Dual:
+        worst, next_guess = self._worst_case(z, share, self.radius_at(n), guess)
+        return Dual(worst.value, worst.gamma, worst.c, next_guess)
 
     def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
         """Return the worst case with the optimum of the dual.

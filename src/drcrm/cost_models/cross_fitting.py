@@ -1,0 +1,75 @@
+"""Cross-fitted cost models: the modelled costs of a context come from a model that was fitted to other contexts.
+
+An estimate is biased, and its interval too narrow, if the cost model was fitted to the rows that it corrects. Source:
+Chernozhukov et al. 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from drcrm.cost_models.adapters import TabularModel
+from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.chunked_log import Block, ChunkedLog
+from drcrm.data.scaling import has_constant
+
+FOLDS = 5
+
+
+def context_folds(log: BanditLog, units: np.ndarray | None = None, folds: int = FOLDS) -> np.ndarray:
+    """Return the fold of each context, (m,), drawn with a fixed seed.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log without rows of count 0.
+    units : array (n,), optional
+        Ids of units that a fold keeps together; by default contexts. Rows of one context must be in one unit.
+    folds : int
+        Number of folds.
+    """
+    _, unit = np.unique(log.context if units is None else units, return_inverse=True)
+    fold = np.empty(log.n_contexts, dtype=int)
+    fold[log.context] = (np.random.default_rng(0).permutation(unit.max() + 1) % folds)[unit]
+    return fold
+
+
+def cross_fit(
+    log: BanditLog,
+    units: np.ndarray | None = None,
+    folds: int = FOLDS,
+    fit: Callable[[BanditLog], Any] | None = None,
+) -> TabularModel:
+    """Return the modelled costs of a log, each from a model that was fitted to the other folds.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log without rows of count 0.
+    units, folds
+        As in :func:`context_folds`. If the log has a single unit, the model is fitted to all rows.
+    fit : callable, optional
+        Function that fits a cost model to a log; by default a CostModel with intercepts where they are needed.
+    """
+    fold = context_folds(log, units, folds)
+    has_intercept = log.actions.has_intercept and not has_constant(log.X)
+    models = {}
+    for number in np.unique(fold).tolist():
+        is_other = fold[log.context] != number
+        training = log.recount(log.count * is_other) if is_other.any() else log
+        models[number] = CostModel().fit_log(training, has_intercept) if fit is None else fit(training)
+    return TabularModel(ChunkedLog(log).map_contexts(_effects_of_folds, models, fold))
+
+
+def _effects_of_folds(block: Block, models: dict[int, Any], fold: np.ndarray) -> np.ndarray:
+    """Return the effects of a block's contexts, each from the model of its fold."""
+    actions, of_block, effects = block.log.actions, fold[block.contexts], None
+    for number in np.unique(of_block).tolist():
+        part = action_effects(models[number], block.log.X, actions)
+        effects = part if effects is None else np.where(actions.broadcast(of_block == number), part, effects)
+    assert effects is not None
+    return effects

@@ -1,0 +1,169 @@
+"""Doubly robust objective around the environment: the worst case over a KL ball around the law of the costs.
+
+With E_i = e^{(c_i − C)/γ}, the model f of :mod:`drcrm.cost_models.smearing`, importance weights w and w̃ = w/Σ w,
+
+    R_κ(Θ) = C + inf_γ γ (κ + log W),    W = mean_k E_π f(x_k, ·) + Σ w̃ (E − f)
+
+A fit varies Θ and log γ together, because W is not convex in γ. γ stays within fixed bounds. At small γ, W can be 0 or
+negative, so log W = log W_s + log r with the self-normalised W_s = Σ w̃ E and r = W/W_s, and a barrier is added to log r
+below r = 0.8. A value at Θ alone, without γ, takes one step from the self-normalised optimum (R_s, γ): R_s + γ (r − 1).
+Source: Kallus, Mao, Wang & Zhou 2022, whose method fits a regression for each γ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drcrm.cost_models.cross_fitting import context_folds
+from drcrm.data.listeners import report_pass
+from drcrm.data.scaling import cost_deviation
+from drcrm.errors import InputError
+from drcrm.optimization.environment_blocks import EnvironmentBlocks
+from drcrm.optimization.objective import MAX_KEPT_SCORES, Objective
+from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.risks.balls.base import Dual
+from drcrm.risks.balls.environment import EnvironmentBall
+from drcrm.risks.base import Evaluation
+from drcrm.weights import Weight, cache_key
+
+RANGE = 20.0  # γ is within this factor of σ/√(2κ), the γ of normal costs with the standard deviation σ of the log
+LARGEST_EXPONENT = 500.0  # and at least the range of costs and residuals divided by this
+INSIDE = 0.9  # a fit starts within this share of the range of log γ
+BARRIER, LINEAR = 0.8, 0.3  # the barrier begins at the first r, and is linear below the second
+STRENGTH = 4.0  # of the barrier; with a weaker one, fits lowered W by a few rows whose costs the model misses most
+
+
+class EnvironmentObjective(Objective):
+    """Doubly robust estimate of R_κ as a function of Θ, and of Θ and a variable for γ, with gradients.
+
+    Parameters
+    ----------
+    design : LinearPredictor
+        The log, with the effects of a cross-fitted cost model: see :func:`drcrm.cost_models.cross_fitting.cross_fit`.
+    risk : EnvironmentBall
+        KL ball of radius κ > 0.
+    weight : Weight, optional
+        By default π/p without clipping.
+    fold : integer array (m,), optional
+        Fold of each context, by default that of ``cross_fit``.
+
+    Raises
+    ------
+    InputError
+        If the divergence is not KL, the radius is 0, or the design has no effects.
+    """
+
+    def __init__(
+        self,
+        design: LinearPredictor,
+        risk: EnvironmentBall,
+        weight: Weight | None = None,
+        fold: np.ndarray | None = None,
+    ):
+        super().__init__(design, risk, weight, "snips")
+        self.risk: EnvironmentBall = risk
+        if design.effects is None:
+            raise InputError("the estimate 'dr' needs a cost model")
+        if risk.divergence != "kl" or not risk.radius > 0:
+            raise InputError(
+                f"the estimate 'dr' around the environment needs divergence='kl' and a radius above 0, got {risk!r}. "
+                "Use estimate='snips' for other divergences."
+            )
+        self._fold = context_folds(design.log) if fold is None else fold
+
+    def samples(self) -> Iterator[Objective]:
+        for design, rows in self.design.samples():
+            contexts = np.unique(self.design.log.context[rows])
+            yield EnvironmentObjective(design, self.risk, self.weight, self._fold[contexts])
+
+    @cached_property
+    def _log_range(self) -> tuple[float, float]:
+        """Centre and half width of the range of log γ."""
+        log, radius = self.design.log, self.risk.radius
+        span = max(np.ptp(log.cost), self._blocks_of_moments().residual_span)
+        centre = np.log((cost_deviation(log.cost, log.count) or 1.0) / np.sqrt(2 * radius))
+        low, high = max(centre - np.log(RANGE), np.log((span or 1.0) / LARGEST_EXPONENT)), centre + np.log(RANGE)
+        return float(low + high) / 2, max(float(high - low), 1.0) / 2
+
+    def _blocks_of_moments(self) -> EnvironmentBlocks:
+        design, key = self.design, ("environment", cache_key(self.weight))
+        if design.objective_blocks[0] != key:
+            keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MAX_KEPT_SCORES)
+            design.objective_blocks = key, EnvironmentBlocks(design, self._fold, self.weight, keeps)
+        return design.objective_blocks[1]
+
+    def start_extras(self, coef: np.ndarray) -> np.ndarray:
+        """Return the variable u of a fit, (1,), at the self-normalised optimum of γ.
+
+        log γ = centre + half · sin(u/half) keeps γ within its bounds.
+        """
+        centre, half = self._log_range
+        log_gamma = np.log(np.maximum(self._solve_self_normalised(coef).gamma, np.finfo(float).tiny))
+        return np.array([half * np.arcsin(np.clip((log_gamma - centre) / half, -INSIDE, INSIDE))])
+
+    def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
+        """Return the value and the gradient at Θ, followed by the variable for γ; or at Θ alone, where γ is fixed."""
+        coef, extra = np.split(np.ravel(coef), [int(np.prod(self.design.shape))])
+        coef = coef.reshape(self.design.shape)
+        report_pass(len(self.design.log.Y))
+        if not extra.size:
+            return self._evaluate_one_step(coef)
+        centre, half = self._log_range
+        gamma = float(np.exp(centre + half * np.sin(extra[0] / half)))
+        point = self._evaluate_at(coef, gamma)
+        slope = point.in_gamma * gamma * np.cos(extra[0] / half)
+        return point.value, np.append(point.gradient, slope), None
+
+    def _evaluate_one_step(self, coef: np.ndarray) -> Evaluation:
+        dual = self._solve_self_normalised(coef)
+        if not 0 < dual.gamma < np.inf:
+            return dual.value, np.zeros(coef.size), None
+        point = self._evaluate_at(coef, dual.gamma)
+        return dual.value + dual.gamma * (point.ratio - 1), point.gradient, None
+
+    def _solve_self_normalised(self, coef: np.ndarray) -> Dual:
+        weight, _ = self.weight(self.design.forward(coef)[0], self.design.log.log_propensity)
+        estimate: Any = self.estimate
+        return estimate.solve_dual(self.risk, weight)
+
+    def _evaluate_at(self, coef: np.ndarray, gamma: float) -> _Point:
+        blocks, risk = self._blocks_of_moments(), self.risk
+        smear = blocks.smear(gamma)
+        sums = blocks.sums(coef, gamma, smear)
+        if not 0 < sums.weight < np.inf:
+            return _Point(np.nan, np.nan, 0.0, np.zeros(coef.size))
+        normalised, model = sums.logged / sums.weight, sums.modelled / sums.weight
+        ratio = (sums.expected + normalised - model) / normalised
+        log_ratio, slope = log_with_barrier(ratio)
+        exponent = risk.radius + np.log(normalised) + log_ratio
+        # W and W_s have the derivatives dW and dW_s; V has γ/W_s (h' dW + (1 − r h') dW_s), with h the barred log.
+        logged_slope, model_slope = sums.logged_slope / sums.weight, sums.modelled_slope / sums.weight
+        of_model, of_logged = slope, 1 - ratio * slope
+        change = of_model * (sums.expected_slope + logged_slope - model_slope) + of_logged * logged_slope
+        unit = gamma / normalised / sums.weight
+        constant = of_model * (normalised - model) + of_logged * normalised
+        factors = unit * (of_model + of_logged), unit * of_model, unit * constant, unit * of_model * sums.weight
+        gradient = blocks.gradient(coef, gamma, smear, factors).ravel()
+        value = float(self.design.log.cost.max() + gamma * exponent)
+        return _Point(value, ratio, exponent + gamma * change / normalised, gradient)
+
+
+class _Point(NamedTuple):
+    """Value at Θ and γ, r = W/W_s, the derivative in γ, and the flat gradient in Θ."""
+
+    value: float
+    ratio: float
+    in_gamma: float
+    gradient: np.ndarray
+
+
+def log_with_barrier(ratio: float) -> tuple[float, float]:
+    """Return log r and its derivative, plus a barrier 4 (0.8/r − 1)² below r = 0.8 that is linear below r = 0.3."""
+    point = max(ratio, LINEAR)
+    excess = max(BARRIER / point - 1, 0.0)
+    slope = 1 / point - 2 * STRENGTH * excess * BARRIER / point**2
+    return np.log(point) + STRENGTH * excess**2 + slope * (ratio - point), slope
