@@ -14,7 +14,9 @@ from drcrm import ExponentialPolicy
 from drcrm.selection.algorithms import ESTIMATORS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
-NAMES = [*sorted(set(ESTIMATORS) & set(drcrm.__all__)), "DoublyRobustDRO"]
+# EnvironmentDRO ends at a near-deterministic policy, whose coefficients are not determined to so many digits. The tests
+# of its objective change the units of costs.
+NAMES = [*sorted(set(ESTIMATORS) & set(drcrm.__all__) - {"EnvironmentDRO"}), "DoublyRobustDRO"]
 POWERS = {"temperature": 1, "smoothing": -1, "sharpness": -1}  # of the costs' unit in hyper-parameters
 SHIFTED = [name for name in NAMES if name not in ("LogSmoothing", "WeightedLikelihood")]
 

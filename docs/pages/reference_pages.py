@@ -22,6 +22,7 @@ API = {  # heading: module and its names
             "Chi2DRO",
             "PhiDRO",
             "CVaRDRO",
+            "EnvironmentDRO",
             "LogSmoothing",
             "LogSumExp",
             "WeightedLikelihood",
@@ -59,7 +60,7 @@ API = {  # heading: module and its names
             "AdaptiveBoltzmannRisk",
             "KLBall",
         ),
-        *("Chi2Ball", "PhiBall", "WorstCase", "CVaRRisk", "LogSmoothingRisk", "LogSumExpRisk"),
+        *("Chi2Ball", "PhiBall", "EnvironmentBall", "WorstCase", "CVaRRisk", "LogSmoothingRisk", "LogSumExpRisk"),
     ),
     "Divergences": (
         "drcrm.divergences",

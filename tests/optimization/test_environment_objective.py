@@ -38,17 +38,12 @@ def draw_coef(objective: EnvironmentObjective, seed: int = 1, scale: float = 0.7
     return scale * np.random.default_rng(seed).normal(size=objective.design.shape)
 
 
-def gamma_of(objective: EnvironmentObjective, variable: float) -> float:
-    centre, half = objective._log_range
-    return float(np.exp(centre + half * np.sin(variable / half)))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("variable", [0.0, -0.8, 1.5])
 def test_value_is_that_of_loops_over_rows_and_actions(kind, variable):
     log = draw_log(kind, seed=4)
     objective, kappa = make_objective(log), 0.2
-    coef, gamma = draw_coef(objective), gamma_of(objective, variable)
+    coef, gamma = draw_coef(objective), objective._gamma_at(variable)[0]
     fold = np.random.default_rng(0).permutation(log.n_contexts) % FOLDS
     moments = moments_by_row(log, coef, cross_fitted_effects(log, fold), fold, gamma, clip=3.0)
     moment = doubly_robust_moment(log, moments)
@@ -92,7 +87,7 @@ def test_value_without_gamma_takes_one_step_from_the_self_normalised_optimum(kin
     moment = doubly_robust_moment(log, moments_by_row(log, coef, effects, fold, gamma))
     expected = robust + gamma / normalised * (moment - normalised)
     assert objective(coef)[0] == pytest.approx(expected, rel=1e-9)
-    assert gamma_of(objective, objective.start_extras(coef)[0]) == pytest.approx(gamma, rel=1e-9)
+    assert objective._gamma_at(objective.start_extras(coef)[0])[0] == pytest.approx(gamma, rel=1e-9)
 
 
 def test_residuals_are_pooled_below_50_and_by_action_from_50_on():

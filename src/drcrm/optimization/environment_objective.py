@@ -81,12 +81,16 @@ class EnvironmentObjective(Objective):
             yield EnvironmentObjective(design, self.risk, self.weight, self._fold[contexts])
 
     @cached_property
+    def _unit(self) -> float:
+        """Unit of γ, the standard deviation of the logged costs."""
+        return cost_deviation(self.design.log.cost, self.design.log.count)
+
+    @cached_property
     def _log_range(self) -> tuple[float, float]:
-        """Centre and half width of the range of log γ."""
-        log, radius = self.design.log, self.risk.radius
-        span = max(np.ptp(log.cost), self._blocks_of_moments().residual_span)
-        centre = np.log((cost_deviation(log.cost, log.count) or 1.0) / np.sqrt(2 * radius))
-        low, high = max(centre - np.log(RANGE), np.log((span or 1.0) / LARGEST_EXPONENT)), centre + np.log(RANGE)
+        """Centre and half width of the range of log γ, in units of the costs."""
+        span = max(np.ptp(self.design.log.cost), self._blocks_of_moments().residual_span) / self._unit
+        centre, log_range = -0.5 * np.log(2 * self.risk.radius), np.log(RANGE)
+        low, high = max(centre - log_range, np.log((span or 1.0) / LARGEST_EXPONENT)), centre + log_range
         return float(low + high) / 2, max(float(high - low), 1.0) / 2
 
     def _blocks_of_moments(self) -> EnvironmentBlocks:
@@ -99,10 +103,10 @@ class EnvironmentObjective(Objective):
     def start_extras(self, coef: np.ndarray) -> np.ndarray:
         """Return the variable u of a fit, (1,), at the self-normalised optimum of γ.
 
-        log γ = centre + half · sin(u/half) keeps γ within its bounds.
+        log γ = centre + half · sin(u/half) keeps γ, in units of the costs, within its bounds.
         """
         centre, half = self._log_range
-        log_gamma = np.log(np.maximum(self._solve_self_normalised(coef).gamma, np.finfo(float).tiny))
+        log_gamma = np.log(np.maximum(self._solve_self_normalised(coef).gamma / self._unit, np.finfo(float).tiny))
         return np.array([half * np.arcsin(np.clip((log_gamma - centre) / half, -INSIDE, INSIDE))])
 
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
@@ -112,11 +116,16 @@ class EnvironmentObjective(Objective):
         report_pass(len(self.design.log.Y))
         if not extra.size:
             return self._evaluate_one_step(coef)
-        centre, half = self._log_range
-        gamma = float(np.exp(centre + half * np.sin(extra[0] / half)))
+        gamma, change = self._gamma_at(extra[0])
         point = self._evaluate_at(coef, gamma)
-        slope = point.in_gamma * gamma * np.cos(extra[0] / half)
+        slope = point.in_gamma * change
         return point.value, np.append(point.gradient, slope), None
+
+    def _gamma_at(self, variable: float) -> tuple[float, float]:
+        """Return γ and its derivative for the variable u of a fit."""
+        centre, half = self._log_range
+        gamma = self._unit * float(np.exp(centre + half * np.sin(variable / half)))
+        return gamma, gamma * np.cos(variable / half)
 
     def _evaluate_one_step(self, coef: np.ndarray) -> Evaluation:
         dual = self._solve_self_normalised(coef)
