@@ -53,8 +53,8 @@ from sklearn.dummy import DummyRegressor
 from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # studies/verdicts.py
 
 from drcrm import BanditLog
+from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
-from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.policies.exponential import SoftmaxPolicy
 
 LOGS = {

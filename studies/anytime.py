@@ -9,8 +9,8 @@ missing actions  the logging policy never takes an action that the policy takes 
 adaptive         after every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far
 groups           users with 1 to 9 rows, who share features and the level of rewards; a user is one unit
 
-Terms are computed by :mod:`drcrm.certificates.anytime`: `ips` and `dr` for the policy's cost, and `paired` for its
-difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
+Terms are computed by :mod:`drcrm.certificates.terms.anytime`: `ips` and `dr` for the policy's cost, and `paired` for
+its difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
 
 The table has a row per kind and estimate. ``false`` is the share of logs in which a bound with confidence 0.95 is ever
 below the truth. Other columns:
@@ -36,10 +36,10 @@ from scipy.special import ndtri, softmax
 from synthetic import draw_actions
 
 from drcrm.certificates import upper_bound
-from drcrm.certificates.anytime import anytime_terms
-from drcrm.certificates.evaluation import EvaluationInputs
 from drcrm.certificates.independent_units import group_means
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
+from drcrm.certificates.terms.anytime import anytime_terms
+from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
 
 ROWS, LOOK, CONFIDENCE, TUNED, ACTIONS = 5000, 50, 0.95, 1000, 3

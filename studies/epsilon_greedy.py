@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from synthetic import draw_actions, run_command
 
-from drcrm.diagnostics.verdict import VERDICTS
+from drcrm.diagnostics.comparison.verdict import VERDICTS
 from drcrm.logs.policy_file import read_policy
 
 EPSILONS, ACTIONS, SIZES, EFFECTS = (0.05, 0.1, 0.2), (2, 5, 10), (1000, 8000), ("no effect", "harm", "gain")

@@ -31,8 +31,8 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
 
-from drcrm.certificates.evaluation import cross_fit
 from drcrm.certificates.off_policy_value import off_policy_value, off_policy_values
+from drcrm.certificates.terms.evaluation import cross_fit
 from drcrm.cli.setup.example import SECTIONS, draw_visits
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog

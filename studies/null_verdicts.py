@@ -31,7 +31,7 @@ import pandas as pd
 from scipy.stats import binom
 from synthetic import draw_actions, run_command
 
-from drcrm.diagnostics.verdict import VERDICTS
+from drcrm.diagnostics.comparison.verdict import VERDICTS
 
 ROWS, APPENDED, COPIES, USERS = 1000, 100, 5, 100
 CITIES, ACTIONS = np.array(["Bern", "Geneva", "Zurich"]), np.array(["music", "news", "sport"])

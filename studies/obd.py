@@ -32,13 +32,18 @@ import numpy as np
 import pandas as pd
 
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.evaluation import EvaluatedPolicy
+from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.cli.learn import algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.comparison.verdict import (
+    ComparisonSettings,
+    compare_with_logging,
+    estimate_values,
+    reach_verdict,
+)
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, open_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
-from drcrm.diagnostics.verdict import ComparisonSettings, compare_with_logging, estimate_values, reach_verdict
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy

@@ -28,10 +28,10 @@ from scipy.special import expit, ndtri, softmax
 from synthetic import draw_actions
 
 from drcrm.certificates import policy_certificate
-from drcrm.certificates.evaluation import EvaluationInputs
-from drcrm.certificates.policy_terms import TermBuilder
+from drcrm.certificates.terms.evaluation import EvaluationInputs
+from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.exploration_plan import PlannedPolicy, PlanSettings, plan_size
+from drcrm.diagnostics.comparison.exploration_plan import PlannedPolicy, PlanSettings, plan_size
 
 KINDS, LOOKS = ("clicks", "revenue", "ε-greedy"), ("one", "every")
 OPTIONS = ((1, 0.0, 0.5), (20, 0.1, 0.85))  # candidates, exploration rate, target power

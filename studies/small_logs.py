@@ -21,8 +21,8 @@ from drcrm.experiments.simulation.truth import Truth
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import make_policy
 from drcrm.reports.tables.comparisons import interval, larger_p_value
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import LearnSettings, learn
+from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES
 
 PUBLIC_CODE = LearnSettings(lbfgs=LbfgsSettings(stopping="public_code"))

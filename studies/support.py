@@ -38,9 +38,9 @@ from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.reports.tables.comparisons import interval
 from drcrm.risks import MeanRisk
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import LearnSettings, learn
 from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import Weight
 

@@ -26,7 +26,7 @@ import pandas as pd
 from audit_power import rules
 from synthetic import draw_actions, run_command
 
-from drcrm.diagnostics.verdict import VERDICTS
+from drcrm.diagnostics.comparison.verdict import VERDICTS
 from drcrm.policies.exponential import SoftmaxPolicy
 
 SIZES = 1500, 6000

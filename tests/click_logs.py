@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
+from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
-from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 
 K = 4
 THETA = np.random.default_rng(5).normal(size=(3, K))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drcrm.risks import BoltzmannRisk, LogSmoothingRisk, LogSumExpRisk, Risk
-from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.registry.algorithms import ESTIMATORS
 
 # A registered risk is tested if all of its parameters are listed here.
 PARAMETER_VALUES = {

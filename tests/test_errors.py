@@ -13,7 +13,7 @@ from drcrm.divergences.coherence import check_coherence
 from drcrm.errors import InputError, refuse_errors
 from drcrm.files import read_npz
 from drcrm.logs.readers.npz_files import read_arrays
-from drcrm.selection.algorithms import Algorithm, check_algorithm
+from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 
 
 class GreedyRisk(EntropicRisk):

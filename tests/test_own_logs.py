@@ -71,7 +71,7 @@ def test_every_command_says_what_the_page_says(folder):
 
 
 def test_the_page_has_every_verdict():
-    from drcrm.diagnostics.verdict import VERDICTS
+    from drcrm.diagnostics.comparison.verdict import VERDICTS
 
     assert re.findall(r"^\| ([a-z ]+) \| (?!when)", GUIDE, re.M)[: len(VERDICTS)] == [*VERDICTS]
 

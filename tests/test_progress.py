@@ -14,8 +14,8 @@ from drcrm.__main__ import main
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import Listener, report_pass, report_progress, use_listener
 from drcrm.progress import show_progress
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
+from drcrm.selection.registry.algorithms import Algorithm
 
 REFRESH_TIME = 0.11  # seconds between two updates of a tqdm bar
 COMMANDS = {

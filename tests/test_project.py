@@ -28,7 +28,7 @@ from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.style import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPER_ALGORITHMS, REFERENCE, ROLES
-from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.registry.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import WEIGHTS
 

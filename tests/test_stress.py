@@ -20,8 +20,8 @@ from strategies import result_or_message
 
 import drcrm
 from drcrm import BanditLog, ExponentialPolicy
-from drcrm.selection.algorithms import ESTIMATORS
 from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.registry.algorithms import ESTIMATORS
 from drcrm.weights import WEIGHTS
 
 MAX_ITER = 15

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from drcrm import __version__
-from drcrm.cli.arguments import COMMANDS
+from drcrm.cli.common.arguments import COMMANDS
 from drcrm.errors import InputError, escape_unprintable
 from drcrm.progress import show_progress
 

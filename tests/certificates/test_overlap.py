@@ -7,7 +7,7 @@ import pytest
 from softmax_logs import Choices
 
 from drcrm import SoftmaxPolicy, policy_support
-from drcrm.certificates.overlap import has_missing_mass
+from drcrm.certificates.terms.overlap import has_missing_mass
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 
 

@@ -8,7 +8,6 @@ from scipy.special import ndtr, ndtri, rel_entr
 from scipy.stats import binom, norm
 
 from drcrm.certificates.bounds import anytime_radius, upper_bound
-from drcrm.certificates.overlap import has_missing_mass
 from drcrm.certificates.sample_size import (
     ChargedLook,
     OneLook,
@@ -17,6 +16,7 @@ from drcrm.certificates.sample_size import (
     smallest_anytime_difference,
 )
 from drcrm.certificates.skewness import corrected_bound
+from drcrm.certificates.terms.overlap import has_missing_mass
 
 
 def test_one_look_has_the_textbook_size():

@@ -15,7 +15,7 @@ import drcrm
 from drcrm import off_policy_value
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.diagnostics.baseline import policy_on_rows
+from drcrm.diagnostics.comparison.baseline import policy_on_rows
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy

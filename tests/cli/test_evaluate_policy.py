@@ -11,9 +11,9 @@ import pytest
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
+from drcrm.cli.common.evaluation import exit_status
 from drcrm.cli.evaluate_policy import ALL_ROWS
-from drcrm.cli.evaluation import exit_status
-from drcrm.diagnostics.verdict import Verdict
+from drcrm.diagnostics.comparison.verdict import Verdict
 
 COMMANDS = "certify", "evaluate_policy"
 

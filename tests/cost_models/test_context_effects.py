@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 
 from drcrm import ActionLists, BanditLog
 from drcrm.cost_models import context_effects as module
-from drcrm.cost_models import random_effect_solvers
 from drcrm.cost_models.context_effects import ContextEffects, check_variances, context_effects
+from drcrm.cost_models.solvers import random_effect_solvers
 from drcrm.errors import InputError
 
 both_kinds = pytest.mark.parametrize("kind", ["labels", "choices"])

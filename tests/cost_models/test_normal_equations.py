@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
-from drcrm.cost_models.normal_equations import MAX_MULTIPLICATIONS, NormalEquations, build_preconditioner
-from drcrm.cost_models.ridge_solvers import FOLD_TOLERANCES, PENALTIES, GradientSolver, assign_folds
+from drcrm.cost_models.solvers.normal_equations import MAX_MULTIPLICATIONS, NormalEquations, build_preconditioner
+from drcrm.cost_models.solvers.ridge_solvers import FOLD_TOLERANCES, PENALTIES, GradientSolver, assign_folds
 
 KINDS = "labels", "choice", "lists"
 CONTEXTS, FEATURES, ACTIONS, ROWS = 40, 5, 3, 150
@@ -19,7 +19,7 @@ with_and_without_preconditioner = pytest.mark.parametrize(
 
 @pytest.fixture
 def limit_work(monkeypatch):
-    return lambda limit: monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", limit)
+    return lambda limit: monkeypatch.setattr("drcrm.cost_models.solvers.normal_equations.MAX_MULTIPLICATIONS", limit)
 
 
 def make_log(kind: str, form: str = "dense", seed: int = 0, features: int = FEATURES, rows: int = ROWS) -> BanditLog:

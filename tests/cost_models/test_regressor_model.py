@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, RegressorModel, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
-from drcrm.selection.shipped_algorithms import as_entry
+from drcrm.selection.registry.shipped_algorithms import as_entry
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(90, 2)), np.ones(90)])

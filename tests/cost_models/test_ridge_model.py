@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value
-from drcrm.cost_models.normal_equations import MAX_MULTIPLICATIONS
-from drcrm.cost_models.ridge_solvers import FOLDS, PENALTIES
+from drcrm.cost_models.solvers.normal_equations import MAX_MULTIPLICATIONS
+from drcrm.cost_models.solvers.ridge_solvers import FOLDS, PENALTIES
 from drcrm.errors import InputError
 
 FEATURES, LABELS = 5, 3
@@ -20,7 +20,7 @@ dense_and_csr = pytest.mark.parametrize("dense", [True, False], ids=["dense", "c
 
 @pytest.fixture
 def limit_work(monkeypatch):
-    return lambda limit: monkeypatch.setattr("drcrm.cost_models.normal_equations.MAX_MULTIPLICATIONS", limit)
+    return lambda limit: monkeypatch.setattr("drcrm.cost_models.solvers.normal_equations.MAX_MULTIPLICATIONS", limit)
 
 
 def make_log(seed: int = 0, dense: bool = True, contexts: int = 20, n: int = 120, noise: float = 1.0) -> BanditLog:
@@ -115,7 +115,7 @@ def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work,
 def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
     limit_work(0)
     for module in ("normal_equations", "ridge_solvers"):
-        monkeypatch.setattr(f"drcrm.cost_models.{module}.MAX_STEPS", 3)
+        monkeypatch.setattr(f"drcrm.cost_models.solvers.{module}.MAX_STEPS", 3)
     with pytest.warns(UserWarning, match="the cost model has not converged: after 3 steps") as caught:
         CostModel(1e-4).fit_log(make_log())
     assert [warning.filename for warning in caught] == [__file__]

@@ -25,8 +25,8 @@ from drcrm.cost_models.support import SupportedModel, find_unsupported
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour, restrict_to_support
 from drcrm.policies.exponential import make_policy
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
+from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES
 
 VECTORS = [0, 0], [0, 1], [1, 0], [1, 1]

@@ -24,8 +24,8 @@ from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import KLBall
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import learn
+from drcrm.selection.registry.algorithms import Algorithm
 
 OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
 ALGORITHM = Algorithm("KLDRO", "radius", (0.01, 0.1), OPTIONS)

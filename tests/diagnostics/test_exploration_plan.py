@@ -8,7 +8,7 @@ from click_logs import BEST, LOG, K
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.certificates.sample_size import ChargedLook, OneLook
-from drcrm.diagnostics.exploration_plan import (
+from drcrm.diagnostics.comparison.exploration_plan import (
     MULTIPLES,
     RATES,
     PlannedPolicy,

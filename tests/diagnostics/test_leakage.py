@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
+from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
-from drcrm.diagnostics.verdict import compare_with_logging, reach_verdict
 from drcrm.logs.encoded_log import BanditLog as FileLog
 
 K = 3

@@ -12,7 +12,7 @@ from shop import CITIES, MAPPING, NAMES, decisions
 from shop_fixtures import answer_of
 
 from drcrm import ActionLists, BanditLog
-from drcrm.diagnostics.policy_changes import MAX_CHANGED, describe_changes
+from drcrm.diagnostics.comparison.policy_changes import MAX_CHANGED, describe_changes
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.logs.encoding.base import ReadableColumn
 from drcrm.logs.encoding.tables import TableEncoding, table_features

@@ -9,8 +9,8 @@ import pytest
 from drcrm import BanditLog
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cost_models.ridge_model import CostModel
+from drcrm.diagnostics.comparison.segments import name_periods, natural_key
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
-from drcrm.diagnostics.segments import name_periods, natural_key
 from drcrm.policies.exponential import SoftmaxPolicy
 
 N = 3000

@@ -26,9 +26,7 @@ from click_logs import (
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
-from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
-from drcrm.diagnostics.verdict import (
+from drcrm.diagnostics.comparison.verdict import (
     RANDOMISE,
     VERDICTS,
     ComparisonSettings,
@@ -39,6 +37,8 @@ from drcrm.diagnostics.verdict import (
     next_step,
     reach_verdict,
 )
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 
 
 def test_the_verdict_on_a_correct_log_is_true():

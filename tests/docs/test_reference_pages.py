@@ -12,7 +12,7 @@ import yaml
 from pages.reference_pages import API, command_parsers, format_commands, format_config_keys, format_mapping_keys
 from pages.repository_pages import relink
 
-from drcrm.cli.arguments import COMMANDS
+from drcrm.cli.common.arguments import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = "drcrm", "drcrm.certificates", "drcrm.risks", "drcrm.divergences"

@@ -24,7 +24,7 @@ from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.registry.algorithms import ESTIMATORS
 
 REGISTERED = sorted(set(ESTIMATORS) & set(drcrm.__all__))
 every_estimator = pytest.mark.parametrize("name", [*REGISTERED, "DoublyRobustDRO"])

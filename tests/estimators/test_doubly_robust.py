@@ -17,9 +17,9 @@ from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.grid_search import STEPS, learn
 from drcrm.selection.heldout_scores import SCORES
+from drcrm.selection.registry.algorithms import RIDGES, Algorithm
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
 SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}

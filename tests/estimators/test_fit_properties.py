@@ -14,7 +14,7 @@ from strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, 
 import drcrm
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.starts import STARTS
-from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.registry.algorithms import ESTIMATORS
 
 CLASSES = {name: getattr(drcrm, name) for name in [*ESTIMATORS, "DoublyRobustDRO"]}
 WEIGHTS = [drcrm.Implicit(0.1), drcrm.Smoothed(0.5), drcrm.Shrunk(2)]

@@ -18,7 +18,7 @@ from drcrm.experiments.runs import (
     uses_cost_model,
 )
 from drcrm.reports.roles import PAPER_ALGORITHMS
-from drcrm.selection.shipped_algorithms import shipped_algorithms
+from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 CURVE = {"datasets": ["toy"], "counts": [1, 16]}
 YAML = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from drcrm.selection.shipped_algorithms import as_entry
+from drcrm.selection.registry.shipped_algorithms import as_entry
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "user-guide/extending.md").read_text(encoding="utf-8")

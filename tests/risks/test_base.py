@@ -19,7 +19,7 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
-from drcrm.selection.algorithms import ESTIMATORS
+from drcrm.selection.registry.algorithms import ESTIMATORS
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/risk_values.json").read_text())
 REFERENCE_RISKS = {

@@ -7,7 +7,7 @@ from own_risks import CountsRows, EntropicRisk, NegativeGradient, WrongGradient
 
 from drcrm.errors import InputError
 from drcrm.risks import check_risk
-from drcrm.selection.algorithms import Algorithm, check_algorithm
+from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 
 
 def test_a_sound_risk_passes():

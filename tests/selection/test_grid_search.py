@@ -12,10 +12,10 @@ from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
 from drcrm.policies.linear_predictor import forward_policy
-from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.grid_search import STEPS, learn
 from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores, select_improvement
+from drcrm.selection.registry.algorithms import RIDGES, Algorithm
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
 OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto"}

@@ -14,8 +14,8 @@ from drcrm import BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_po
 from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.selection import learned_scores
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.learned_scores import fit_scores, learn_over_scores
+from drcrm.selection.registry.algorithms import Algorithm
 
 ALGORITHM = Algorithm("KLDRO", "radius", [1e-3], {"estimate": "dr", "safe": True})
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.certificates.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.independent_units import PolicyValue, compute_interval
-from drcrm.certificates.overlap import clipped_share, low_weight_warning, summarize_weights
-from drcrm.certificates.shifted_terms import check_shift, shifted_value
+from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, choose_limit
+from drcrm.certificates.terms.overlap import clipped_share, low_weight_warning, summarize_weights
+from drcrm.certificates.terms.shifted_terms import check_shift, shifted_value
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all

@@ -4,8 +4,8 @@ The bound holds if the policy, and the cost model of a doubly robust estimate, w
 bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log lacks are charged the largest cost:
 
 - If the logging policy is known, these are the actions that it hardly takes: see
-  :mod:`drcrm.certificates.policy_terms`.
-- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.certificates.overlap`.
+  :mod:`drcrm.certificates.terms.policy_terms`.
+- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.certificates.terms.overlap`.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from typing import Any, cast
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
-from drcrm.certificates.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.independent_units import group_means, unit_values
-from drcrm.certificates.overlap import has_missing_mass, low_weight_warning, summarize_weights
-from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder
-from drcrm.certificates.shifted_terms import ShiftedTermBuilder, check_shift, interior_logging_terms
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
+from drcrm.certificates.terms.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
+from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
+from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
+from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, check_shift, interior_logging_terms
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import EVALUATIONS, Estimate, SelfNormalised
@@ -75,7 +75,7 @@ def policy_certificate(
         Probability with which the bound holds.
     method : str or Divergence
         Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
-        every number of rows together, with the terms of :mod:`drcrm.certificates.anytime`.
+        every number of rows together, with the terms of :mod:`drcrm.certificates.terms.anytime`.
     by : "row" or "context"
         Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats the mean
         of a context's rows as one observation. It covers new contexts, if no row of these contexts was in training.

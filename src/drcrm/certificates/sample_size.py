@@ -12,7 +12,7 @@ One look
     (1 + u κ/√n + u² (k − 1)/(4n)) s²/n.
     :class:`ChargedLook` also covers the test for missing actions.
 Every look
-    The bound of :mod:`drcrm.certificates.anytime` has a ball of radius r. It is below 0 if max_b Σ log(1 − b z/B)
+    The bound of :mod:`drcrm.certificates.terms.anytime` has a ball of radius r. It is below 0 if max_b Σ log(1 − b z/B)
     exceeds n r, where B is the largest possible z and b is in [0, 1]. Let G be the largest mean of log(1 − b z/B), v
     the standard deviation at this b, and ρ the correlation with the derivative in b. If the standardised sum is x, the
     maximum is nearly n G + v √n x + ρ² x²/2 + (1 − ρ²)/2. So the power is nearly Φ(−x) for the x at which this is n r.
@@ -31,7 +31,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr, ndtri
 
 from drcrm.certificates.bounds import anytime_radius
-from drcrm.certificates.overlap import SURE, raise_smallest
+from drcrm.certificates.terms.overlap import SURE, raise_smallest
 
 POWER = 0.8
 LEAST_VARIANCE, LEAST_SHARE = 0.1, 1e-12  # against overflow
@@ -102,8 +102,9 @@ class OneLook:
 class ChargedLook:
     """One look, by a certificate that charges missing actions the largest cost if the log seems to lack some.
 
-    The test of :mod:`drcrm.certificates.overlap` compares the mean gap with two standard errors, after its smallest
-    values are raised. So it also fails in some logs that lack no action. Means of terms and gaps are taken as normal.
+    The test of :mod:`drcrm.certificates.terms.overlap` compares the mean gap with two standard errors, after its
+    smallest values are raised. So it also fails in some logs that lack no action. Means of terms and gaps are taken as
+    normal.
     If a few rows have very large weights, more logs fail than this predicts.
 
     Attributes

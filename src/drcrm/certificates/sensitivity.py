@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drcrm.arrays.validation import check_choice, check_confidence, to_float
-from drcrm.certificates.evaluation import AUTO, EvaluationInputs
 from drcrm.certificates.independent_units import compute_interval
-from drcrm.certificates.policy_terms import check_weights
+from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
+from drcrm.certificates.terms.policy_terms import check_weights
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from drcrm.cli.common.evaluation import Evaluation
 from drcrm.cli.evaluate_policy import answer_on_policy
-from drcrm.cli.evaluation import Evaluation
-from drcrm.diagnostics.diagnostic import with_confidence
-from drcrm.diagnostics.guardrails import summarize
-from drcrm.diagnostics.verdict import (
+from drcrm.diagnostics.comparison.guardrails import summarize
+from drcrm.diagnostics.comparison.verdict import (
     WITHOUT_CERTIFICATE,
     Verdict,
     describe_breakeven,
@@ -16,6 +15,7 @@ from drcrm.diagnostics.verdict import (
     name_quantity,
     untested,
 )
+from drcrm.diagnostics.diagnostic import with_confidence
 from drcrm.reports.log_report.answer import Units
 
 

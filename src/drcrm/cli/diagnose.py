@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import require_separate_outputs, write_answer
-from drcrm.cli.evaluation import build_answer, diagnose_log
+from drcrm.cli.common.answers import require_separate_outputs, write_answer
+from drcrm.cli.common.evaluation import build_answer, diagnose_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.logs.mapping import as_mapping
 from drcrm.progress import show_progress

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.exploration import largest_probability
-from drcrm.cli.answers import require_separate_outputs, write_answer
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
-from drcrm.cli.running_bounds import watch
-from drcrm.cli.shift import mapping_with_shift, require_compatible
-from drcrm.diagnostics.baseline import find_rows
-from drcrm.diagnostics.guardrails import require_guardrails
+from drcrm.cli.common.answers import require_separate_outputs, write_answer
+from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
+from drcrm.cli.common.running_bounds import watch
+from drcrm.cli.common.shift import mapping_with_shift, require_compatible
+from drcrm.diagnostics.comparison.baseline import find_rows
+from drcrm.diagnostics.comparison.guardrails import require_guardrails
+from drcrm.diagnostics.comparison.verdict import LOGGING_POLICY, MORE_ROWS, ComparisonSettings, Verdict
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
-from drcrm.diagnostics.verdict import LOGGING_POLICY, MORE_ROWS, ComparisonSettings, Verdict
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy

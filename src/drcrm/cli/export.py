@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.answers import require_separate_outputs
+from drcrm.cli.common.answers import require_separate_outputs
 from drcrm.errors import prefix_errors
 from drcrm.files import write_text
 from drcrm.serving.served_policy import load_policy

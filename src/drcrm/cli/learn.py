@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.cli.common.answers import require_separate_outputs, write_answer
+from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
+from drcrm.cli.common.shift import mapping_with_shift, require_compatible
 from drcrm.cli.evaluate_policy import read_baseline, reference_of
-from drcrm.cli.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
-from drcrm.cli.shift import mapping_with_shift, require_compatible
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.dask_executor import use_cluster
-from drcrm.diagnostics.exploration import describe_exploration
-from drcrm.diagnostics.guardrails import GuardedOutcomes
+from drcrm.diagnostics.comparison.exploration import describe_exploration
+from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
+from drcrm.diagnostics.comparison.verdict import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
-from drcrm.diagnostics.verdict import ComparisonSettings
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import import_extra
@@ -32,7 +32,7 @@ from drcrm.progress import show_progress
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.grid_search import Learned
 from drcrm.selection.multiplicity import PairedDifferences
-from drcrm.selection.shipped_algorithms import Entry, as_entry
+from drcrm.selection.registry.shipped_algorithms import Entry, as_entry
 from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve_entries, is_expensive
 from drcrm.version import __version__
 

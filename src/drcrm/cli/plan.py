@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.certificates.policy_terms import TermBuilder
 from drcrm.certificates.sample_size import POWER, shrink_difference
-from drcrm.cli.answers import require_separate_outputs, write_answer
+from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.terms.policy_terms import TermBuilder
+from drcrm.cli.common.answers import require_separate_outputs, write_answer
+from drcrm.cli.common.running_bounds import infer_cost_range
 from drcrm.cli.evaluate_policy import PolicyOnLog, open_policy_on_log
-from drcrm.cli.running_bounds import infer_cost_range
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.exploration_plan import (
+from drcrm.diagnostics.comparison.exploration_plan import (
     PlannedPolicy,
     PlanSettings,
     missing_shares,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.cli.answers import require_separate_outputs
+from drcrm.cli.common.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs.encoding.columns import as_text, escape_formula

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.arrays.validation import as_float_array, to_float
-from drcrm.cost_models.random_effect_solvers import FewRows, ManyRows, make_batches
+from drcrm.cost_models.solvers.random_effect_solvers import FewRows, ManyRows, make_batches
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost

@@ -23,7 +23,7 @@ from drcrm.arrays.validation import (
     check_vector,
     find_constant_features,
 )
-from drcrm.cost_models.ridge_solvers import assign_folds, make_solver, require_finite
+from drcrm.cost_models.solvers.ridge_solvers import assign_folds, make_solver, require_finite
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError

@@ -15,6 +15,8 @@ from drcrm.certificates.skewness import tail_residual
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.diagnostics.comparison.policy_changes import describe_changes
+from drcrm.diagnostics.comparison.segments import Part, check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.leakage import check_leakage
 from drcrm.diagnostics.log_checks import (
@@ -25,10 +27,8 @@ from drcrm.diagnostics.log_checks import (
     check_exploration,
     check_gain_drift,
 )
-from drcrm.diagnostics.policy_changes import describe_changes
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
-from drcrm.diagnostics.segments import Part, check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
 from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError

@@ -14,7 +14,13 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import folder_prefix, scratch_folder, scratch_path
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.baseline import Folder, find_rows, leave_out_training, policy_on_rows, with_features_of
+from drcrm.diagnostics.comparison.baseline import (
+    Folder,
+    find_rows,
+    leave_out_training,
+    policy_on_rows,
+    with_features_of,
+)
 from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records
 from drcrm.errors import InputError, prefix_errors

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.certificates.independent_units import compute_interval
-from drcrm.certificates.overlap import has_enough_rows
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
+from drcrm.certificates.terms.overlap import has_enough_rows
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, worst_level

@@ -23,9 +23,9 @@ from drcrm.policies.exponential import as_policy
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
-from drcrm.selection.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
 from drcrm.selection.grid_search import Learned, LearnSettings
 from drcrm.selection.learned_scores import learn_with_features
+from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
 from drcrm.weights import CLIPPED, Weight, as_weight
 
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"

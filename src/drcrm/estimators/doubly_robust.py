@@ -11,9 +11,9 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn
 from drcrm.estimators.dro import KLDRO
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.grid_search import Learned
+from drcrm.selection.registry.algorithms import Algorithm
 
 LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
 

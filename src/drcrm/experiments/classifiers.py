@@ -9,7 +9,7 @@ from drcrm.arrays.validation import as_float_array
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, refuse_errors
 from drcrm.policies.classifier_policy import as_input, fit_classifier, row_weights
-from drcrm.selection.user_classes import make_object
+from drcrm.selection.registry.user_classes import make_object
 
 
 def action_probabilities(log: BanditLog, X: Features, classifier: Any, weights: str, seed: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from drcrm.logs.unique_keys import parse_yaml
 from drcrm.optimization.starts import STARTS
 from drcrm.reports.figures.style import tell_apart
 from drcrm.reports.roles import PAPER_ALGORITHMS
-from drcrm.selection.shipped_algorithms import shipped_algorithms
+from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 SCHEMA = "workflow/schemas/config.schema.yaml"
 _TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)

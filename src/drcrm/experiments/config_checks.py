@@ -10,10 +10,10 @@ from drcrm.experiments.runs import CLASSIFIERS, is_classifier, is_single
 from drcrm.files import check_file_name
 from drcrm.logs.mapping import as_mapping
 from drcrm.optimization.starts import STARTS
-from drcrm.selection.algorithms import Algorithm, check_algorithm
+from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
+from drcrm.selection.registry.shipped_algorithms import as_entry
+from drcrm.selection.registry.user_classes import make_object
 from drcrm.selection.score_names import SCORES
-from drcrm.selection.shipped_algorithms import as_entry
-from drcrm.selection.user_classes import make_object
 
 
 def cross_check(config: Mapping) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from drcrm.experiments.report_plans import LOOKS
 from drcrm.experiments.runs import all_algorithms, all_datasets
-from drcrm.selection.algorithms import find_estimator
+from drcrm.selection.registry.algorithms import find_estimator
 
 
 def fetch_parameters(config: Mapping, dataset: str) -> dict[str, object]:

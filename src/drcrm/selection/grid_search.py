@@ -22,10 +22,10 @@ from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
-from drcrm.selection.algorithms import RIDGES, Algorithm
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, GridFit
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.selection.registry.algorithms import RIDGES, Algorithm
 from drcrm.selection.score_names import SCORES, UNMODELLED
 from drcrm.selection.training_costs import model_training_costs
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.overlap import has_enough_rows, has_missing_mass, worst_case_gaps
-from drcrm.certificates.policy_terms import PolicyTerms
-from drcrm.certificates.shifted_terms import ShiftedTermBuilder, logging_terms
+from drcrm.certificates.terms.overlap import has_enough_rows, has_missing_mass, worst_case_gaps
+from drcrm.certificates.terms.policy_terms import PolicyTerms
+from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, logging_terms
 from drcrm.cost_models.adapters import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -83,12 +83,12 @@ class HeldoutScores:
         π0. If None, improvement_bound is NaN.
     is_cloned : bool
         Whether π0 was cloned from the log. improvement_bound then compares with the logged costs. If the rows reveal
-        missing mass, it charges this mass the largest cost: see :mod:`drcrm.certificates.overlap`.
+        missing mass, it charges this mass the largest cost: see :mod:`drcrm.certificates.terms.overlap`.
     explore : float
         Share ε of the uniform policy, which is mixed with each policy.
     shift : float, optional
         Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
-        :mod:`drcrm.certificates.shifted_terms`. It is NaN if a worst case is the largest cost.
+        :mod:`drcrm.certificates.terms.shifted_terms`. It is NaN if a worst case is the largest cost.
 
     Attributes
     ----------

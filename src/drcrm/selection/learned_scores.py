@@ -27,8 +27,8 @@ from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
 from drcrm.policies.feature_map_names import LEARNED_SCORES
-from drcrm.selection.algorithms import Algorithm
 from drcrm.selection.grid_search import Learned, LearnSettings, learn
+from drcrm.selection.registry.algorithms import Algorithm
 
 FOLDS = 3
 START = (4.0, 5.0, 1.0, 1.0)  # θ with which the fit starts: a sharpened π0, tilted by the models

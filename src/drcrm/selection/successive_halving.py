@@ -28,8 +28,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.selection.grid_search import Learned, LearnSettings, score_policy
 from drcrm.selection.learned_scores import learn_with_features
+from drcrm.selection.registry.shipped_algorithms import Entry
 from drcrm.selection.score_names import SCORES
-from drcrm.selection.shipped_algorithms import Entry
 
 MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action
 MANY_ACTIONS = 32  # all fits use all rows if contexts have fewer actions on average

@@ -20,7 +20,7 @@ from drcrm.experiments.datasets.array_files import read_cost_model, read_log, re
 from drcrm.files import read_npz, write_npz
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection import learned_scores
-from drcrm.selection.algorithms import Algorithm
+from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES
 
 K = 4

@@ -18,9 +18,9 @@ from drcrm.experiments.simulation.random_generators import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.feature_map_names import LEARNED_SCORES
-from drcrm.selection.algorithms import Algorithm, find_estimator
 from drcrm.selection.grid_search import LearnSettings, learn
 from drcrm.selection.learned_scores import learn_over_scores
+from drcrm.selection.registry.algorithms import Algorithm, find_estimator
 
 
 def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import evaluate_each
+from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ComparisonSettings, Verdict, bound_below, certify_against
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
-from drcrm.diagnostics.verdict import MORE_ROWS, ComparisonSettings, Verdict, bound_below, certify_against
 from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail
 from drcrm.policies.tabular import policy_for_log

@@ -30,9 +30,9 @@ import numpy as np
 
 from drcrm.arrays.validation import check_choice
 from drcrm.certificates.bounds import Bound
-from drcrm.certificates.evaluation import AUTO, LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import group_means
-from drcrm.certificates.policy_terms import PolicyTerms
+from drcrm.certificates.terms.evaluation import AUTO, LOGGING, EvaluationInputs
+from drcrm.certificates.terms.policy_terms import PolicyTerms
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError

@@ -11,8 +11,8 @@ from typing import Any
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, check_feature_option
-from drcrm.selection.algorithms import RIDGES, Algorithm, check_algorithm
-from drcrm.selection.user_classes import make_object
+from drcrm.selection.registry.algorithms import RIDGES, Algorithm, check_algorithm
+from drcrm.selection.registry.user_classes import make_object
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
 KEYS: dict[str, tuple[Any, str]] = {  # keys of an entry: type of the value, and its description in messages

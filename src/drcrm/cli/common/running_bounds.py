@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.anytime import anytime_terms
 from drcrm.certificates.bounds import ANYTIME, Bound
-from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import group_means, number_groups
+from drcrm.certificates.terms.anytime import anytime_terms
+from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError

@@ -36,7 +36,7 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
-from drcrm.selection.user_classes import import_class, make_object
+from drcrm.selection.registry.user_classes import import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, check_weight
 
 RIDGES = 1e-4, 1e-3, 1e-2  # λ of a safe algorithm's fits with a ridge towards π0, in standard deviations of the costs

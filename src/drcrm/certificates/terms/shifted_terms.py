@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_positive
-from drcrm.certificates.evaluation import AUTO, EvaluationInputs
-from drcrm.certificates.overlap import worst_case_gaps
-from drcrm.certificates.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
+from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
+from drcrm.certificates.terms.overlap import worst_case_gaps
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
 from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError

@@ -12,11 +12,9 @@ import numpy as np
 
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
-from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
-from drcrm.diagnostics.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
-from drcrm.diagnostics.opened_log import OpenedLog
-from drcrm.diagnostics.segments import name_periods
-from drcrm.diagnostics.verdict import (
+from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
+from drcrm.diagnostics.comparison.segments import name_periods
+from drcrm.diagnostics.comparison.verdict import (
     Comparison,
     ComparisonSettings,
     Verdict,
@@ -28,6 +26,8 @@ from drcrm.diagnostics.verdict import (
     reach_verdict,
     sensitivity_to_propensities,
 )
+from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
+from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.version import __version__
 
 
@@ -88,7 +88,7 @@ class Evaluation:
         Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
         given.
     running : mapping or None
-        Bounds that hold at every look: see :func:`drcrm.cli.running_bounds.watch`.
+        Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
     guardrails : list of JudgedGuardrail
         Results of the guardrails for the best policy.
     """

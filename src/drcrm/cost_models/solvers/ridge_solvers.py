@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.normal_equations import MAX_STEPS, NormalEquations, build_preconditioner
-from drcrm.cost_models.second_moments import Moments, moments_by_fold
+from drcrm.cost_models.solvers.normal_equations import MAX_STEPS, NormalEquations, build_preconditioner
+from drcrm.cost_models.solvers.second_moments import Moments, moments_by_fold
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.data.scaling import divide_columns

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.independent_units import PolicyValue
 from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.certificates.sample_size import POWER, OneLook, shrink_difference
 from drcrm.certificates.sensitivity import Sensitivity, sensitivity
+from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import Diagnosis

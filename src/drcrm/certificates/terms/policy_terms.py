@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.overlap import clipped_share, worst_case_gaps
+from drcrm.certificates.terms.overlap import clipped_share, worst_case_gaps
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
@@ -44,7 +44,7 @@ class PolicyTerms:
     z : array (n,)
         Terms whose mean is the estimate.
     gap : array (n,)
-        Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.overlap`.
+        Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.terms.overlap`.
     unsupported : float or None
         Mean probability M; None if the logging policy is unknown.
     clipped : float

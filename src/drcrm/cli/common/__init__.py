@@ -1,0 +1,1 @@
+"""Parts that several commands share: evaluation, bounds at every look, options and answers."""

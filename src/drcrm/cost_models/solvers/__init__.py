@@ -1,0 +1,1 @@
+"""Solvers of the cost models: normal equations, ridge regression and random effects."""

@@ -1,0 +1,1 @@
+"""The algorithms by name, from the project and from users."""
