@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from block_logs import block_log, use_small_blocks, use_small_samples
 from environment_logs import (
     FOLDS,
     KINDS,
@@ -15,6 +16,7 @@ from environment_logs import (
 )
 from label_logs import numeric_gradient
 from scipy.optimize import brentq
+from scipy.special import logsumexp
 from sklearn.tree import DecisionTreeRegressor
 
 from drcrm import BanditLog, CostModel, EnvironmentDRO, RegressorModel, SoftmaxPolicy
@@ -24,6 +26,7 @@ from drcrm.data import chunked_log
 from drcrm.data.executors import use_threads
 from drcrm.errors import InputError
 from drcrm.optimization.environment_objective import EnvironmentObjective, log_with_barrier
+from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import EnvironmentBall, KLBall
 from drcrm.weights import Clipped, Shrunk
@@ -259,3 +262,33 @@ def test_models_far_above_the_costs_do_not_overflow(monkeypatch):
     value, gradient, _ = objective.evaluate(np.append(draw_coef(objective), -2.9))
     assert np.isfinite([value, *gradient]).all()
     assert smearing.LARGEST_EXPONENT < 700
+
+
+def test_a_staged_fit_keeps_the_radius_and_the_folds_of_its_contexts(monkeypatch):
+    use_small_blocks(monkeypatch, 50)
+    objective = make_objective(block_log("labels", 400), 0.1)
+    plain = next(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(tol=1e-8), [0.05]))
+    use_small_samples(monkeypatch, 20)
+    objective = make_objective(block_log("labels", 400), 0.1)
+    samples = [*objective.samples()]
+    assert len(samples) > 1
+    for sample in samples:
+        assert sample.risk.radius == 0.1
+        kept = [np.flatnonzero((x == objective.design.log.X).all(axis=1))[0] for x in sample.design.log.X]
+        assert np.array_equal(sample._fold, objective._fold[kept])
+    staged = next(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(tol=1e-8), [0.05]))
+    assert staged.objective == pytest.approx(plain.objective, abs=0.02 * abs(plain.objective))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1.0, 300.0, 3000.0])
+def test_tilted_policies_are_those_of_all_actions(kind, size):
+    log = draw_log(kind, contexts=8, rows=20)
+    rng = np.random.default_rng(0)
+    coef, shape = rng.normal(size=(3, *log.actions.shape)), (log.X.shape[0], *log.actions.effect_shape)
+    effects = size * rng.normal(size=shape)
+    _, mean = log.actions.log_partition(log.X @ coef)
+    log_moment, _ = log.actions.tilt(mean, effects)
+    for k in range(8):
+        _, probability, cost = map(np.array, zip(*choices_of(log, coef, effects, k), strict=True))
+        assert log_moment[k] == pytest.approx(logsumexp(cost, b=probability), rel=1e-9, abs=1e-9)
