@@ -32,7 +32,7 @@ _HOMES = {
     "off_policy_value": "certificates.off_policy_value",
     "off_policy_values": "certificates.off_policy_value",
     "PolicyValue": "certificates.independent_units",
-    "policy_support": "certificates.overlap",
+    "policy_support": "certificates.terms.overlap",
     "Implicit": "weights",
     "Smoothed": "weights",
     "Shrunk": "weights",
