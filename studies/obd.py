@@ -148,8 +148,9 @@ def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple
     path = path_of(resources, policy, name)
     opened = open_log(path, as_mapping(None), lambda _: None, select=hold_out_by(0))
     train = opened.train
-    entries = algorithm_entries([{**entry, "name": key} for key, entry in algorithms.items()], train.n_contexts)
-    return read_part(path, train.encoding), fit_candidates(train, opened.log, entries, lambda _: None)
+    entries = algorithm_entries([{**entry, "name": key} for key, entry in algorithms.items()])
+    results, _ = fit_candidates(train, opened.log, entries, lambda _: None)
+    return read_part(path, train.encoding), results
 
 
 def rows(resources: Path, name: str, source: str, target: str, algorithms: Mapping) -> Iterator[dict[str, object]]:
@@ -168,7 +169,7 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
     }
     for result in results:
         settings = {name: result.settings.get(name, np.nan) for name in ("step", "ridge", "value")}
-        policies[result.name] = result.policy, result.cost_model, {"shown": result.is_shown, **settings}
+        policies[result.name] = result.policy, result.cost_model, {"shown": result.bound < 0, **settings}
     for label, (policy, policy_model, selected) in policies.items():
         row = evaluation.evaluate(policy, policy_model)
         unpaired = unpaired_difference(row, averages[BTS]) if target == RANDOM else {}

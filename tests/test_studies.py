@@ -69,9 +69,9 @@ def test_the_workflow_plans_the_jobs_of_studies_and_of_the_theory(tmp_path):
     targets = "support_study", "coverage_study", "obd_study", "theory"
     output = snakemake(tmp_path, config, *targets, "--dry-run", "--printshellcmds")
     once = dict.fromkeys(("fetch", "split", "log_crf", "study_run", *targets), 1)
-    of_studies, of_theory = {"study_file": 4, "study_table": 3}, {"theory_table": 6, "theory_figure": 9}
+    of_studies, of_theory = {"study_file": 4, "study_table": 3}, {"theory_table": 7, "theory_figure": 10}
     assert jobs(output) == {**once, **of_studies, **of_theory, "provenance": 4}
-    assert output.count('"dataset": "digits", "seed": 7, "repetitions": 3}') == 6
+    assert output.count('"dataset": "digits", "seed": 7, "repetitions": 3}') == 7
     assert """--options '{"repetitions": 3}' --output results/studies/coverage.csv""" in output
     assert '"poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [' in output
     assert '--resources resources/studies/obd --options \'{"algorithms": {"cips": {"estimator": "CIPS"' in output
