@@ -58,6 +58,7 @@ def test_the_configured_studies_have_tables_of_their_runs():
             assert set(rows["algorithm"]) == set(options["algorithms"])
 
 
+@pytest.mark.slow
 def test_the_workflow_plans_the_jobs_of_studies_and_of_the_theory(tmp_path):
     none = dict.fromkeys(("scene", "yeast", "satimage", "pendigits"), 0)
     support = {"runs": {"sharpness": none, "demo": {"digits": 1}}, "algorithms": ["poem"]}

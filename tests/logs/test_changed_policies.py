@@ -203,7 +203,7 @@ def packed(arrays: dict[str, Any], name: str, members: dict[str, bytes]) -> byte
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind in ("single", "trees") else pytest.mark.slow) for kind in POLICIES]
+    "kind", [pytest.param(kind, marks=[] if kind == "single" else pytest.mark.slow) for kind in POLICIES]
 )
 def test_changed_files_are_refused_or_serve(kind, tmp_path):
     make, contexts = POLICIES[kind]
