@@ -250,6 +250,20 @@ def test_default_and_named_algorithms():
     assert [entry.name for entry in algorithm_entries(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
 
 
+def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
+    decisions(400).to_csv(tmp_path / "log.csv", index=False)
+    fitted = []
+    monkeypatch.setattr("drcrm.cli.learn.fit_candidates", lambda *arguments: fitted.extend(arguments[2]) or 1 / 0)
+    learn = "learn", tmp_path / "log.csv", "--output", tmp_path / "p.npz", "--config"
+    for options, expected in ((), [DEFAULT, WITH_SCORES]), (("--exportable",), [DEFAULT]):
+        fitted.clear()
+        with pytest.raises(ZeroDivisionError):
+            run(*learn, json.dumps({key: MAPPING[key] for key in MAPPING if key != "algorithm"}), *options)
+        assert [entry.name for entry in fitted] == expected
+    status, _, error = run(*learn, json.dumps(MAPPING | {"algorithm": "kl_dro_dr_map"}), "--exportable")
+    assert (status, "needs linear policies, but the mapping has the algorithm kl_dro_dr_map" in error) == (1, True)
+
+
 KL = {"estimator": "KLDRO", "parameter": "radius"}
 
 

@@ -168,5 +168,5 @@ def test_other_policies_are_refused():
     with pytest.raises(InputError, match="only a policy on a table can be exported"):
         export_policy(replace(stored, encoding=ArrayEncoding("single", [0, 1], 2)))
     stored.policy.features = object()
-    with pytest.raises(InputError, match="set algorithm: kl_dro_dr in the mapping"):
+    with pytest.raises(InputError, match="run drcrm learn --exportable"):
         export_policy(stored)

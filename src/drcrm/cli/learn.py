@@ -67,7 +67,10 @@ def run(options: argparse.Namespace) -> int:
         )
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
-        entries = algorithm_entries(mapping.algorithm, has_scores=_can_have_scores(train), shift=mapping.shift)
+        has_scores = _can_have_scores(train) and not options.exportable
+        entries = algorithm_entries(mapping.algorithm, has_scores=has_scores, shift=mapping.shift)
+        if options.exportable:
+            _require_exportable(entries)
         units = None if groups is None else groups[opened.recognised.training]
         outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
         results, effective = fit_candidates(train, opened.log, entries, report, units, mapping.explore, outcomes)
@@ -129,6 +132,13 @@ def algorithm_entries(
         raise InputError(f"{key} must name at least one algorithm, got an empty list")
     entries = [as_entry(entry, key) for entry in algorithms]
     return entries if shift is None else [entry.for_shift(shift) for entry in entries]
+
+
+def _require_exportable(entries: Sequence[Entry]) -> None:
+    """Raise InputError unless all algorithms of a mapping learn linear policies."""
+    for entry in entries:
+        if entry.features is not None or entry.classifier is not None:
+            raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {entry.name}")
 
 
 def _can_have_scores(log: BanditLog) -> bool:

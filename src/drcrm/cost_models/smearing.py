@@ -93,7 +93,7 @@ class SmearedModel:
         log, actions = self.log, self.log.actions
         exponent, slope = (
             actions.add_offsets(self.distance * factor, np.take(offsets.T, self.fold, axis=1).T)  # in column order
-            for factor, offsets in zip((1 / gamma, -1 / gamma**2), smear, strict=True)
+            for factor, offsets in zip((1 / gamma, -1 / gamma / gamma), smear, strict=True)
         )
         log_moment, tilted = actions.tilt(mean, exponent)
         of_contexts = np.exp(np.minimum(log_moment, LARGEST_EXPONENT))
@@ -112,4 +112,4 @@ def smear_residuals(sums: np.ndarray, gamma: float, top: float) -> Smear:
     pooled = other.sum(axis=2, keepdims=True)
     count, weight, product = np.where(other[0] >= LEAST_RESIDUALS, other, pooled)
     weight = np.maximum(weight, np.finfo(float).tiny)
-    return Smear(top / gamma + np.log(weight / count), -product / weight / gamma**2)
+    return Smear(top / gamma + np.log(weight / count), -product / weight / gamma / gamma)

@@ -94,7 +94,7 @@ class EnvironmentBlock:
         weight, _, _, exponential, moments = self._forward(coef, gamma, smear)
         log, share = self._block.log, self._share
         weighted, context_share = share * weight, np.bincount(log.context, share, len(moments.of_contexts))
-        slope = exponential * ((log.cost - self._model.largest) / -(gamma**2))
+        slope = exponential * ((self._model.largest - log.cost) / gamma / gamma)
         of_rows = (exponential, slope, moments.of_rows, moments.rows_slope)
         of_contexts = (moments.of_contexts, moments.contexts_slope)
         return np.array(

@@ -208,10 +208,10 @@ Reads   LOG: CSV, Parquet, npz, Vowpal Wabbit text or dsjson; or files and folde
 Writes  the answer, on standard output; --output: the policy, npz; --report: the report, HTML; --json: the answer in
         JSON. learn encodes a large log in a temporary folder next to the output.
 
-learn fits candidates, which differ in algorithm, hyper-parameter and feature map, and compares them with the logging
-policy on held-out rows. Its certificate, a bound on the cost, is adjusted for the number of candidates. If no candidate
-is shown to be better than the logging policy, learn writes an estimate of the logging policy to --output, and the best
-candidate to --best. On rows that are logged later, certify may show that this candidate is better.""",
+learn fits candidates, which differ in algorithm and hyper-parameter, and compares them with the logging policy on
+held-out rows. Its certificate, a bound on the cost, is adjusted for the number of candidates. If no candidate is shown
+to be better than the logging policy, learn writes an estimate of the logging policy to --output, and the best candidate
+to --best. On rows that are logged later, certify may show that this candidate is better.""",
         (
             LOG,
             CONFIG,
@@ -231,6 +231,13 @@ candidate to --best. On rows that are logged later, certify may show that this c
                     "metavar": "POLICY",
                     "help": "the best candidate, npz, if it is not shown to be better; by default the name of --output "
                     "with .candidate before the suffix",
+                },
+            ),
+            (
+                "--exportable",
+                {
+                    "action": "store_true",
+                    "help": "fit only linear policies, which `drcrm export` can write for other languages",
                 },
             ),
             BASELINE,
@@ -405,7 +412,8 @@ neither --greedy nor another share by --explore.""",
         "write a linear policy as JSON, for other programming languages",
         """Write a linear policy as JSON, for other programming languages.
 
-Reads   POLICY: the file of a policy that `drcrm learn` wrote for CSV or Parquet, without a feature map.
+Reads   POLICY: the file of a policy that `drcrm learn` wrote for CSV or Parquet, without a feature map or
+        learned scores: see `drcrm learn --exportable`.
 Writes  --output: JSON with coefficients, scaling, categories and names of actions. The documentation page "Serving"
         describes it and has a scorer in JavaScript.""",
         (
