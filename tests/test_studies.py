@@ -298,3 +298,10 @@ def test_the_shift_study_knows_its_truth_and_learns_robust_policies(study):
     assert (errors["square"] < 0.02).all()
     assert (errors["variance"] > 0).all()
     assert len(shift.summary(rows).splitlines()) > 10
+
+
+def test_the_published_bound_at_every_look_is_rarely_false():
+    rows = published("anytime")
+    assert set(rows["kind"]) == {"clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups"}
+    assert (rows["logs"] == 500).all()
+    assert (rows["false"] * rows["logs"]).max() <= 34

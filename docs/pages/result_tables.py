@@ -432,6 +432,25 @@ def policy_coverage() -> str:
     return format_table(("effective sample size, loss of the policy", *certificates.values()), cells)
 
 
+def anytime() -> str:
+    """Return how many logs have a bound that is ever false, and widths relative to Student's bound."""
+    counts = {"false": "at every look", "student": "Student", "sequence": "sequence"}
+    widths = {f"width {n}": f"width at {n}" for n in (400, 1000, 3200)} | {
+        "smoothing": "smoothing",
+        "betting": "betting",
+    }
+    rows = study("anytime")
+    cells = [
+        (
+            f"{row['kind']}, {row['estimate']}",
+            *(number(row[name] * row["logs"], 0) for name in counts),
+            *("–" if np.isnan(row[name]) else number(row[name], 1) for name in widths),
+        )
+        for _, row in rows.iterrows()
+    ]
+    return format_table(("log, estimate", *counts.values(), *widths.values()), cells)
+
+
 IN_SAMPLE = "dr, fitted to the log"
 
 
@@ -532,6 +551,7 @@ TABLES: dict[str, Callable[[], str]] = {
             audit_power,
             policy_coverage,
             heavy_tails,
+            anytime,
         ),
         *(certified, vowpal_wabbit, estimate_coverage, estimate_errors),
     )

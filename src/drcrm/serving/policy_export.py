@@ -25,7 +25,8 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
         raise InputError("only a policy on a table can be exported, without lists: its log has lists or another format")
     if policy.features is not None:
         raise InputError(
-            "only a linear policy, without a feature map or learned scores, can be exported: run drcrm learn --exportable"
+            "only a linear policy, without a feature map or learned scores, can be exported: run drcrm learn "
+            "--exportable"
         )
     if not encoding.has_number_texts and any(map(encoding.is_hashed, encoding.known)):
         raise InputError("the policy hashes numbers as an older version of drcrm did: learn it again to export it")
