@@ -36,6 +36,7 @@ STUDIES = (
     "heavy_tails",
     "kinds",
     "late_outcomes",
+    "loop",
     "null_verdicts",
     "obd",
     "plan_power",

@@ -369,6 +369,22 @@ def null_verdicts() -> str:
     return format_verdicts("null_verdicts", "log")
 
 
+def loop() -> str:
+    """Return how often each outcome of the loop happened, with a column per world."""
+    rows = study("loop").set_index("world")
+    lines = {
+        "`learn` says *better* after week 1": ["week1"],
+        "a usual certificate is below 0 at one of the weekly looks": ["usual"],
+        "the shop stops, by week 6": ["stopped"],
+        "… in week 2 · 3 · 4 · 5 · 6": [f"week{week}" for week in range(2, 7)],
+        "then *better* · *not shown* · *worse*": ["then better", "then not shown", "then worse"],
+        "then *the log cannot say* · *the log is wrong*": ["then the log cannot say", "then the log is wrong"],
+    }
+    cells = [[label, *(" · ".join(map(str, row)) for row in rows[names].to_numpy())] for label, names in lines.items()]
+    gain = ["mean true gain of the candidate, clicks per row", *map(number, rows["gain"])]
+    return format_table((f"of {rows['repetitions'].iloc[0]} repetitions", *rows.index), [gain, *cells])
+
+
 def unlogged_rules() -> str:
     return format_verdicts("unlogged_rules", "log", "rows")
 
@@ -546,6 +562,7 @@ TABLES: dict[str, Callable[[], str]] = {
         *(
             fixed_policy_verdicts,
             null_verdicts,
+            loop,
             unlogged_rules,
             epsilon_greedy,
             audit_power,

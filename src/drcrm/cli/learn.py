@@ -160,7 +160,7 @@ def fit_candidates(
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among
-    the candidates for which all guardrails hold. If it chooses none, the candidate with the smallest bound is returned.
+    the candidates for which all guardrails hold. If it chooses none, the candidate with the best estimate is returned.
     Candidates whose estimates are beyond the margin of a guardrail are returned only if all are. If evaluations are
     expensive, the algorithms first compete on samples of the training rows. See
     :mod:`drcrm.selection.successive_halving`.
@@ -230,15 +230,18 @@ class _Candidates:
         return cls(entry, learned, policies, cost_model, rates)
 
     def select(self, choices: int, is_best: bool) -> EvaluatedPolicy:
-        """Return the candidate that is chosen for a test, or else the one with the smallest bound."""
+        """Return the candidate that is chosen for a test, or else the one with the best estimate.
+
+        The smallest bound would be that of a candidate close to π0, which is not worth a further test.
+        """
         fits, rates, has_overlap = self.learned.fits, self.rates, self.learned.differences.has_overlap
-        bounds = fits.scores[:, IMPROVEMENT]
+        bounds, estimates = fits.scores[:, IMPROVEMENT], self.learned.differences.estimates
         chosen = self.learned.differences.choose(choices, rates == 2)
         if chosen is None:
             is_possible = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
             preferred = [is_possible & (rates > 0) & has_overlap, is_possible & (rates > 0), is_possible]
             among = next((mask for mask in preferred if mask.any()), is_possible)
-            chosen = int(np.argmin(np.where(among, bounds, np.inf)))
+            chosen = int(np.argmin(np.where(among, estimates, np.inf)))
         value = float(fits.grid[chosen])
         settings = {} if np.isnan(value) else {"parameter": self.entry.algorithm.parameter, "value": value}
         settings |= {name: float(getattr(fits, name)[chosen]) for name in ("ridge", "step", "sharpness")}
@@ -249,7 +252,7 @@ class _Candidates:
             cost_model=self.cost_model,
             clip=self.learned.clip,
             settings=settings,
-            bound=float(bounds[chosen]),
+            difference=float(estimates[chosen]),
             tried=len(fits.grid),
             is_best=is_best,
             rate=int(rates[chosen]),
@@ -257,15 +260,11 @@ class _Candidates:
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate that all algorithms together choose, or else the one with the smallest bound.
+    """Return the candidate that all algorithms together choose, or else the one with the best estimate.
 
     Candidates whose estimates are beyond the margin of a guardrail come last.
     """
-
-    def rank(result: EvaluatedPolicy) -> tuple[bool, bool, float]:
-        return not result.is_best, not result.rate, result.bound if np.isfinite(result.bound) else np.inf
-
-    return min(results, key=rank)
+    return min(results, key=lambda result: (not result.is_best, not result.rate, result.difference))
 
 
 def _require_several_actions(heldout: OpenedLog) -> None:

@@ -50,6 +50,11 @@ class PairedDifferences:
             parts[0].count,
         )
 
+    @property
+    def estimates(self) -> np.ndarray:
+        """Means of the clipped differences, (k,)."""
+        return self.count @ self.clipped / self.count.sum()
+
     def effective_choices(self, confidence: float = 0.95) -> int:
         """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence."""
         k = self.valid.shape[1]

@@ -45,8 +45,8 @@ class EvaluatedPolicy:
         The clipping constant of the estimate "clipped_ips".
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
-    bound : float
-        Selection criterion of ``learn``: the upper bound at 0.95 on the policy's cost minus the logging policy's cost.
+    difference : float
+        Clipped estimate of the policy's cost minus the logging policy's cost, by which ``learn`` chooses.
     tried : int
         Number of candidates of the algorithm that learned the policy.
     is_best : bool
@@ -61,7 +61,7 @@ class EvaluatedPolicy:
     cost_model: object = None
     clip: float | str | None = "auto"
     settings: Mapping[str, object] = field(default_factory=dict)
-    bound: float = inf
+    difference: float = inf
     tried: int = 1
     is_best: bool = False
     rate: int = 2
