@@ -37,7 +37,7 @@ def test_the_option_computes_it_without_a_better_policy(shop, tmp_path, run):
     assert run(*arguments, "--shift", "0.1")[0] == 0
     view = answer_of(tmp_path / "a.json")["shift_curve"]
     assert (view["breakeven"], view["curve"][-1][0]) == (None, pytest.approx(0.15))
-    assert "does not show that the policy's worst mean" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "does not show that the policy's worst case is better" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_bounds_at_every_look_have_no_worst_cases(shop, tmp_path, run):

@@ -318,7 +318,7 @@ def shift(answer: Answer) -> Section:
     for radius, policy, reference, bound in view.get("curve", ()):
         certified = reference + bound if is_number(reference) and is_number(bound) else None
         for line, cost in zip(lines.values(), (policy, reference, certified), strict=True):
-            line += [(radius, units.convert(cost))] if is_number(cost) else []
+            line += [(round(radius, 6), units.convert(cost))] if is_number(cost) else []
     if len(lines["blue"]) < 2:
         return None
     breakeven = view["breakeven"]
