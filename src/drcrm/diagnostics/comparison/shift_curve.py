@@ -68,8 +68,16 @@ def shift_curve(
 
     Parameters
     ----------
-    policy, log, settings, cost_model, groups, baseline
-        As for :func:`drcrm.diagnostics.comparison.verdict.compare_with_logging`.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    log : BanditLog
+        Rows that trained neither the policy nor the cost model.
+    settings : ComparisonSettings
+    cost_model : optional
+        See :func:`drcrm.certificates.policy_certificate`.
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    baseline : any policy, or "logging"
+        Policy to compare with in place of the logged costs.
 
     Returns
     -------
