@@ -135,7 +135,8 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
     changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
     verdict = replace(verdict, verdict=name, changes=changes)
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
-    return replace(evaluation, verdict=verdict, running=running, sensitivity=None, guardrails=guardrails)
+    results = {"sensitivity": None, "shift_curve": None, "running": running, "guardrails": guardrails}
+    return replace(evaluation, verdict=verdict, **results)
 
 
 @contextmanager

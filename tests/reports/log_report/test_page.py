@@ -255,3 +255,28 @@ def test_templates_are_package_data():
     files = {path.name for path in (root / "src/drcrm/reports").glob(pattern)}
     assert {"page.html.j2", "tables.html.j2", "charts.html.j2", "page.css"} <= files
     assert any(name.startswith("jinja2") for name in project["project"]["optional-dependencies"]["logs"])
+
+
+@pytest.mark.parametrize(
+    ("breakeven", "refusal", "words"),
+    [
+        (0.2239, "", "down to a share of 80 % (κ = 0.223); for smaller shares, the log does not show it"),
+        (0.2239, "<b>κ</b> is too large", "(κ = 0.223); beyond that, no bound can be computed"),
+        (None, "", "does not show that the policy's worst case is better than that of the logging policy"),
+    ],
+)
+def test_worst_cases_are_drawn_against_the_radius(breakeven, refusal, words):
+    curve = [[1e-8, -0.08, -0.05, -0.02], [0.1, -0.06, -0.04, -0.01], [0.3, -0.04, -0.03, None]]
+    answer = better() | {"shift_curve": {"breakeven": breakeven, "refusal": refusal, "curve": curve}}
+    read = Reader(page(answer))
+    assert words in read.text
+    assert "This compares two worst cases" in read.text
+    lines = {attrs["class"]: attrs["points"].split() for tag, attrs in read.elements if tag == "polyline"}
+    assert {name: len(points) for name, points in lines.items()} == {
+        "path blue": 3,
+        "path grey": 3,
+        "path certified": 2,
+    }
+    heights = [float(lines[f"path {name}"][0].split(",")[1]) for name in ("blue", "certified", "grey")]
+    assert heights == sorted(heights), "rewards 0.08, 0.07 and 0.05, the largest at the top"
+    assert text_of(better()).find("Shift of the environment") == -1

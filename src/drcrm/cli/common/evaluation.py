@@ -14,6 +14,7 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.comparison.segments import name_periods
+from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
 from drcrm.diagnostics.comparison.verdict import (
     Comparison,
     ComparisonSettings,
@@ -87,6 +88,8 @@ class Evaluation:
     sensitivity : Sensitivity or None
         Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
         given.
+    shift_curve : ShiftCurve or None
+        Worst cases around the environment. None if the policy is not better and no shift was given.
     running : mapping or None
         Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
     guardrails : list of JudgedGuardrail
@@ -101,6 +104,7 @@ class Evaluation:
     verdict: Verdict
     settings: ComparisonSettings
     sensitivity: Sensitivity | None = None
+    shift_curve: ShiftCurve | None = None
     running: Mapping[str, Any] | None = None
     guardrails: Sequence[JudgedGuardrail] = ()
 
@@ -115,6 +119,7 @@ class Evaluation:
         common |= {"candidates": self.candidates(), "verdict": asdict(self.verdict)}
         common |= {} if self.settings.shift is None else {"shift": self.settings.shift}
         common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
+        common |= {"shift_curve": self.shift_curve and self.shift_curve.as_dict()}
         if self.opened.baseline is not None:
             common["baseline"] = self._baseline()
         common |= {"next_step": next_step(self.verdict)}
@@ -205,7 +210,10 @@ def evaluate(
     if is_better:
         verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
     verdict = replace(verdict, cautions=[*verdict.cautions, *describe_shift(settings.shift)])
-    results = {"sensitivity": worst, "guardrails": guardrails}
+    curve, models = None, options | {"cost_model": best.cost_model}
+    if is_better or settings.shift is not None:
+        curve = shift_curve(best.policy, opened.log, settings, **models)
+    results = {"sensitivity": worst, "shift_curve": curve, "guardrails": guardrails}
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
 
 

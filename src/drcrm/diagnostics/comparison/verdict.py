@@ -226,8 +226,7 @@ def compare_with_logging(
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
     has_mean = knows_all_actions(policy)
-    if EVALUATIONS[settings.estimate].kind.uses_model and (cost_model is None or not has_mean):
-        settings = replace(settings, estimate="snips")
+    settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):
         options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
@@ -247,6 +246,12 @@ def compare_with_logging(
         logging,
         settings.shift,
     )
+
+
+def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
+    """Return the estimate of the settings, or "snips" if it needs a cost model or probabilities that are unknown."""
+    has_inputs = cost_model is not None and knows_all_actions(policy)
+    return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else "snips"
 
 
 def certify_against(

@@ -176,16 +176,23 @@ def calibration(points: Sequence[tuple[float, float]]) -> Mapping[str, object]:
     }
 
 
-def curve(points: Sequence[tuple[float, float]], level: float, mark: float | None) -> Mapping[str, object]:
-    """Return a line through points, a horizontal line at ``level``, and a vertical one at ``mark``.
+def curve(
+    lines: Mapping[str, Sequence[tuple[float, float]]], level: float | None, mark: float | None
+) -> Mapping[str, object]:
+    """Return lines through points by their style, a horizontal line at ``level``, and a vertical one at ``mark``.
 
-    The path has positions in percent of the width and of the height.
+    The first line has the ends of the axis. Points are in percent of the width and of the height.
     """
-    x, y = Scale(points[0][0], points[-1][0]), Scale.over([level, *(value for _, value in points)])
-    shares = [(100 * x.share(at), 100 * (1 - y.share(value))) for at, value in points]
+    points = next(iter(lines.values()))
+    x = Scale(points[0][0], points[-1][0])
+    y = Scale.over([level, *(value for line in lines.values() for _, value in line)])
+    paths = {
+        style: " ".join(f"{100 * x.share(at):.2f},{100 * (1 - y.share(value)):.2f}" for at, value in line)
+        for style, line in lines.items()
+    }
     return {
-        "path": " ".join(f"{left:.2f},{top:.2f}" for left, top in shares),
-        "level": percent(1 - y.share(level)),
+        "paths": paths,
+        "level": None if level is None else percent(1 - y.share(level)),
         "mark": x.at(mark) if is_number(mark) and x.contains(mark) else None,
         "horizontal": [percent(1 - y.share(tick)) for tick in y.ticks()],
         "values": y.labels(),

@@ -79,6 +79,7 @@ def page(answer: Mapping) -> str:
             slices=outcome_sections.slices(view),
             periods=outcome_sections.periods(view),
             sensitivity=sections.sensitivity(view),
+            shift=sections.shift(view),
             running=sections.running(view),
             changes_of_policy=policy_changes(view),
             influential_rows=sections.influential_rows(view),

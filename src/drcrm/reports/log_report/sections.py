@@ -1,5 +1,6 @@
 """Contents of the sections of the report on a log. A section is None if the answer has nothing for it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -306,7 +307,31 @@ def sensitivity(answer: Answer) -> Section:
         "breakeven": f"{breakeven:.3g}" if known else "",
         "gamma": f"{view['gamma']:g}",
         "bound": f"{units.side} {answer.format(units.convert(view['bound']), sign=True)}",
-        "chart": curve(points, 0.0, breakeven),
+        "chart": curve({"blue": points}, 0.0, breakeven),
+    }
+
+
+def shift(answer: Answer) -> Section:
+    """Return the worst cases of the policy and of its reference by κ, and the share of the traffic at κ*."""
+    view, units = answer.part("shift_curve"), answer.units
+    lines: dict[str, list] = {"blue": [], "grey": [], "certified": []}
+    for radius, policy, reference, bound in view.get("curve", ()):
+        certified = reference + bound if is_number(reference) and is_number(bound) else None
+        for line, cost in zip(lines.values(), (policy, reference, certified), strict=True):
+            line += [(round(radius, 6), units.convert(cost))] if is_number(cost) else []
+    if len(lines["blue"]) < 2:
+        return None
+    breakeven = view["breakeven"]
+    known = is_number(breakeven)
+    shown = math.floor(1000 * breakeven) / 1000 if known else 0.0
+    radius, share = (f"{shown:g}", f"{100 * math.exp(-shown):.3g} %") if known else ("", "")
+    return {
+        "result": f"better up to κ = {radius}" if known else "not shown to be better at any κ",
+        "breakeven": radius,
+        "share": share,
+        "is_refused": bool(view["refusal"]),
+        "has_bounds": bool(lines["certified"]),
+        "chart": curve(lines, None, breakeven),
     }
 
 
@@ -319,5 +344,5 @@ def running(answer: Answer) -> Section:
     first = view.get("first_better")
     return {
         "result": f"better from row {format_count(first)} on" if first else "not shown to be better so far",
-        "chart": curve(points[len(points) // 20 :], 0.0, first),
+        "chart": curve({"blue": points[len(points) // 20 :]}, 0.0, first),
     }
