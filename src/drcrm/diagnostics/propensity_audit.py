@@ -39,8 +39,8 @@ from scipy.special import ndtri
 from drcrm.certificates.independent_units import check_groups, compute_interval, group_means
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
-from drcrm.diagnostics.boosted_propensities import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
+from drcrm.logs.propensities.boosted import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds

@@ -8,8 +8,8 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs import propensities
-from drcrm.logs.propensities import estimate_propensities
+from drcrm.logs.propensities import estimated as propensities
+from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers.log_files import read_records
 
 MAPPING = {
