@@ -61,7 +61,10 @@ def test_the_default_split():
         ({"cost": "c"}, "mapping has reward and cost, expected only one of them"),
         ({"propensity": None}, "propensity is null; name a column, or add propensity_model: auto"),
         ({"propensity_model": "softmax"}, "propensity_model is 'softmax', but propensity is a column"),
-        ({"propensity": None, "propensity_model": "forest"}, "propensity_model is 'forest', expected 'softmax'"),
+        (
+            {"propensity": None, "propensity_model": "forest"},
+            "propensity_model is 'forest', expected 'softmax'",
+        ),
         ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...], time: [...]}"),
         ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
         ({"features": {"text": ["age"]}}, "features is {'text': ['age']}, expected {numeric"),

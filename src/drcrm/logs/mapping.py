@@ -50,7 +50,7 @@ class LogMapping:
         Column of π0(a|x) of the logged action; None if ``propensity_model`` estimates it.
     known_propensity : KnownPropensity, optional
         Logging policy that needs no such column.
-    propensity_model : "softmax", optional
+    propensity_model : "softmax", "trees" or "auto", optional
     reward, cost : str, optional
         Column of r, or of c = −r; only one of them.
     numeric, categorical : tuple of str
