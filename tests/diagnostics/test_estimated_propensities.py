@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from drcrm.actions.action_lists import ActionLists
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics import estimated_propensities
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.estimated_propensities import NAME, _movement, check_estimates, correct_along_policy
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
@@ -45,7 +47,8 @@ def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, 
 def test_the_correction_is_a_policy():
     log, mean = draw_log(True)
     modelled = cross_fit_propensities(log)
-    corrected = correct_along_policy(log, mean, modelled)
+    corrected, is_kept = correct_along_policy(log, mean, modelled)
+    assert is_kept.all()
     np.testing.assert_allclose(corrected.sum(axis=1), 1)
     movement = _movement(mean.ravel(), modelled.ravel(), np.repeat(np.arange(ROWS), ACTIONS))
     ratio = mean / modelled
@@ -60,8 +63,30 @@ def test_label_vectors_and_small_logs_are_not_checked():
     small = BanditLog(X[:100], Y[:100, 0].astype(int), np.full(100, 0.5), rng.normal(size=100), n_actions=2)
     for log, reason in ((labels, "label vectors"), (small, "logs of less than 400 contexts")):
         mean = np.full((log.n_contexts, *log.actions.shape), 0.5)
-        corrected = correct_along_policy(log, mean, mean)
-        check = check_estimates(log, mean, mean, corrected, None)
-        assert corrected is None
+        correction = correct_along_policy(log, mean, mean)
+        check = check_estimates(log, mean, mean, correction, None)
+        assert correction is None
         assert check.level == "caution"
         assert reason in check.sentence
+
+
+def test_a_sample_of_the_contexts_is_enough(monkeypatch):
+    log, mean = draw_log(True)
+    monkeypatch.setattr(estimated_propensities, "MAX_SCORES", ROWS * ACTIONS // 2)
+    modelled = cross_fit_propensities(log)
+    corrected, is_kept = correct_along_policy(log, mean, modelled)
+    assert is_kept.sum() == ROWS // 2 + 1
+    np.testing.assert_allclose(corrected[~is_kept], modelled[~is_kept])
+    assert check_estimates(log, mean, modelled, (corrected, is_kept), None).value > 0.05
+
+
+def test_lists_are_checked_like_single_actions():
+    log, mean = draw_log(True)
+    starts = ACTIONS * np.arange(ROWS + 1)
+    codes = np.tile(np.eye(ACTIONS), (ROWS, 1))
+    X = np.column_stack([np.repeat(log.X, ACTIONS, axis=0), codes])
+    modelled = cross_fit_propensities(log)
+    lists = BanditLog(ActionLists(X, starts), log.Y, log.propensity, log.cost)
+    correction = correct_along_policy(lists, mean.ravel(), modelled.ravel())
+    check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction, None)
+    assert (check.level, check.value > 0.05) == ("fail", True)

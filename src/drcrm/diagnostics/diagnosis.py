@@ -224,11 +224,10 @@ def diagnose(
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, checked.modelled)
             if details.imitated and weights.mean is not None:
-                corrected = correct_along_policy(log, weights.mean, checked.modelled, checked.units)
-                check = check_estimates(log, weights.mean, checked.modelled, corrected, checked.units)
-                of_log.append(check)
-                if corrected is not None and logging_policy is None:
-                    weights = weights._replace(logging_mean=corrected)
+                correction = correct_along_policy(log, weights.mean, checked.modelled, checked.units)
+                of_log.append(check_estimates(log, weights.mean, checked.modelled, correction, checked.units))
+                if correction is not None and logging_policy is None:
+                    weights = weights._replace(logging_mean=correction[0])
             parts, names = details.parts(log), details.action_names
             estimates = estimate_parts(weights, parts, checked.units, confidence, names)
             of_policy = [*check_weights(weights, checked.units)]

@@ -9,6 +9,7 @@ there, even if no rule in x alone is simple.
 The check fails if f predicts the logged actions better than the estimates do, by the likelihood ratio of
 :func:`drcrm.diagnostics.propensity_audit.log_evidence`, and π has much of its mass on actions with f < q/2. The second
 condition is needed because every estimate is rejected with enough rows. The trees of a row are fitted to other folds.
+On large logs, both use a random sample of the contexts; f = q elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
-from drcrm.logs.propensities.boosted import MAX_ROWS, MIN_CONTEXTS, dense_features, draw_rows, power_of
+from drcrm.logs.propensities.boosted import MAX_ROWS, MAX_SCORES, MIN_CONTEXTS, dense_features, draw_rows, power_of
 
 NAME = "overlap of estimated propensities"
 DRAWS = 4  # actions drawn from q for each logged action
@@ -32,8 +33,8 @@ MATERIAL = 0.05  # the check fails if the policy has more mass than this on over
 
 def correct_along_policy(
     log: BanditLog, mean: np.ndarray, modelled: np.ndarray, units: np.ndarray | None = None
-) -> np.ndarray | None:
-    """Return f of all actions of each context, in the shape of scores.
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return f of all actions of each context, in the shape of scores, and which contexts were corrected, (m,).
 
     None for label vectors, and for logs that are too small for trees.
 
@@ -55,9 +56,13 @@ def correct_along_policy(
 
     rng, X = np.random.default_rng(3), dense_features(log.X)
     context = _contexts_of(log, modelled)
-    places = np.arange(modelled.size) if not log.actions.are_shared else context
-    features = np.column_stack([X[places], _movement(mean.ravel(), modelled.ravel(), context)])
+    is_kept = np.zeros(log.n_contexts, dtype=bool)
+    is_kept[rng.permutation(log.n_contexts)[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
+    kept = np.flatnonzero(is_kept[context])  # cells
+    movement = _movement(mean.ravel(), modelled.ravel(), context)[kept]
+    features = np.column_stack([X[context[kept] if log.actions.are_shared else kept], movement])
     order, logit = draw_rows(log, rng), np.zeros(modelled.size)
+    order = order[is_kept[log.context[order]]]
     with threadpool_limits(1, "openmp"):
         for number in range(fold.max() + 1):
             rows = order[fold[log.context[order]] != number][: MAX_ROWS // (1 + DRAWS)]
@@ -66,26 +71,32 @@ def correct_along_policy(
             cells = np.concatenate([_cell(log, actions, contexts) for actions in (log.Y[rows], *drawn)])
             is_logged = np.arange(len(cells)) < len(rows)
             trees = HistGradientBoostingClassifier(**TREES, random_state=0)
-            trees.fit(features[cells], is_logged, np.where(is_logged, 1.0, 1 / DRAWS))
-            inside = fold[context] == number
-            logit[inside] = trees.decision_function(features[inside])
-    return power_of(log, modelled, 1, logit.reshape(modelled.shape))
+            trees.fit(features[np.searchsorted(kept, cells)], is_logged, np.where(is_logged, 1.0, 1 / DRAWS))
+            inside = fold[context[kept]] == number
+            if inside.any():
+                logit[kept[inside]] = trees.decision_function(features[inside])
+    return power_of(log, modelled, 1, logit.reshape(modelled.shape)), is_kept
 
 
 def check_estimates(
-    log: BanditLog, mean: np.ndarray, modelled: np.ndarray, corrected: np.ndarray | None, units: np.ndarray | None
+    log: BanditLog,
+    mean: np.ndarray,
+    modelled: np.ndarray,
+    correction: tuple[np.ndarray, np.ndarray] | None,
+    units: np.ndarray | None,
 ) -> Diagnostic:
-    """Check estimated propensities where a policy moves its mass; ``corrected`` is f, None if it is unknown."""
+    """Check estimated propensities where a policy moves its mass, by a result of :func:`correct_along_policy`."""
     threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
     source = "Wasserman, Ramdas & Balakrishnan 2020"
-    if corrected is None:
+    if correction is None:
         kind = "label vectors" if log.Y.ndim == 2 else f"logs of less than {MIN_CONTEXTS} contexts"
         sentence = f"the overlap of the estimated propensities was not checked, because the check is not for {kind}"
         return Diagnostic(NAME, None, threshold, "caution", sentence, source)
+    corrected, is_kept = correction
     evidence = log_evidence(log, [corrected], log.log_propensity, units)
     context = _contexts_of(log, modelled)
-    share = np.bincount(log.context, log.count)[context] / log.size
-    overestimated = float(share @ (mean * (corrected < HALF * modelled)).ravel())
+    count = np.bincount(log.context, log.count) * is_kept
+    overestimated = float(count[context] @ (mean * (corrected < HALF * modelled)).ravel() / count.sum())
     is_rejected = bool(evidence > -np.log(LEVEL))
     fails = is_rejected and overestimated > MATERIAL
     sentence = f"the policy has {percent(overestimated, 1)} of its mass on actions whose propensities look too large"
