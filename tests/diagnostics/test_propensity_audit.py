@@ -8,7 +8,6 @@ from click_logs import BEST, LOG, THETA, K, change_log, draw_actions, draw_conte
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
-from drcrm.diagnostics.boosted_propensities import boost_propensities
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.propensity_audit import (
     BETS,
@@ -18,6 +17,7 @@ from drcrm.diagnostics.propensity_audit import (
     log_evidence,
     required_rows,
 )
+from drcrm.logs.propensities.boosted import boost_propensities
 
 LIKELIHOOD = "propensity audit, likelihood ratio"
 

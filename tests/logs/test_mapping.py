@@ -59,9 +59,12 @@ def test_the_default_split():
         ({"action": None, "labels": []}, "labels is [], expected a list of at least one column"),
         ({"action": None, "labels": ["a", "a"]}, "labels is ['a', 'a'], expected a list of columns, each once"),
         ({"cost": "c"}, "mapping has reward and cost, expected only one of them"),
-        ({"propensity": None}, "propensity is null; name a column, or add propensity_model: softmax"),
+        ({"propensity": None}, "propensity is null; name a column, or add propensity_model: auto"),
         ({"propensity_model": "softmax"}, "propensity_model is 'softmax', but propensity is a column"),
-        ({"propensity": None, "propensity_model": "forest"}, "propensity_model is 'forest', expected 'softmax'"),
+        (
+            {"propensity": None, "propensity_model": "forest"},
+            "propensity_model is 'forest', expected 'softmax'",
+        ),
         ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...], time: [...]}"),
         ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
         ({"features": {"text": ["age"]}}, "features is {'text': ['age']}, expected {numeric"),
@@ -115,7 +118,7 @@ def test_files_of_other_content_are_rejected(tmp_path, name, content, message):
     [
         ("action", "mapping has no action"),
         ("reward", "mapping has no reward"),
-        ("propensity", "mapping has no propensity, expected a column's name, or null with propensity_model: softmax"),
+        ("propensity", "expected a column's name, {uniform: true}, or null with propensity_model: auto"),
         ("features", "mapping has no features"),
     ],
 )

@@ -18,6 +18,7 @@ from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.comparison.policy_changes import describe_changes
 from drcrm.diagnostics.comparison.segments import Part, check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.diagnostic import Diagnostic
+from drcrm.diagnostics.estimated_propensities import check_estimates, correct_along_policy
 from drcrm.diagnostics.leakage import check_leakage
 from drcrm.diagnostics.log_checks import (
     check_action_drift,
@@ -222,6 +223,11 @@ def diagnose(
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, checked.modelled)
+            if details.imitated and weights.mean is not None:
+                correction = correct_along_policy(log, weights.mean, checked.modelled, checked.units)
+                of_log.append(check_estimates(log, weights.mean, checked.modelled, correction, checked.units))
+                if correction is not None and logging_policy is None:
+                    weights = weights._replace(logging_mean=correction[0])
             parts, names = details.parts(log), details.action_names
             estimates = estimate_parts(weights, parts, checked.units, confidence, names)
             of_policy = [*check_weights(weights, checked.units)]

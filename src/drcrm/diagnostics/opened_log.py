@@ -30,7 +30,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
-from drcrm.logs.propensities import estimate_propensities
+from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers.log_files import Source, name_of, read_records, short_name
 from drcrm.logs.records import Records
 from drcrm.logs.split import held_out

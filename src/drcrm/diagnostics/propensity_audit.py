@@ -39,8 +39,8 @@ from scipy.special import ndtri
 from drcrm.certificates.independent_units import check_groups, compute_interval, group_means
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
-from drcrm.diagnostics.boosted_propensities import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
+from drcrm.logs.propensities.boosted import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds
@@ -79,7 +79,7 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
     The model of :mod:`drcrm.optimization.behaviour_cloning` is a softmax, or a logistic regression for each label. All
     rows of a context, and of a group in ``groups`` (n,), are in one fold. Return an array in the shape of scores.
     """
-    fold = _draw_context_folds(log, groups, folds)
+    fold = draw_context_folds(log, groups, folds)
     order = np.random.default_rng(1).permutation(log.n_contexts)
     has_intercept = log.actions.has_intercept and not has_constant(log.X)
     probability: Any = None
@@ -97,7 +97,7 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
     return probability
 
 
-def _draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -> np.ndarray:
+def draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -> np.ndarray:
     """Return a fold for each context, (m,); all contexts of a group are in one fold."""
     unit = np.arange(log.n_contexts)
     if groups is not None:
@@ -107,7 +107,7 @@ def _draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -
 
 def boost_model(log: BanditLog, modelled: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
     """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds."""
-    return boost_propensities(log, modelled, _draw_context_folds(log, groups, FOLDS))
+    return boost_propensities(log, modelled, draw_context_folds(log, groups, FOLDS))
 
 
 def audit_propensities(

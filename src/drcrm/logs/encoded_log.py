@@ -18,7 +18,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import report_progress
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.propensities import estimate_propensities
+from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers.log_files import Source, read_records
 from drcrm.logs.records import Records
 

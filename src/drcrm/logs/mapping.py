@@ -18,6 +18,7 @@ from typing import Any
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.logs.guardrails import Guardrail, as_guardrails
+from drcrm.logs.propensities.known import KnownPropensity
 from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
@@ -47,7 +48,9 @@ class LogMapping:
         marks the logged candidate. Its row has the propensity and the outcome.
     propensity : str, optional
         Column of π0(a|x) of the logged action; None if ``propensity_model`` estimates it.
-    propensity_model : "softmax", optional
+    known_propensity : KnownPropensity, optional
+        Logging policy that needs no such column.
+    propensity_model : "softmax", "trees" or "auto", optional
     reward, cost : str, optional
         Column of r, or of c = −r; only one of them.
     numeric, categorical : tuple of str
@@ -89,6 +92,7 @@ class LogMapping:
     list: str | None = None
     chosen: str | None = None
     propensity: str | None = None
+    known_propensity: KnownPropensity | None = None
     propensity_model: str | None = None
     reward: str | None = None
     cost: str | None = None
@@ -123,9 +127,19 @@ class LogMapping:
     def columns(self) -> list[str]:
         """Return the columns to read, each once."""
         names = [name for key in COLUMNS if key not in ("labels", "slice") and (name := getattr(self, key))]
-        names += self.slice_columns
+        names += [*filter(None, [self.rule]), *self.slice_columns]
         features = (*(self.numeric or ()), *(self.categorical or ()), *self.times)
         return list(dict.fromkeys([*names, *(self.labels or ()), *features, *self.guardrail_columns]))
+
+    @property
+    def rule(self) -> str | None:
+        """Return the column of the logging policy's rule."""
+        return self.known_propensity.rule if self.known_propensity else None
+
+    @property
+    def lacks_propensities(self) -> bool:
+        """Return whether propensities do not come from the file, but are known or estimated."""
+        return self.known_propensity is not None or self.propensity_model is not None
 
     @property
     def slice_columns(self) -> list[str]:
@@ -140,7 +154,7 @@ class LogMapping:
     @property
     def number_columns(self) -> list[str]:
         """Return the columns that must have numbers."""
-        names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate)
+        names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate, self.list and self.rule)
         names = (*names, *self.guardrail_columns)
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
@@ -162,6 +176,8 @@ class LogMapping:
             content["features"] |= {"time": list(self.times)} if self.times else {}
         if self.propensity_model:
             content["propensity"] = None
+        if self.known_propensity:
+            content["propensity"] = self.known_propensity.as_dict()
         if self.guardrails:
             content["guardrails"] = {guardrail.name: guardrail.as_dict() for guardrail in self.guardrails}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in content.items()}
@@ -177,8 +193,8 @@ class LogMapping:
             ("reward", self.reward or self.cost, "a column's name, or cost"),
             (
                 "propensity",
-                self.propensity or self.propensity_model,
-                "a column's name, or null with propensity_model: softmax",
+                self.propensity or self.lacks_propensities,
+                "a column's name, {uniform: true}, or null with propensity_model: auto",
             ),
             ("features", self.numeric is not None, "{numeric: [...], categorical: [...]}, or {} for none"),
         ):
@@ -189,6 +205,7 @@ class LogMapping:
     def require_no_columns(self, form: str) -> LogMapping:
         """Return the mapping; InputError if it names columns of a file without named columns."""
         keys = [key for key in (*COLUMNS, "guardrails") if getattr(self, key) not in (None, ())]
+        keys += ["propensity.rule"] if self.rule else []
         if keys or self.numeric is not None:
             raise InputError(f"mapping has {[*keys, 'features'][0]}, but {form} has no named columns: remove the key")
         return self
@@ -228,6 +245,8 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     if "features" in content:
         features = content["features"] or {}
         values |= {attribute: tuple(features.get(key) or ()) for key, attribute in FEATURES.items()}
+    if isinstance(values.get("propensity"), Mapping):
+        values["known_propensity"] = KnownPropensity.of(values.pop("propensity"))
     if "group" in values:
         values.setdefault("split", f"group {SHARE} %")
     mapping = LogMapping(**values)
@@ -296,9 +315,12 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
         if getattr(mapping, first) and not getattr(mapping, second):
             yield f"mapping has {first}, but no {second}: a row for each candidate of a list needs both columns"
     if has_null and mapping.propensity_model is None:
-        yield "propensity is null; name a column, or add propensity_model: softmax"
-    if mapping.propensity and mapping.propensity_model:
-        yield f"propensity_model is {mapping.propensity_model!r}, but propensity is a column; expected only one of them"
+        yield "propensity is null; name a column, or add propensity_model: auto"
+    if (mapping.propensity or mapping.known_propensity) and mapping.propensity_model:
+        known = "a column" if mapping.propensity else "known"
+        yield f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them"
+    if mapping.rule and mapping.labels:
+        yield "propensity is a rule, but the actions are label vectors; expected action or list, or a column"
     kind, share = mapping.split_rule
     if not 0 < share < 1:
         yield f"split is {mapping.split!r}, expected a text such as 'random 25 %', with a share between 0 and 100 %"
@@ -315,11 +337,12 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
 
 
 def _shared_columns(mapping: LogMapping) -> Iterator[str]:
-    """Yield a message for each column with two meanings; only ``time`` may also be a feature."""
+    """Yield a message for each column with two meanings; only ``time`` and the rule may also be features."""
     outcomes = [(key, getattr(mapping, key) or ()) for key in OUTCOMES]
     outcomes.append(("the outcome of a guardrail", mapping.guardrail_columns))
     features = [(f"a {key} feature", getattr(mapping, attribute) or ()) for key, attribute in FEATURES.items()]
-    for roles in ([*outcomes, ("id", mapping.id or ()), *features], [*outcomes, ("time", mapping.time or ())]):
+    alone = [[*outcomes, (key, column or ())] for key, column in (("time", mapping.time), ("rule", mapping.rule))]
+    for roles in ([*outcomes, ("id", mapping.id or ()), *features], *alone):
         role_of: dict[str, str] = {}
         for role, columns in roles:
             for column in [columns] if isinstance(columns, str) else columns:

@@ -76,7 +76,8 @@ class RecordCollector:
             del rows["ids"]  # the ids of a format are ignored unless they identify rows
         if first.kind == "single":
             names, rows["action"] = _named_actions(first, self._values("action"), rows["action"])
-        return replace(
+        follows = rows.pop("follows", None)
+        records = replace(
             first,
             data=replace(first.data, size=self._size, arrays=features, values=values, starts=starts, missing={}),
             names=names,
@@ -84,8 +85,12 @@ class RecordCollector:
             logger_values=self._values("loggers"),
             skipped=dict(self._skipped),
             missing=dict(self._missing),
-            **{"group_marks": None, "weights": None, "ids": None} | rows,
+            **{"group_marks": None, "weights": None, "ids": None, "follows": None} | rows,
         )
+        known = first.mapping.known_propensity
+        if known is None:
+            return records
+        return replace(records, propensity=as_mapped(known.probabilities(records.n_choices, follows), records.cost))
 
     def close(self) -> None:
         """Close all files."""

@@ -27,7 +27,7 @@ KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of acti
 
 COLUMNS = (  # attributes of Records with a value for each row
     *("action", "cost", "rows", "propensity", "context", "slices", "loggers", "groups"),
-    *("candidate", "count", "time", "ids", "group_marks", "weights", "guardrails"),
+    *("candidate", "count", "time", "ids", "group_marks", "weights", "guardrails", "follows"),
 )
 
 
@@ -66,6 +66,8 @@ class Records:
         Hash of the group's name, −1 for a row without a group. Only batches have it, instead of ``groups``.
     weights : array (n,), optional
         Weight of the row if the logger dropped rows at random. Only batches have it, instead of ``count``.
+    follows : bool array (n,), optional
+        Whether the action is that of the logging policy's rule. Only batches have it.
     guardrails : array (n, g), optional
         Costs of the guardrails of the mapping; rewards are negated.
     format : "csv", "parquet", "npz", "dsjson", "vw", "obp" or "frame"
@@ -107,6 +109,7 @@ class Records:
     group_marks: np.ndarray | None = None
     weights: np.ndarray | None = None
     guardrails: np.ndarray | None = None
+    follows: np.ndarray | None = None
     format: str
     mapping: LogMapping
     kind: str
@@ -128,6 +131,14 @@ class Records:
     def columns(self) -> dict[str, np.ndarray]:
         """Return the columns of rows that the log has, by name."""
         return {name: values for name in COLUMNS if (values := getattr(self, name)) is not None}
+
+    @property
+    def n_choices(self) -> np.ndarray:
+        """Number of actions, of candidates of the list, or of label vectors of each row, (n,)."""
+        if self.kind == "lists":
+            sizes = np.diff(self.data.starts)
+            return sizes if self.context is None else sizes[self.context]
+        return np.full(self.size, 2.0 ** self.action.shape[1] if self.kind == "labels" else len(self.names))
 
     @property
     def summary(self) -> tuple[str, str, str]:
@@ -236,7 +247,7 @@ class Records:
     def encoded(self, encoding: Encoding) -> BanditLog:
         """Return the log of the rows, in memory."""
         if self.propensity is None:
-            raise InputError("the file has no propensities; add propensity_model: softmax to the mapping")
+            raise InputError("the file has no propensities; add propensity_model: auto to the mapping")
         if self.kind != encoding.kind:
             raise InputError(f"the log has {KINDS[self.kind]}, but its encoding is for {KINDS[encoding.kind]}")
         X, Y = encoding.contexts(self.data), self._action_among(encoding.names)

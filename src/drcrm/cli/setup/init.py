@@ -49,7 +49,7 @@ ADVICE = {  # comments about a key without a column
     "propensity": [
         "# If the probabilities of the logged actions are unknown, estimate them; this weakens the guarantees:",
         "# propensity: null",
-        "# propensity_model: softmax",
+        "# propensity_model: auto",
     ],
     "reward": ["# cost: COLUMN  # instead of a reward, if lower is better"],
 }

@@ -42,7 +42,7 @@ GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 RANDOMISE = "Randomise some decisions, for example 5 %, and log their propensities."
 REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
-    "Or leave the propensities out and set propensity_model: softmax. It estimates propensities of logged actions.",
+    "Or leave the propensities out and set propensity_model: auto. It estimates propensities of logged actions.",
 ]
 EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
 CLOSER = "evaluate a policy that is closer to the logging policy."

@@ -20,7 +20,7 @@ def _hash_block(records: Records) -> dict[str, np.ndarray]:
     actions = hash_actions(records)
     rows = mix([features, actions, hash_numbers(records.cost)])
     hashes = {"features": features, "actions": actions, "decisions": mix([features, actions]), "rows": rows}
-    if not records.is_imitated:
+    if not records.mapping.lacks_propensities:  # known ones depend on the actions of other rows
         hashes["propensities"] = hash_numbers(records.propensity)
         hashes["rows"] = mix([rows, hashes["propensities"]])
     if records.time is not None:

@@ -102,7 +102,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Recor
         data=data,
         action=action.astype(np.intp) - int(is_single),
         cost=cost,
-        propensity=None if mapping.propensity_model else propensity,
+        propensity=None if mapping.lacks_propensities else propensity,
         rows=np.array([decision.row for decision in decisions], dtype=np.intp),
         missing=dict(data.missing),
         weights=np.array(weights) if weights else None,

@@ -169,11 +169,11 @@ def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str =
 
 
 def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mapping: LogMapping) -> np.ndarray | None:
-    """Return the logged propensities; None if the mapping asks for estimated ones."""
-    if mapping.propensity_model:
+    """Return the logged propensities; None if the mapping has other ones."""
+    if mapping.lacks_propensities:
         return None
     if arrays.get(name) is None:
-        raise InputError(f"has no {name}; add it, or set propensity: null and propensity_model: softmax in the mapping")
+        raise InputError(f"has no {name}; add it, or set propensity: null and propensity_model: auto in the mapping")
     return check_vector(arrays[name], n, name)
 
 

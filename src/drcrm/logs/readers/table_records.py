@@ -28,6 +28,7 @@ from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
 from drcrm.logs.records import SEPARATOR, Records
 
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
+NUMBERS = "constant", "exploration"  # keys of ``propensity`` whose values are numbers, not columns
 
 
 def frame_mapping(mapping: Any) -> LogMapping:
@@ -40,7 +41,7 @@ def frame_mapping(mapping: Any) -> LogMapping:
 def _as_names(value: Any) -> Any:
     """Return a value of a mapping with texts in place of whole numbers."""
     if isinstance(value, Mapping):
-        return {key: _as_names(part) for key, part in value.items()}
+        return {key: part if key in NUMBERS else _as_names(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [*map(_as_names, value)]
     return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
@@ -70,9 +71,12 @@ def frame_batch(
     data = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
     if mapping.list is None:
         names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
+        follows = None if mapping.rule is None else _follows_rule(frame, mapping, rows)
     else:
         starts = (lists or ListIds(mapping.list)).starts_of(frame[mapping.list], rows)
-        chosen = _chosen_rows(vector("chosen", "0 or 1"), starts, mapping, rows)
+        chosen = _chosen_rows(frame, "chosen", mapping.chosen, starts, mapping, rows)
+        by_rule = mapping.rule and _chosen_rows(frame, "propensity.rule", mapping.rule, starts, mapping, rows)
+        follows = None if by_rule is None else chosen == by_rule
         data, names, action = listed_features(data, starts, mapping.list), [], chosen - starts[:-1]
         frame, rows = frame.iloc[chosen], rows[chosen]
     reward = vector("reward")
@@ -98,6 +102,7 @@ def frame_batch(
         logger_values=logger_values,
         candidate=vector("candidate"),
         guardrails=_guardrail_costs(frame, mapping, rows),
+        follows=follows,
         time=time,
         missing=dict(data.missing),
         ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),
@@ -119,7 +124,7 @@ def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
         mapping,
         action="item_id",
         reward="click",
-        propensity=None if mapping.propensity_model else "propensity_score",
+        propensity=None if mapping.lacks_propensities else "propensity_score",
         numeric=(),
         categorical=(*(name for name in header if name.startswith("user_feature_")), "position"),
         slice=mapping.slice or "position",
@@ -141,6 +146,22 @@ def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> 
     names = as_names(list(dict.fromkeys(values)))
     place = {str(name): at for at, name in enumerate(names)}
     return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
+
+
+def _follows_rule(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> np.ndarray:
+    """Return whether the logged action is the rule's, (n,), by the texts of both."""
+    columns = [(mapping.action, "action"), (mapping.rule, "propensity.rule")]
+    texts = [_texts(frame[name], f"{key} {name!r}", rows) for name, key in columns]
+    return texts[0] == texts[1]
+
+
+def _texts(column: pd.Series, label: str, rows: np.ndarray) -> np.ndarray:
+    """Return the name of an action in each row, (n,) of str; InputError for a row without one."""
+    reject_rounded(column, label, rows)
+    codes, values = categories(column, label)
+    texts = np.array([unescape_formula(value) for value in values], dtype=object)[codes]
+    reject_rows(texts == MISSING, column, label, rows, "an action's name")
+    return texts
 
 
 def _guardrail_costs(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> np.ndarray | None:
@@ -167,9 +188,12 @@ def _slices(frame: pd.DataFrame, columns: list[str]) -> tuple[np.ndarray | None,
     return place.ravel(), names
 
 
-def _chosen_rows(is_chosen: np.ndarray, starts: np.ndarray, mapping: LogMapping, rows: np.ndarray) -> np.ndarray:
-    """Return the row of the chosen candidate of each list, (m,); InputError unless each list has one."""
-    label = mapping.label_of("chosen")
+def _chosen_rows(
+    frame: pd.DataFrame, key: str, column: Any, starts: np.ndarray, mapping: LogMapping, rows: np.ndarray
+) -> np.ndarray:
+    """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
+    label = key if column == key else f"{key} {column!r}"
+    is_chosen = numbers(frame[column], label, rows, "0 or 1", booleans=boolean_numbers(mapping.booleans))
     reject_rows((is_chosen != 0) & (is_chosen != 1), is_chosen, label, rows, "0 or 1")
     counts = np.add.reduceat(is_chosen, starts[:-1])
     if (counts != 1).any():

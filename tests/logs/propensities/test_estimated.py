@@ -8,8 +8,8 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs import propensities
-from drcrm.logs.propensities import estimate_propensities
+from drcrm.logs.propensities import estimated as propensities
+from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers.log_files import read_records
 
 MAPPING = {
@@ -101,3 +101,47 @@ def test_a_single_row_or_group_is_rejected(n, mapping):
     frame, _ = softmax_frame(n)
     with pytest.raises(InputError, match="the log has a single context or group"):
         estimates(frame, mapping)
+
+
+def stepped_frame(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return rows of a logging policy that no softmax of x and z describes, and its probabilities."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    preferred = (X[:, 0] * X[:, 1] > 0).astype(int) + (abs(X[:, 0]) > 1)
+    action = np.where(rng.random(n) < 0.7, preferred, rng.integers(0, 3, n))
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "a": action, "c": 0.0})
+    return frame, np.where(action == preferred, 0.8, 0.1)
+
+
+def mean_error(frame: pd.DataFrame, truth: np.ndarray, model: str) -> float:
+    return float(abs(np.log(estimates(frame, MAPPING | {"propensity_model": model})) - np.log(truth)).mean())
+
+
+def test_auto_takes_the_model_with_the_larger_likelihood():
+    for draw, chosen in ((softmax_frame, "softmax"), (stepped_frame, "trees")):
+        frame, _ = draw(1500)
+        by_model = {name: estimates(frame, MAPPING | {"propensity_model": name}) for name in ("softmax", "trees")}
+        likelihood = {name: np.log(values).sum() for name, values in by_model.items()}
+        assert max(likelihood, key=likelihood.get) == chosen
+        auto = estimates(frame, MAPPING | {"propensity_model": "auto"})
+        np.testing.assert_array_equal(auto, by_model[chosen])
+
+
+def test_trees_follow_a_logging_policy_that_no_softmax_describes():
+    frame, truth = stepped_frame(3000)
+    assert mean_error(frame, truth, "trees") < 0.6 * mean_error(frame, truth, "softmax")
+
+
+def test_trees_correct_lists_and_not_label_vectors():
+    frame, _ = stepped_frame(600)
+    rows = pd.DataFrame({"list": np.repeat(np.arange(600), 3), "place": np.tile(np.arange(3), 600)})
+    rows["x"], rows["z"] = (np.repeat(frame[name].to_numpy(), 3) for name in "xz")
+    rows["took"], rows["c"] = (np.repeat(frame["a"].to_numpy(), 3) == rows["place"]).astype(int), 0.0
+    lists = {"list": "list", "chosen": "took", "cost": "c", "propensity": None}
+    lists |= {"features": {"numeric": ["x", "z", "place"]}}
+    soft, trees = (estimates(rows, lists | {"propensity_model": name}) for name in ("softmax", "trees"))
+    assert np.log(trees).mean() > np.log(soft).mean() + 0.02
+    frame["u"], frame["v"] = frame["a"] % 2, frame["a"] // 2
+    labels = {"labels": ["u", "v"], "cost": "c", "propensity": None, "features": {"numeric": ["x", "z"]}}
+    soft, trees = (estimates(frame, labels | {"propensity_model": name}) for name in ("softmax", "trees"))
+    np.testing.assert_array_equal(trees, soft)

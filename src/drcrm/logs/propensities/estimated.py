@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -11,9 +12,11 @@ from drcrm.arrays.validation import find_constant_features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.propensities.boosted import boost_propensities, power_of
 from drcrm.logs.records import Records
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
@@ -53,9 +56,17 @@ def estimate_propensities(records: Records, folds: int = FOLDS) -> np.ndarray:
     """Return the estimated probability of each logged action, (n,); see :func:`fit_propensity_model`.
 
     The model is fitted to at most 2¹⁹ rows, drawn by contexts or groups. The estimates for these rows are cross-fitted.
+    If the mapping has ``propensity_model: trees``, boosted trees correct them; with ``auto`` only if that increases the
+    cross-fitted likelihood. Label vectors and larger logs keep the softmax.
     """
     drawn = _draw_rows(records.units)
     model = fit_propensity_model(records if drawn.all() else records.take(drawn), folds)
+    name = records.mapping.propensity_model
+    if name in ("trees", "auto") and records.kind != "labels" and drawn.all():
+        boosted = _boost(records, model, folds)
+        count = np.ones(records.size) if records.count is None else records.count
+        if name == "trees" or count @ np.log(boosted) > count @ np.log(model.crossfitted):
+            model = replace(model, crossfitted=boosted)
     ends = np.cumsum(drawn)
 
     def estimate(place: slice, block: Records) -> dict[str, np.ndarray]:
@@ -108,6 +119,25 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
     least, factor = max(float(records.size) ** -n_labels, LEAST), np.exp(best.x)
     scaled = (_scaled(policy, factor, log) for policy, log in zip(policies, logs, strict=True))
     return PropensityModel(np.clip(np.exp(log_prob(factor)), least, 1), tuple(scaled), encoding, least)
+
+
+def _boost(records: Records, model: PropensityModel, folds: int) -> np.ndarray:
+    """Return the cross-fitted probability of each logged action, (n,), corrected by boosted trees and calibrated."""
+    log = _log(records, np.arange(records.size), model.encoding)
+    fold = np.zeros(log.n_contexts, dtype=int)
+    fold[log.context] = draw_folds(records.units, folds)
+    probability: Any = 0.0
+    for number, policy in enumerate(model.policies):
+        mean = policy_marginals(policy, log, "estimated propensities")
+        probability = np.where(log.actions.broadcast(fold == number), mean, probability)
+    boosted = boost_propensities(log, probability, fold)
+
+    def log_prob(log_power: float) -> np.ndarray:
+        return log.actions.log_prob(power_of(log, boosted, np.exp(log_power)), log.Y, log.context)
+
+    bounds = -LARGEST, LARGEST
+    best = minimize_scalar(lambda log_power: -log.count @ log_prob(log_power), bounds=bounds, method="bounded")
+    return np.clip(np.exp(log_prob(best.x)), model.least, 1)
 
 
 def _draw_rows(units: np.ndarray) -> np.ndarray:

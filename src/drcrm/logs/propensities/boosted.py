@@ -46,13 +46,13 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     from sklearn.ensemble import HistGradientBoostingClassifier  # its import takes a second, and small logs need none
 
     rng = np.random.default_rng(2)
-    X, drawn, order = _dense_features(log.X), log.actions.sample(modelled, rng), rng.permutation(log.n_contexts)
+    X, drawn, order = dense_features(log.X), log.actions.sample(modelled, rng), rng.permutation(log.n_contexts)
     kept = np.zeros(log.n_contexts, dtype=bool)
     kept[order[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
     pairs = [_pairs(log, X, actions) for actions in (log.Y, drawn[log.context])]
     n_codes = int(np.prod(log.actions.shape)) * log.Y.ndim if log.actions.are_shared else 0
     categories = [X.shape[1]] if 0 < n_codes <= MAX_CODES else None
-    place, logit = _draw_rows(log, rng), np.zeros_like(modelled)
+    place, logit = draw_rows(log, rng), np.zeros_like(modelled)
     with threadpool_limits(1, "openmp"):
         for number in range(fold.max() + 1):
             outside = place[fold[log.context[place]] != number][: MAX_ROWS // pairs[0].shape[1]]
@@ -66,7 +66,7 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     return power_of(log, modelled, 1, logit)
 
 
-def _draw_rows(log: BanditLog, rng: np.random.Generator) -> np.ndarray:
+def draw_rows(log: BanditLog, rng: np.random.Generator) -> np.ndarray:
     """Return rows in random order, as often as they occur; weights in place of copies would make the trees slow."""
     if log.size == len(log.Y):
         return rng.permutation(len(log.Y))
@@ -82,7 +82,7 @@ def power_of(log: BanditLog, modelled: np.ndarray, power: float, tilt: Any = 0.0
     return log.actions.log_partition(power * scores + tilt)[1]
 
 
-def _dense_features(X: Any) -> np.ndarray:
+def dense_features(X: Any) -> np.ndarray:
     """Return at most MAX_FEATURES columns of X as a dense array."""
     if X.shape[1] > MAX_FEATURES:
         X = X[:, np.sort(np.argsort(-np.asarray((X != 0).sum(axis=0)).ravel(), kind="stable")[:MAX_FEATURES])]

@@ -1,0 +1,132 @@
+"""Reject estimated propensities if they are wrong where a policy moves its mass.
+
+Let q be a model of the logged actions, and π a policy that was learned from other rows. Boosted trees learn to
+distinguish logged actions from actions drawn from q, as in :mod:`drcrm.logs.propensities.boosted`. Their features are
+x, log π(b|x)/q(b|x), and the rank of this ratio among the actions of x, so they see where π moves its mass. Their log
+odds h correct the model: f ∝ q e^h. If the logging policy never takes some action that π prefers, f is far below q
+there, even if no rule in x alone is simple.
+
+The check fails if f predicts the logged actions better than the estimates do, by the likelihood ratio of
+:func:`drcrm.diagnostics.propensity_audit.log_evidence`, and π has much of its mass on actions with f < q/2. The second
+condition is needed because every estimate is rejected with enough rows. The trees of a row are fitted to other folds.
+On large logs, both use a random sample of the contexts; f = q elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
+from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
+from drcrm.logs.propensities.boosted import MAX_ROWS, MAX_SCORES, MIN_CONTEXTS, dense_features, draw_rows, power_of
+
+NAME = "overlap of estimated propensities"
+DRAWS = 4  # actions drawn from q for each logged action
+TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 4, "min_samples_leaf": 100, "early_stopping": False}
+HALF = 0.5  # an action with f below this share of q is overestimated
+MATERIAL = 0.05  # the check fails if the policy has more mass than this on overestimated actions
+
+
+def correct_along_policy(
+    log: BanditLog, mean: np.ndarray, modelled: np.ndarray, units: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return f of all actions of each context, in the shape of scores, and which contexts were corrected, (m,).
+
+    None for label vectors, and for logs that are too small for trees.
+
+    Parameters
+    ----------
+    log : BanditLog
+        A log of one action per context, or of lists, without rows of count 0.
+    mean : array in the shape of scores
+        The policy's probabilities of all actions.
+    modelled : array in the shape of scores
+        q of all actions.
+    units : array (n,), optional
+        Ids of independent units of rows; all rows of a unit are in one fold.
+    """
+    fold = draw_context_folds(log, units, FOLDS)
+    if log.Y.ndim == 2 or log.n_contexts < MIN_CONTEXTS or not fold.any():
+        return None
+    from sklearn.ensemble import HistGradientBoostingClassifier  # its import takes a second
+
+    rng, X = np.random.default_rng(3), dense_features(log.X)
+    context = _contexts_of(log, modelled)
+    is_kept = np.zeros(log.n_contexts, dtype=bool)
+    is_kept[rng.permutation(log.n_contexts)[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
+    kept = np.flatnonzero(is_kept[context])  # cells
+    movement = _movement(mean.ravel(), modelled.ravel(), context)[kept]
+    features = np.column_stack([X[context[kept] if log.actions.are_shared else kept], movement])
+    order, logit = draw_rows(log, rng), np.zeros(modelled.size)
+    order = order[is_kept[log.context[order]]]
+    with threadpool_limits(1, "openmp"):
+        for number in range(fold.max() + 1):
+            rows = order[fold[log.context[order]] != number][: MAX_ROWS // (1 + DRAWS)]
+            contexts = log.context[rows]
+            drawn = [log.actions.sample(modelled, rng)[contexts] for _ in range(DRAWS)]
+            cells = np.concatenate([_cell(log, actions, contexts) for actions in (log.Y[rows], *drawn)])
+            is_logged = np.arange(len(cells)) < len(rows)
+            trees = HistGradientBoostingClassifier(**TREES, random_state=0)
+            trees.fit(features[np.searchsorted(kept, cells)], is_logged, np.where(is_logged, 1.0, 1 / DRAWS))
+            inside = fold[context[kept]] == number
+            if inside.any():
+                logit[kept[inside]] = trees.decision_function(features[inside])
+    return power_of(log, modelled, 1, logit.reshape(modelled.shape)), is_kept
+
+
+def check_estimates(
+    log: BanditLog,
+    mean: np.ndarray,
+    modelled: np.ndarray,
+    correction: tuple[np.ndarray, np.ndarray] | None,
+    units: np.ndarray | None,
+) -> Diagnostic:
+    """Check estimated propensities where a policy moves its mass, by a result of :func:`correct_along_policy`."""
+    threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
+    source = "Wasserman, Ramdas & Balakrishnan 2020"
+    if correction is None:
+        kind = "label vectors" if log.Y.ndim == 2 else f"logs of less than {MIN_CONTEXTS} contexts"
+        sentence = f"the overlap of the estimated propensities was not checked, because the check is not for {kind}"
+        return Diagnostic(NAME, None, threshold, "caution", sentence, source)
+    corrected, is_kept = correction
+    evidence = log_evidence(log, [corrected], log.log_propensity, units)
+    context = _contexts_of(log, modelled)
+    count = np.bincount(log.context, log.count) * is_kept
+    overestimated = float(count[context] @ (mean * (corrected < HALF * modelled)).ravel() / count.sum())
+    is_rejected = bool(evidence > -np.log(LEVEL))
+    fails = is_rejected and overestimated > MATERIAL
+    sentence = f"the policy has {percent(overestimated, 1)} of its mass on actions whose propensities look too large"
+    if is_rejected:
+        sentence = (
+            "a model fitted to other rows, which knows the policy, predicts the logged actions "
+            f"10^{evidence / np.log(10):.0f} times better than the estimated propensities do, and {sentence}"
+        )
+    return Diagnostic(NAME, overestimated, threshold, worst_level(fails, is_rejected), sentence, source)
+
+
+def _contexts_of(log: BanditLog, modelled: np.ndarray) -> np.ndarray:
+    """Return the context of each cell, an action in a context."""
+    if log.actions.are_shared:
+        return np.repeat(np.arange(log.n_contexts), modelled.shape[1])
+    return np.repeat(np.arange(log.n_contexts), log.actions.count_choices())
+
+
+def _cell(log: BanditLog, actions: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """Return the cells of actions, in the order of scores."""
+    if log.actions.are_shared:
+        return context * log.actions.shape[0] + actions
+    return log.actions.feature_rows(actions, context)
+
+
+def _movement(mean: np.ndarray, modelled: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """Return log π/q of each cell and its rank in the context, 0 for the largest, (cells, 2)."""
+    tiny = np.finfo(float).tiny
+    ratio = np.log(np.maximum(mean, tiny)) - np.log(np.maximum(modelled, tiny))
+    order, rank = np.lexsort((-ratio, context)), np.empty(len(ratio))
+    starts = np.flatnonzero(np.diff(context, prepend=-1))
+    rank[order] = np.arange(len(ratio)) - starts[context]
+    return np.column_stack([ratio, rank])

@@ -1,0 +1,92 @@
+"""Estimated propensities are rejected if they hide that the logging policy lacks actions that a policy prefers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drcrm.actions.action_lists import ActionLists
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics import estimated_propensities
+from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.estimated_propensities import NAME, _movement, check_estimates, correct_along_policy
+from drcrm.diagnostics.propensity_audit import cross_fit_propensities
+
+ROWS, ACTIONS = 1500, 4
+
+
+def draw_log(lacks_best: bool, seed: int = 0) -> tuple[BanditLog, np.ndarray]:
+    """Return a log with estimated propensities, and a policy that prefers the action of the largest score.
+
+    If ``lacks_best``, the logging policy never takes that action in contexts with x_0 > 0.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(ROWS, 3)), np.ones(ROWS)])
+    scores = X @ np.random.default_rng(9).normal(size=(4, ACTIONS))
+    mean, at = np.full((ROWS, ACTIONS), 1 / ACTIONS), np.arange(ROWS)
+    if lacks_best:
+        mean[at, scores.argmax(axis=1)] *= X[:, 0] <= 0
+        mean /= mean.sum(axis=1, keepdims=True)
+    action = (rng.random((ROWS, 1)) > mean.cumsum(axis=1)).sum(axis=1).clip(max=ACTIONS - 1)
+    log = BanditLog(X, action, np.full(ROWS, 1 / ACTIONS), rng.normal(size=ROWS), n_actions=ACTIONS)
+    log = log.replace(propensity=cross_fit_propensities(log)[at, action])
+    return log, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(("lacks_best", "level"), [(True, "fail"), (False, "good")])
+def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, level):
+    log, mean = draw_log(lacks_best)
+    diagnosis = diagnose(log, mean, LogDetails(imitated=True))
+    check = next(check for check in diagnosis.diagnostics if check.name == NAME)
+    assert check.level == level, check
+    assert (NAME in diagnosis.failed) == lacks_best
+    logged = diagnose(log, mean, LogDetails(imitated=False))
+    assert NAME not in {check.name for check in logged.diagnostics}
+
+
+def test_the_correction_is_a_policy():
+    log, mean = draw_log(True)
+    modelled = cross_fit_propensities(log)
+    corrected, is_kept = correct_along_policy(log, mean, modelled)
+    assert is_kept.all()
+    np.testing.assert_allclose(corrected.sum(axis=1), 1)
+    movement = _movement(mean.ravel(), modelled.ravel(), np.repeat(np.arange(ROWS), ACTIONS))
+    ratio = mean / modelled
+    np.testing.assert_allclose(np.exp(movement[:, 0]), ratio.ravel())
+    np.testing.assert_array_equal(movement[:, 1].reshape(ratio.shape), (-ratio).argsort(axis=1).argsort(axis=1))
+
+
+def test_label_vectors_and_small_logs_are_not_checked():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(600, 2)), rng.integers(0, 2, (600, 3)).astype(np.uint8)
+    labels = BanditLog(X, Y, np.full(600, 1 / 8), rng.normal(size=600))
+    small = BanditLog(X[:100], Y[:100, 0].astype(int), np.full(100, 0.5), rng.normal(size=100), n_actions=2)
+    for log, reason in ((labels, "label vectors"), (small, "logs of less than 400 contexts")):
+        mean = np.full((log.n_contexts, *log.actions.shape), 0.5)
+        correction = correct_along_policy(log, mean, mean)
+        check = check_estimates(log, mean, mean, correction, None)
+        assert correction is None
+        assert check.level == "caution"
+        assert reason in check.sentence
+
+
+def test_a_sample_of_the_contexts_is_enough(monkeypatch):
+    log, mean = draw_log(True)
+    monkeypatch.setattr(estimated_propensities, "MAX_SCORES", ROWS * ACTIONS // 2)
+    modelled = cross_fit_propensities(log)
+    corrected, is_kept = correct_along_policy(log, mean, modelled)
+    assert is_kept.sum() == ROWS // 2 + 1
+    np.testing.assert_allclose(corrected[~is_kept], modelled[~is_kept])
+    assert check_estimates(log, mean, modelled, (corrected, is_kept), None).value > 0.05
+
+
+def test_lists_are_checked_like_single_actions():
+    log, mean = draw_log(True)
+    starts = ACTIONS * np.arange(ROWS + 1)
+    codes = np.tile(np.eye(ACTIONS), (ROWS, 1))
+    X = np.column_stack([np.repeat(log.X, ACTIONS, axis=0), codes])
+    modelled = cross_fit_propensities(log)
+    lists = BanditLog(ActionLists(X, starts), log.Y, log.propensity, log.cost)
+    correction = correct_along_policy(lists, mean.ravel(), modelled.ravel())
+    check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction, None)
+    assert (check.level, check.value > 0.05) == ("fail", True)
