@@ -211,6 +211,8 @@ def better() -> dict:
         "slices": [
             {
                 "slice": str(index),
+                "column": "position",
+                "difference": {"value": -0.03 * index, "low": -0.05 * index, "high": -0.02 * index + 0.03},
                 "rows": 2500 // index // 2,
                 "effective_size": 800 / index / 2,
                 "logging": logging + 0.006 * index,

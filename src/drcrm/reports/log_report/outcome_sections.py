@@ -59,14 +59,13 @@ def _parts(answer: Answer, kind: str) -> Section:
     values = [value for interval in differences for value in interval]
     scale = Scale.over(values, [0.0, *(interval.value for interval in differences)])
     columns = [Column(kind.capitalize(), "name"), Column("Difference", "picture"), Column("Estimate")]
-    columns += [Column("Interval"), Column("Logging policy"), Column("Policy"), Column("Rows")]
+    columns += [Column("Logging policy"), Column("Policy"), Column("Rows")]
     columns += [Column("Effective sample size"), Column("Policy's most frequent action", "name")]
     rows = [
         [
             Cell(clean_name(part.get(kind)), clean(part.get("column") or "")),
             Cell(chart=gauge(scale, difference, "blue", None, 0.0)),
-            Cell(answer.format(difference.value, sign=True), style="bold"),
-            Cell(_signed_interval(answer, difference)),
+            Cell(answer.format(difference.value, sign=True), _signed_interval(answer, difference), style="bold"),
             Cell(answer.format(units.convert(part.get("logging")))),
             Cell(answer.format(units.convert(part.get("policy"))), _own_interval(answer, part)),
             Cell(format_count(part.get("rows"))),
