@@ -160,9 +160,9 @@ def fit_candidates(
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among
-    the candidates for which all guardrails hold. If it chooses none, the candidate with the best estimate is returned.
-    Candidates whose estimates are beyond the margin of a guardrail are returned only if all are. If evaluations are
-    expensive, the algorithms first compete on samples of the training rows. See
+    the candidates for which all guardrails hold. If it chooses none, the candidate with the best cautious estimate is
+    returned. Candidates whose estimates are beyond the margin of a guardrail are returned only if all are. If
+    evaluations are expensive, the algorithms first compete on samples of the training rows. See
     :mod:`drcrm.selection.successive_halving`.
 
     Parameters
@@ -230,12 +230,9 @@ class _Candidates:
         return cls(entry, learned, policies, cost_model, rates)
 
     def select(self, choices: int, is_best: bool) -> EvaluatedPolicy:
-        """Return the candidate that is chosen for a test, or else the one with the best estimate.
-
-        The smallest bound would be that of a candidate close to π0, which is not worth a further test.
-        """
+        """Return the candidate that is chosen for a test, or else the one with the best cautious estimate."""
         fits, rates, has_overlap = self.learned.fits, self.rates, self.learned.differences.has_overlap
-        bounds, estimates = fits.scores[:, IMPROVEMENT], self.learned.differences.estimates
+        bounds, estimates = fits.scores[:, IMPROVEMENT], self.learned.differences.cautious_estimates
         chosen = self.learned.differences.choose(choices, rates == 2)
         if chosen is None:
             is_possible = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
@@ -260,7 +257,7 @@ class _Candidates:
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate that all algorithms together choose, or else the one with the best estimate.
+    """Return the candidate that all algorithms together choose, or else the one with the best cautious estimate.
 
     Candidates whose estimates are beyond the margin of a guardrail come last.
     """

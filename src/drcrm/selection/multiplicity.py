@@ -51,9 +51,13 @@ class PairedDifferences:
         )
 
     @property
-    def estimates(self) -> np.ndarray:
-        """Means of the clipped differences, (k,)."""
-        return self.count @ self.clipped / self.count.sum()
+    def cautious_estimates(self) -> np.ndarray:
+        """Means of the clipped differences plus one standard error, (k,).
+
+        The smallest bound is that of a candidate close to π0 if no bound is below 0, and the smallest mean is often due
+        to a few rows with large weights.
+        """
+        return _bounds(self.clipped, self.count, 1.0)[1]
 
     def effective_choices(self, confidence: float = 0.95) -> int:
         """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence."""

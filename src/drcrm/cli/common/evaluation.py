@@ -47,7 +47,8 @@ class EvaluatedPolicy:
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
     difference : float
-        Clipped estimate of the policy's cost minus the logging policy's cost, by which ``learn`` chooses.
+        Clipped estimate of the policy's cost minus the logging policy's cost, plus one standard error, by which
+        ``learn`` chooses if no candidate is shown to be better.
     tried : int
         Number of candidates of the algorithm that learned the policy.
     is_best : bool
