@@ -169,7 +169,7 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
     }
     for result in results:
         settings = {name: result.settings.get(name, np.nan) for name in ("step", "ridge", "value")}
-        policies[result.name] = result.policy, result.cost_model, {"shown": result.bound < 0, **settings}
+        policies[result.name] = result.policy, result.cost_model, {"shown": result.is_shown, **settings}
     for label, (policy, policy_model, selected) in policies.items():
         row = evaluation.evaluate(policy, policy_model)
         unpaired = unpaired_difference(row, averages[BTS]) if target == RANDOM else {}

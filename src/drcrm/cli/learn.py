@@ -234,6 +234,7 @@ class _Candidates:
         fits, rates, has_overlap = self.learned.fits, self.rates, self.learned.differences.has_overlap
         bounds, estimates = fits.scores[:, IMPROVEMENT], self.learned.differences.cautious_estimates
         chosen = self.learned.differences.choose(choices, rates == 2)
+        is_shown = chosen is not None
         if chosen is None:
             is_possible = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
             preferred = [is_possible & (rates > 0) & has_overlap, is_possible & (rates > 0), is_possible]
@@ -251,6 +252,7 @@ class _Candidates:
             settings=settings,
             difference=float(estimates[chosen]),
             tried=len(fits.grid),
+            is_shown=is_shown,
             is_best=is_best,
             rate=int(rates[chosen]),
         )

@@ -51,6 +51,8 @@ class EvaluatedPolicy:
         ``learn`` chooses if no candidate is shown to be better.
     tried : int
         Number of candidates of the algorithm that learned the policy.
+    is_shown : bool
+        Whether the algorithm's own candidates choose this one as better than the logging policy.
     is_best : bool
         Whether the candidates of all algorithms choose this one.
     rate : int
@@ -65,6 +67,7 @@ class EvaluatedPolicy:
     settings: Mapping[str, object] = field(default_factory=dict)
     difference: float = inf
     tried: int = 1
+    is_shown: bool = False
     is_best: bool = False
     rate: int = 2
 
