@@ -32,8 +32,8 @@ import numpy as np
 import pandas as pd
 
 from drcrm.certificates.off_policy_value import off_policy_value
+from drcrm.cli.common.candidates import algorithm_entries, fit_candidates
 from drcrm.cli.common.evaluation import EvaluatedPolicy
-from drcrm.cli.learn import algorithm_entries, fit_candidates
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.verdict import (
     ComparisonSettings,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from softmax_logs import Choices
 
-from drcrm import SoftmaxPolicy, policy_support
-from drcrm.certificates.terms.overlap import has_missing_mass
+from drcrm import BanditLog, SoftmaxPolicy, policy_support
+from drcrm.certificates.terms.overlap import can_judge, has_missing_mass
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 
 
@@ -60,3 +60,19 @@ def test_support_of_a_policy_over_choices():
     assert single.mass_by_action == pytest.approx(share @ missing, rel=1e-12)
     assert single.mean_weight_by_action == pytest.approx(by_action / (share @ pi), rel=1e-12)
     assert [single.mass, single.mean_weight] == pytest.approx([listed.mass, listed.mean_weight], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weight", "is_judged"),
+    [
+        (np.ones(100), True),
+        (np.arange(100) < 9, False),  # fewer than ten effective rows
+        (np.append(np.ones(99), 120.0), False),  # one row has more than half of the weight
+        (np.append(np.ones(99), 40.0), False),  # one row has all of the difference from the logging policy
+        (np.append(np.linspace(0, 2, 99), 5.0), True),
+        (np.zeros(100), False),
+    ],
+)
+def test_a_log_judges_policies_without_dominant_rows(weight, is_judged):
+    log = BanditLog(np.ones((100, 1)), np.arange(100) % 2, np.full(100, 0.5), -np.ones(100))
+    assert can_judge(weight.astype(float), log) is is_judged

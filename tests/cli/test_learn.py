@@ -18,7 +18,7 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.cli.learn import DEFAULT, WITH_SCORES, algorithm_entries
+from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, algorithm_entries
 from drcrm.data import chunked_log
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
@@ -248,6 +248,16 @@ def test_default_and_named_algorithms():
     [entry] = algorithm_entries({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
     assert (entry.name, entry.label, entry.algorithm.options["safe"]) == ("CIPS", "mine", False)
     assert [entry.name for entry in algorithm_entries(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
+
+
+def test_an_algorithm_without_tests_and_cost_model_can_be_learned(tmp_path, run):
+    decisions(400).to_csv(tmp_path / "log.csv", index=False)
+    unsafe = {"estimator": "CIPS", "label": "mine", "options": {"safe": False}}
+    config = json.dumps(MAPPING | {"algorithm": unsafe})
+    arguments = "learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz"
+    assert run(*arguments, "--json", tmp_path / "a.json")[0] == 0
+    [candidate] = [entry for entry in answer_of(tmp_path / "a.json")["candidates"] if entry["label"] == "mine"]
+    assert np.isfinite(candidate["difference"]["value"])
 
 
 def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):

@@ -13,7 +13,7 @@ ROWS = 400
 
 def differences(values: np.ndarray, **changes: np.ndarray) -> PairedDifferences:
     """Return the differences of candidates that are judged, with equal weights with and without clipping."""
-    parts = {"clipped": values, "has_overlap": np.ones(values.shape[1], bool), "count": np.ones(len(values))}
+    parts = {"clipped": values, "is_judged": np.ones(values.shape[1], bool), "count": np.ones(len(values))}
     return PairedDifferences(values, **parts | changes)
 
 
@@ -50,6 +50,16 @@ def test_counts_are_repetitions():
     assert shifted[1] is None or shifted[0] is not None
 
 
+def test_units_are_summed():
+    """Candidates that differ within units only by noise of mean 0 are one candidate for the sums over units."""
+    rng = np.random.default_rng(6)
+    common, sign = np.repeat(rng.normal(size=ROWS // 2), 2)[:, None], np.tile([1.0, -1.0], ROWS // 2)[:, None]
+    part = differences(common + 3 * sign * np.repeat(rng.normal(size=(ROWS // 2, 8)), 2, axis=0))
+    assert part.effective_choices() >= 6
+    assert part.effective_choices(units=np.repeat(np.arange(ROWS // 2), 2)) <= 2
+    assert part.effective_choices(units=np.arange(ROWS)) == part.effective_choices()
+
+
 @pytest.mark.parametrize("correlation", [0.0, 0.6, 0.95])
 def test_a_chosen_candidate_is_seldom_better_by_chance(correlation):
     """No candidate differs from π0 in the mean: a choice is an error."""
@@ -67,7 +77,7 @@ def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
     clipped = rng.normal([-0.5, -0.45, -0.9], [1.0, 0.2, 1.0], size=(ROWS, 3))
     assert differences(valid, clipped=clipped).choose(3) == 1  # 2 is too noisy, and 1 has the smallest valid bound
     assert differences(clipped).choose(3) == 2
-    assert differences(clipped, has_overlap=np.array([True, True, False])).choose(3) == 0
+    assert differences(clipped, is_judged=np.array([True, True, False])).choose(3) == 0
     assert differences(clipped + 1).choose(3) is None
     assert differences(valid, clipped=clipped + 1).choose(3) is None
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import softmax
 
 from drcrm import BanditLog
-from drcrm.cli import learn as learn_command
-from drcrm.cli.learn import algorithm_entries, fit_candidates
+from drcrm.cli.common import candidates
+from drcrm.cli.common.candidates import algorithm_entries, fit_candidates
 from drcrm.selection import successive_halving
 from drcrm.selection.grid_search import learn
 from drcrm.selection.successive_halving import halve_entries, is_expensive
@@ -70,7 +70,7 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
             fitted.append((entry.name, entry.algorithm.grid, [*entry.ridges]))
         return successive_halving.fit_entry(part, scored, entry, *options, **keywords)
 
-    monkeypatch.setattr(learn_command, "fit_entry", record)
+    monkeypatch.setattr(candidates, "fit_entry", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
         [result], _ = fit_candidates(train, part, entries, ignore)
         assert result.tried == 4 + len(fitted[-1][2])

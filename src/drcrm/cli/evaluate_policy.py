@@ -225,7 +225,7 @@ def _recognise(
 
 def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
     """Return the policy of --baseline, or None without this option; InputError together with --sensitivity."""
-    if getattr(options, "baseline", None) is None:  # plan has no such option
+    if options.baseline is None:
         return None
     if options.sensitivity is not None:
         raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")

@@ -50,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
 def _opened(options: argparse.Namespace, report: Progress) -> Iterator[tuple[OpenedLog, PolicyOnLog | None]]:
     """Yield the rows of the log that did not train the policy, and the policy on them, or None without a policy."""
     if options.policy is not None:
-        with open_policy_on_log(options, report) as case:
+        without = argparse.Namespace(**vars(options), baseline=None, shift=None)
+        with open_policy_on_log(without, report) as case:
             yield case.opened, case
         return
     if options.config is None:

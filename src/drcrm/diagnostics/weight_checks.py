@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 
 from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
-from drcrm.certificates.terms.overlap import has_enough_rows
+from drcrm.certificates.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, worst_level
@@ -36,7 +36,7 @@ SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution
 MIN_MEAN = 0.9  # a mean weight significantly below this fails even if unsupported actions explain it
 STANDARD_ERRORS = 3  # a mean weight fails if it differs from its expectation by more standard errors
 MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
-LARGE_SHARE, DOMINANT_SHARE = 0.1, 0.5  # share of one row in a sum: caution, fail
+LARGE_SHARE = 0.1  # share of one row in a sum: caution
 MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
 SIZE_THRESHOLD = "at least 10 % of the rows; fails below 10 rows, or below both 5 % and 400 rows"
 
@@ -144,8 +144,8 @@ def _report_tail(weight: np.ndarray, count: np.ndarray) -> Diagnostic | None:
 
 def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
     """Check the largest share of one row in the sum of magnitudes, arrays (n,) by name."""
-    totals = {name: count @ values for name, values in magnitudes.items()}
-    shares = {name: float(magnitudes[name].max() / total) for name, total in totals.items() if 0 < total < np.inf}
+    shares = {name: largest_share(values, count) for name, values in magnitudes.items()}
+    shares = {name: share for name, share in shares.items() if not np.isnan(share)}
     if not shares:
         return None
     name = max(shares, key=lambda name: shares[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,6 +62,8 @@ class LearnSettings:
         Share ε of the uniform policy in the policies that are scored. Fits do not depend on it.
     shift : float, optional
         Radius κ, if ``improvement_bound`` compares worst cases around the environment.
+    has_differences : bool
+        Whether to keep the candidates' differences from π0 on all held-out rows. They need a cost model.
     lbfgs : LbfgsSettings
         Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
         translation-equivariant, because costs far from 0 lose digits.
@@ -78,6 +80,7 @@ class LearnSettings:
     start: np.ndarray | None = None
     explore: float = 0.0
     shift: float | None = None
+    has_differences: bool = False
     lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
 
 
@@ -96,7 +99,7 @@ class Learned:
         M.
     cost_model : SupportedModel or None
     differences : PairedDifferences or None
-        Differences of the candidates from π0 on the held-out rows. None without held-out rows or a cost model.
+        Differences of the candidates from π0 on the held-out rows, if the settings ask for them.
     """
 
     fits: GridFit
@@ -144,11 +147,14 @@ def learn(
     estimate = find_estimate(criteria[0].estimate)
     is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
     shift = log.cost.min() if is_shifted else 0.0
-    fit = (
-        _cross_fitter(options.make_regressor(), cost_model, settings.intercept) if criteria[0].is_cross_fitted else None
-    )
-    effects, coef, cost_model = None, None, _fit_regressor(options.make_regressor(), cost_model, log)
-    if cost_model is not None or estimate.uses_model or options.start == "model" or options.safe:
+    regressor, effects, coef = options.make_regressor(), None, None
+    if regressor is None and is_regressor(cost_model):
+        regressor = cost_model
+    fit = _model_fitter(regressor, cost_model, settings.intercept)
+    if regressor is not None:
+        cost_model = fit(log)
+    needs_model = estimate.uses_model or options.start == "model" or options.safe or settings.has_differences
+    if cost_model is not None or needs_model:
         is_auto = options.context_effects == "auto"
         wanted = log.actions.has_context_effects if is_auto else options.context_effects
         cost_model, effects = model_training_costs(
@@ -159,7 +165,7 @@ def learn(
             shift,
             settings.intercept,
             estimate.uses_model and bool(wanted) and not criteria[0].is_cross_fitted,
-            fit,
+            fit if criteria[0].is_cross_fitted else None,
         )
     if options.start == "model":
         logging_policy, coef = cost_model.logging_policy, _tilt(cost_model.model, log, settings.intercept)
@@ -174,7 +180,7 @@ def learn(
     scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
     scorer = None if heldout is None else _make_scorer(heldout, clip, settings, scored_model)
     candidates = search.fit_candidates(scorer, cost_model)
-    scores, differences = _score(candidates, scorer)
+    scores, differences = _score(candidates, scorer, settings.has_differences or bool(settings.sharpened))
     fits = GridFit.of(candidates, scores, algorithm.robust_end, shift, tilt)
     if options.safe:
         fits.chosen[IMPROVEMENT] = len(candidates) - 1
@@ -197,21 +203,12 @@ def score_policy(
     log, clip = LinearPredictor(log).log, as_clip("auto", log)
     cost_model, _ = model_training_costs(log, None, None, SUPPORT)
     candidates, settings = [Candidate(np.nan, Fit(coef, np.nan, 0, True))], LearnSettings(explore=explore, shift=shift)
-    scores, differences = _score(candidates, _make_scorer(heldout, clip, settings, cost_model))
+    scores, differences = _score(candidates, _make_scorer(heldout, clip, settings, cost_model), True)
     return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model, differences)
 
 
-def _fit_regressor(regressor: Any, cost_model: Any, log: BanditLog) -> Any:
-    """Return the cost model. A regressor, of the algorithm or passed as the cost model, is first fitted to the log."""
-    if regressor is None and not is_regressor(cost_model):
-        return cost_model
-    return RegressorModel(cost_model if regressor is None else regressor).fit_log(log)
-
-
-def _cross_fitter(regressor: Any, cost_model: Any, intercept: bool) -> Callable[[BanditLog], Any] | None:
-    """Return the function that fits a cost model to a fold; None if the cost model was fitted to other rows."""
-    if regressor is None and is_regressor(cost_model):
-        regressor = cost_model
+def _model_fitter(regressor: Any, cost_model: Any, intercept: bool) -> Any:
+    """Return the function that fits a cost model to a log; None if the cost model was fitted to other rows."""
     if regressor is not None:
         return lambda log: RegressorModel(regressor).fit_log(log)
     return (lambda log: CostModel().fit_log(log, action_intercepts=intercept)) if cost_model is None else None
@@ -238,8 +235,10 @@ def _make_scorer(
     return HeldoutScores(log, clip, effects, intercept, *policies, explore, settings.shift)
 
 
-def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> tuple[np.ndarray, PairedDifferences | None]:
-    """Return all scores of the candidates, (k, s), and their differences from π0, if they are known.
+def _score(
+    candidates: list[Candidate], scorer: HeldoutScores | None, has_differences: bool
+) -> tuple[np.ndarray, PairedDifferences | None]:
+    """Return all scores of the candidates, (k, s), and their differences from π0, if they are known and wanted.
 
     The improvement of π0 on itself is 0, whatever rounding gives.
     """
@@ -252,7 +251,7 @@ def _score(candidates: list[Candidate], scorer: HeldoutScores | None) -> tuple[n
         is_logging = candidate.step == 0 and candidate.sharpness == 1
         values, difference = scorer.evaluate(candidate.fit.coef)
         row[:] = list((values | {"improvement_bound": 0.0} if is_logging else values).values())
-        if difference is not None:
+        if has_differences and difference is not None:
             no_difference = np.zeros_like(difference[0])
             differences.append((no_difference, no_difference, True) if is_logging else difference)
     return scores, scorer.pair(differences) if scorer and differences else None

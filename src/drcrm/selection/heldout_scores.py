@@ -8,7 +8,7 @@ import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.terms.overlap import has_enough_rows, has_missing_mass, worst_case_gaps
+from drcrm.certificates.terms.overlap import can_judge, has_missing_mass, worst_case_gaps
 from drcrm.certificates.terms.policy_terms import PolicyTerms
 from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, logging_terms
 from drcrm.cost_models.adapters import TabularModel
@@ -21,7 +21,7 @@ from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall, MeanRisk
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
-from drcrm.weights import Clipped, effective_sample_size
+from drcrm.weights import Clipped
 
 ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
 
@@ -151,11 +151,10 @@ class HeldoutScores:
         if self._baseline is not None:
             log, clipped = self._design.log, np.minimum(weight, self._clip)
             difference = self._improvement(coef, *forward)
-            has_overlap = has_enough_rows(effective_sample_size(weight, log.count), log.size)
             limited = difference  # worst cases have no clipped terms
             if self._shifted is None:
                 limited = self._doubly_robust.z(clipped, forward[1]) - self._baseline
-            differences = difference, limited, has_overlap
+            differences = difference, limited, can_judge(weight, log)
             if np.isfinite(difference).all():
                 values["improvement_bound"] = self._ball.evaluate(difference, log.count / log.size, log.size)[0]
         finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
@@ -163,9 +162,9 @@ class HeldoutScores:
 
     def pair(self, differences: list[tuple[np.ndarray, np.ndarray, bool]]) -> PairedDifferences:
         """Return the differences of several candidates as arrays."""
-        valid, clipped, has_overlap = zip(*differences, strict=True)
+        valid, clipped, is_judged = zip(*differences, strict=True)
         count = self._design.log.count
-        return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(has_overlap), count)
+        return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(is_judged), count)
 
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""

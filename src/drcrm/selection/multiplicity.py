@@ -29,15 +29,15 @@ class PairedDifferences:
         With unclipped weights, so that bounds on the means are valid.
     clipped : array (n, k)
         With weights clipped at M.
-    has_overlap : bool array (k,)
-        Whether the effective sample size is large enough to judge the candidate.
+    is_judged : bool array (k,)
+        Whether the log can judge the candidate: see :func:`drcrm.certificates.terms.overlap.can_judge`.
     count : array (n,)
         Multiplicity of each row.
     """
 
     valid: np.ndarray
     clipped: np.ndarray
-    has_overlap: np.ndarray
+    is_judged: np.ndarray
     count: np.ndarray
 
     @classmethod
@@ -46,7 +46,7 @@ class PairedDifferences:
         return cls(
             np.hstack([part.valid for part in parts]),
             np.hstack([part.clipped for part in parts]),
-            np.hstack([part.has_overlap for part in parts]),
+            np.hstack([part.is_judged for part in parts]),
             parts[0].count,
         )
 
@@ -59,13 +59,20 @@ class PairedDifferences:
         """
         return _bounds(self.clipped, self.count, 1.0)[1]
 
-    def effective_choices(self, confidence: float = 0.95) -> int:
-        """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence."""
+    def effective_choices(self, confidence: float = 0.95, units: np.ndarray | None = None) -> int:
+        """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence.
+
+        ``units``, (n,), are ids of independent units of rows. By default, each occurrence of a row is a unit.
+        """
         k = self.valid.shape[1]
         if self.valid.size > MOST_VALUES:
             return k
-        mean = self.count @ self.valid / self.count.sum()
-        deviations = (self.valid - mean) * np.sqrt(self.count)[:, None]
+        deviations = self.valid - self.count @ self.valid / self.count.sum()
+        if units is None:
+            deviations *= np.sqrt(self.count)[:, None]
+        else:
+            _, unit = np.unique(units, return_inverse=True)
+            deviations = np.column_stack([np.bincount(unit, self.count * column) for column in deviations.T])
         scale = np.sqrt((deviations**2).sum(axis=0))
         varying = deviations[:, (scale > 0) & np.isfinite(scale)]
         if varying.shape[1] < 2:
@@ -80,15 +87,15 @@ class PairedDifferences:
     def choose(self, choices: int, allowed: np.ndarray | bool = True, confidence: float = 0.95) -> int | None:
         """Return the candidate to test for an improvement, or None if no bound is below 0.
 
-        A candidate is eligible if it is allowed, it has overlap, and the bound on its clipped difference is below 0.
-        The eligible candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise,
-        the eligible candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for ``choices``
-        K.
+        A candidate is eligible if it is allowed, the log can judge it, and the bound on its clipped difference is below
+        0. The eligible candidate with the best clipped estimate is chosen, if its valid bound is below 0 too.
+        Otherwise, the eligible candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for
+        ``choices`` K.
         """
         quantile = -ndtri((1 - confidence) / choices)
         estimates, clipped_bounds = _bounds(self.clipped, self.count, quantile)
         _, valid_bounds = _bounds(self.valid, self.count, quantile)
-        eligible = np.flatnonzero((clipped_bounds < 0) & allowed & self.has_overlap & np.isfinite(valid_bounds))
+        eligible = np.flatnonzero((clipped_bounds < 0) & allowed & self.is_judged & np.isfinite(valid_bounds))
         if not eligible.size:
             return None
         best = eligible[np.argmin(estimates[eligible])]

@@ -90,7 +90,12 @@ def fit_entry(
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         lbfgs = replace(lbfgs, pairs=PAIRS)
     settings = LearnSettings(
-        ridges=entry.ridges, fewer_rows=fewer_rows, explore=explore, lbfgs=lbfgs, shift=entry.shift
+        ridges=entry.ridges,
+        fewer_rows=fewer_rows,
+        explore=explore,
+        shift=entry.shift,
+        has_differences=True,
+        lbfgs=lbfgs,
     )
     return learn_with_features(train, entry.algorithm, heldout, entry.features, settings=settings, units=units)
 

@@ -33,6 +33,7 @@ SHARE = 30
 SURE = 2  # number of standard errors by which the mean gap must exceed 0
 ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
 LEAST_ROWS, LEAST_SHARE, MANY_ROWS = 10, 0.05, 400  # of the effective sample size: see has_enough_rows
+DOMINANT_SHARE = 0.5  # a row with more than this share of a sum dominates it
 LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard errors below 1, is too low
 
 
@@ -69,6 +70,24 @@ def has_enough_rows(size: float, n: int) -> bool:
     effective sample size of a constant policy is 2 % of a log of any size.
     """
     return size >= LEAST_ROWS and (size >= LEAST_SHARE * n or size >= MANY_ROWS)
+
+
+def largest_share(values: np.ndarray, count: np.ndarray) -> float:
+    """Return the largest share of one row in the sum of non-negative values, (n,); NaN if the sum is 0 or infinite."""
+    total = count @ values
+    return float(values.max() / total) if 0 < total < np.inf else np.nan
+
+
+def can_judge(weight: np.ndarray, log: BanditLog) -> bool:
+    """Return whether a log can judge a policy with these weights, (n,).
+
+    The effective sample size must be large enough, and no row may dominate the weights, the weighted costs or the cost
+    differences from the logging policy.
+    """
+    magnitude = np.abs(log.cost)
+    sums = weight, weight * magnitude, np.abs(weight - 1) * magnitude
+    is_dominated = any(largest_share(values, log.count) > DOMINANT_SHARE for values in sums)
+    return has_enough_rows(effective_sample_size(weight, log.count), log.size) and not is_dominated
 
 
 def raise_smallest(gaps: np.ndarray, count: np.ndarray) -> np.ndarray:

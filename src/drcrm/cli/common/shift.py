@@ -12,8 +12,8 @@ from drcrm.logs.mapping import LogMapping, as_mapping
 
 def mapping_with_shift(content: Any, options: argparse.Namespace) -> LogMapping:
     """Return the mapping, in which --shift replaces ``shift``."""
-    mapping, shift = as_mapping(content), getattr(options, "shift", None)  # plan has no such option
-    return mapping if shift is None else replace(mapping, shift=shift)
+    mapping = as_mapping(content)
+    return mapping if options.shift is None else replace(mapping, shift=options.shift)
 
 
 def require_compatible(shift: float | None, options: argparse.Namespace) -> None:
