@@ -53,7 +53,8 @@ from sklearn.dummy import DummyRegressor
 from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # studies/verdicts.py
 
 from drcrm import BanditLog
-from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
+from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 

@@ -1,13 +1,13 @@
 """How robust are policies that are learned under shift, and how accurate are estimates of R_κ?
 
 The problem is that of Kallus, Mao, Wang & Zhou (2022): x is uniform on [−1, 1]², and action a of 5 has the mean reward
-x·β_a, where the β_a are the fifth roots of unity. The reward is normal with the standard deviation 0.1, 0.2 … 0.5 by
+x·β_a, for the fifth roots of unity β_a. The reward is normal with the standard deviation 0.1, 0.2 … 0.5 by
 action. The logging policy is softmax(2 x·β). The target of the evaluation is softmax(x·β). Robust rewards −R_κ of known
 policies are exact: E e^{c/γ} has a closed form in a, and a quadrature in x. The table has two parts:
 
 learning     a row per number of rows n, κ and algorithm: mean robust reward of the learned policy (``value``), with its
              standard error, its mean reward (``mean``) and its robust reward at κ = 0.3 (``at_largest``), over
-             min(10, repetitions) logs. Policies are softmax policies with an intercept. κ = 1e-6 is nearly no shift.
+             min(30, repetitions) logs. Policies are softmax policies with an intercept. κ = 1e-6 is nearly no shift.
 evaluation   a row per n, κ, kind of propensities and estimate, over all repetitions: mean error (``value``), mean
              squared error (``square``) with its standard error, mean squared standard error (``variance``), and the
              share of certificates at 95 % that are at least R_κ (``coverage``), among those that are issued;
@@ -31,7 +31,7 @@ from drcrm import BanditLog, EnvironmentDRO, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 
-ACTIONS, RADII, ESTIMATES, MOST_FITS = 5, (0.1, 0.2, 0.3), ("snips", "dr"), 10
+ACTIONS, RADII, ESTIMATES, MOST_FITS = 5, (0.1, 0.2, 0.3), ("snips", "dr"), 30
 NO_SHIFT = 1e-6
 ROOTS = np.array([np.cos(2 * np.pi * np.arange(ACTIONS) / ACTIONS), np.sin(2 * np.pi * np.arange(ACTIONS) / ACTIONS)])
 SCALES = np.arange(1, ACTIONS + 1) / 10
@@ -71,10 +71,7 @@ def draw_log(rows: int, seed: int, propensities: str = "known") -> BanditLog:
 
 
 def learned_rewards(estimate: str, radius: float, rows: int, seed: int) -> list[float]:
-    """Return the robust reward at ``radius``, the mean reward and the robust reward at the largest of RADII.
-
-    They are those of a policy that is learned from a log with the radius.
-    """
+    """Learn a policy; return its robust reward at the radius, its mean reward, and that at the largest radius."""
     log = draw_log(rows, seed)
     estimator = EnvironmentDRO(radius, estimate=estimate)
     estimator.fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, n_actions=ACTIONS)

@@ -35,12 +35,8 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.common.candidates import algorithm_entries, fit_candidates
 from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.verdict import (
-    ComparisonSettings,
-    compare_with_logging,
-    estimate_values,
-    reach_verdict,
-)
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
+from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, open_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities

@@ -36,7 +36,8 @@ from synthetic import draw_actions, normal_coefficients, normal_contexts
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.verdict import VERDICTS, compare_with_logging, reach_verdict
+from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.diagnostics.comparison.verdict import VERDICTS, reach_verdict
 from drcrm.diagnostics.diagnosis import check_rows, diagnose
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 from drcrm.policies.exponential import SoftmaxPolicy

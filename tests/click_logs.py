@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
-from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
+from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 
 K = 4

@@ -19,7 +19,8 @@ from click_logs import (
 )
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
-from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
+from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.errors import InputError
 

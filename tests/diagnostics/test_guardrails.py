@@ -13,7 +13,8 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, require_guardrails, summarize
-from drcrm.diagnostics.comparison.verdict import ComparisonSettings, Verdict
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.diagnostics.comparison.verdict import Verdict
 from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail
 from drcrm.policies.tabular import policy_for_log

@@ -8,7 +8,8 @@ import pytest
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
-from drcrm.diagnostics.comparison.verdict import compare_with_logging, reach_verdict
+from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
 from drcrm.logs.encoded_log import BanditLog as FileLog

@@ -11,8 +11,8 @@ from scipy.special import logsumexp, softmax
 
 from drcrm import BanditLog, CostModel, off_policy_value
 from drcrm.diagnostics.comparison import shift_curve as module
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.diagnostics.comparison.shift_curve import shift_curve
-from drcrm.diagnostics.comparison.verdict import ComparisonSettings, compare_with_logging
 
 SNIPS = ComparisonSettings("snips")
 

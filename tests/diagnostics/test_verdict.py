@@ -26,17 +26,8 @@ from click_logs import (
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
-from drcrm.diagnostics.comparison.verdict import (
-    RANDOMISE,
-    VERDICTS,
-    ComparisonSettings,
-    Verdict,
-    _advise_rows,
-    compare_with_logging,
-    estimate_values,
-    next_step,
-    reach_verdict,
-)
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
+from drcrm.diagnostics.comparison.verdict import RANDOMISE, VERDICTS, Verdict, _advise_rows, next_step, reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 

@@ -110,8 +110,8 @@ def policy_certificate(
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
         costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
     largest_weight : float > 0, optional
-        For "anytime" with a baseline that is a policy: a known limit M on its weights, such as its largest probability
-        divided by the smallest probability with which the logging policy takes any of its actions.
+        For "anytime" with a policy as the baseline: a known limit M on the baseline's weights. For example, M is 1
+        divided by the smallest propensity that the logging policy can give to any action.
     baseline_factor : float ≥ 0
         Multiple of the baseline's cost that is subtracted. With 1.05, a bound below 0 shows "at most 5 % more".
     shift : float > 0, optional

@@ -19,7 +19,8 @@ from drcrm.cli.common.running_bounds import watch
 from drcrm.cli.common.shift import mapping_with_shift, require_compatible
 from drcrm.diagnostics.comparison.baseline import find_rows
 from drcrm.diagnostics.comparison.guardrails import require_guardrails
-from drcrm.diagnostics.comparison.verdict import LOGGING_POLICY, MORE_ROWS, ComparisonSettings, Verdict
+from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY, ComparisonSettings
+from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.errors import InputError

@@ -25,7 +25,7 @@ from drcrm.cli.common.shift import mapping_with_shift, require_compatible
 from drcrm.cli.evaluate_policy import read_baseline, reference_of
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.comparison.exploration import describe_exploration
-from drcrm.diagnostics.comparison.verdict import ComparisonSettings
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal

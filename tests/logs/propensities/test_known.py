@@ -142,7 +142,7 @@ def test_conflicts_are_rejected():
         as_mapping(MAPPING | {"propensity": {"rule": "a", "exploration": 0.1}})
     frame = rule_frame(20, 0.1)
     ruled = {"rule": "rule", "exploration": 0.1}
-    with pytest.raises(InputError, match="no logged action is that of the rule"):
+    with pytest.raises(InputError, match="the log never follows the rule"):
         propensities(frame.assign(rule=frame["rule"].str.upper()), ruled)
     with pytest.raises(InputError, match=re.escape("propensity.rule 'rule' is missing in row 3")):
         propensities(frame.assign(rule=frame["rule"].where(np.arange(20) != 3)), ruled)

@@ -12,7 +12,7 @@ from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
-from drcrm.diagnostics.comparison.verdict import ComparisonSettings
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.selection.candidates import IMPROVEMENT

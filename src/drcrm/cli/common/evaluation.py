@@ -13,20 +13,16 @@ import numpy as np
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
-from drcrm.diagnostics.comparison.segments import name_periods
-from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
-from drcrm.diagnostics.comparison.verdict import (
+from drcrm.diagnostics.comparison.policy_comparison import (
     Comparison,
     ComparisonSettings,
-    Verdict,
     compare_with_logging,
-    describe_breakeven,
-    describe_shift,
     estimate_values,
-    next_step,
-    reach_verdict,
     sensitivity_to_propensities,
 )
+from drcrm.diagnostics.comparison.segments import name_periods
+from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
+from drcrm.diagnostics.comparison.verdict import Verdict, describe_breakeven, describe_shift, next_step, reach_verdict
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.version import __version__

@@ -1,4 +1,4 @@
-"""What the exploration of a policy costs, and what the next log will say about fixed actions."""
+"""Cost of a policy's exploration, and the information on fixed actions in the next log."""
 
 from __future__ import annotations
 

@@ -106,8 +106,9 @@ def plan_exploration(log: BanditLog, tested: PlannedPolicy, settings: PlanSettin
     Returns
     -------
     list of dict
-        For each rate: the cost of exploring per row, effective sample sizes of the policy and of each action at today's
-        number of rows, to which they are proportional, and the result of :func:`plan_size` for each number of rows.
+        For each rate: the cost of exploring per row, the effective sample sizes of the policy and of each action, and
+        the result of :func:`plan_size` for each number of rows. The effective sample sizes are for today's number of
+        rows, and grow with it.
     """
     uniform, plans = uniform_policy(log), []
     more = settings.rows / log.size

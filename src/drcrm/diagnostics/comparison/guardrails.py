@@ -26,7 +26,8 @@ from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ComparisonSettings, Verdict, bound_below, certify_against
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, bound_below, certify_against
+from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail

@@ -13,7 +13,7 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.terms.evaluation import LOGGING
 from drcrm.certificates.terms.shifted_terms import ESTIMATES
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.verdict import ComparisonSettings, certify_against, choose_estimate
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against, choose_estimate
 from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
 from drcrm.policies.tabular import policy_for_log
@@ -31,9 +31,9 @@ class ShiftCurve:
     Attributes
     ----------
     breakeven : float
-        Largest radius κ* up to which the policy's worst case is shown to be better: the upper bound on the difference
-        of the two worst cases is below 0 at κ*, and at all smaller radii that the search tries. NaN if there is none,
-        and at most 3.
+        κ*, the largest radius up to which the policy's worst case is shown to be better. The upper bound on the
+        difference of the two worst cases is below 0 at κ* and at all smaller radii that the search tries. κ* is at most
+        3, and NaN if there is none.
     refusal : str
         Why no bound can be computed just beyond κ*, for example because a worst case is the largest cost. Empty if the
         bound crosses 0 there.

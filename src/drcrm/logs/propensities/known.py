@@ -50,7 +50,7 @@ class KnownPropensity:
         n_choices : array (n,)
             K of each row: the number of actions, or of candidates of its list, or of label vectors.
         follows : bool array (n,), optional
-            Whether the action is that of the rule.
+            Whether the row has the rule's action.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class KnownPropensity:
             return explored
         if not follows.any():
             raise InputError(
-                f"propensity.rule names the column {self.rule!r}, but no logged action is that of the rule; write its "
-                "actions like those of the log"
+                f"propensity.rule names the column {self.rule!r}, but the log never follows the rule; its actions must "
+                "be written like the log's actions"
             )
         return (1 - self.exploration) * follows + explored

@@ -15,7 +15,7 @@ LABEL_LENGTH, ACTION_LENGTH = 20, 16
 
 
 class Condition(NamedTuple):
-    """A branch of the tree: a feature that is, or is not, a category; or a number at most, or above, a threshold."""
+    """A branch of the tree: a condition on one feature, a category or a threshold of a number."""
 
     feature: str
     category: str | None
@@ -107,7 +107,7 @@ def describe_path(path: tuple[Condition, ...]) -> str:
 
 
 def _describe(view: Mapping, index: int) -> dict[str, str]:
-    """Return an action's name, and for which contexts the policy takes it more often."""
+    """Return the name of an action, and a sentence on the contexts in which the policy takes it more often."""
     action = view["actions"][index]
     words = dict(zip(_leaves(view), map(describe_path, _paths(view)), strict=True))
     segments = sorted(action["more"], key=lambda number: -view["segments"][number]["share"])
