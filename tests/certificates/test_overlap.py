@@ -7,7 +7,7 @@ import pytest
 from softmax_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
-from drcrm.certificates.terms.overlap import can_judge, has_missing_mass
+from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 
 
@@ -63,16 +63,25 @@ def test_support_of_a_policy_over_choices():
 
 
 @pytest.mark.parametrize(
-    ("weight", "is_judged"),
+    ("weight", "grade"),
     [
-        (np.ones(100), True),
-        (np.arange(100) < 9, False),  # fewer than ten effective rows
-        (np.append(np.ones(99), 120.0), False),  # one row has more than half of the weight
-        (np.append(np.ones(99), 40.0), False),  # one row has all of the difference from the logging policy
-        (np.append(np.linspace(0, 2, 99), 5.0), True),
-        (np.zeros(100), False),
+        (np.ones(100), 2),
+        (np.arange(100) < 9, 0),  # fewer than ten effective rows
+        (np.append(np.ones(99), 120.0), 0),  # one row has more than half of the weight
+        (np.append(np.ones(99), 40.0), 0),  # one row has all of the difference from the logging policy
+        (np.append(np.linspace(0, 2, 99), 5.0), 2),
+        (np.zeros(100), 0),
     ],
 )
-def test_a_log_judges_policies_without_dominant_rows(weight, is_judged):
+def test_a_log_judges_policies_without_dominant_rows(weight, grade):
     log = BanditLog(np.ones((100, 1)), np.arange(100) % 2, np.full(100, 0.5), -np.ones(100))
-    assert can_judge(weight.astype(float), log) is is_judged
+    assert grade_overlap(weight.astype(float), log, log.cost) == grade
+
+
+@pytest.mark.parametrize("rare", [0.001, 0.3])
+def test_a_log_with_rare_costs_judges_only_policies_close_to_the_logging_policy(rare):
+    rng = np.random.default_rng(0)
+    cost = (rng.random(2000) < rare).astype(float)
+    log = BanditLog(np.ones((2000, 1)), np.arange(2000) % 2, np.full(2000, 0.5), cost)
+    weight = np.repeat([[0.0], [2.0]], 1000, axis=1)[np.arange(2000) % 2, 0]
+    assert grade_overlap(weight, log, cost - cost.mean()) == (2 if rare > 0.01 else 1)

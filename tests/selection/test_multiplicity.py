@@ -13,7 +13,7 @@ ROWS = 400
 
 def differences(values: np.ndarray, **changes: np.ndarray) -> PairedDifferences:
     """Return the differences of candidates that are judged, with equal weights with and without clipping."""
-    parts = {"clipped": values, "is_judged": np.ones(values.shape[1], bool), "count": np.ones(len(values))}
+    parts = {"clipped": values, "grade": np.full(values.shape[1], 2), "count": np.ones(len(values))}
     return PairedDifferences(values, **parts | changes)
 
 
@@ -77,7 +77,7 @@ def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
     clipped = rng.normal([-0.5, -0.45, -0.9], [1.0, 0.2, 1.0], size=(ROWS, 3))
     assert differences(valid, clipped=clipped).choose(3) == 1  # 2 is too noisy, and 1 has the smallest valid bound
     assert differences(clipped).choose(3) == 2
-    assert differences(clipped, is_judged=np.array([True, True, False])).choose(3) == 0
+    assert differences(clipped, grade=np.array([2, 2, 1])).choose(3) == 0
     assert differences(clipped + 1).choose(3) is None
     assert differences(valid, clipped=clipped + 1).choose(3) is None
 

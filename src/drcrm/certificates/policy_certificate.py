@@ -17,7 +17,7 @@ from drcrm.arrays.validation import check_choice, check_confidence, check_nonneg
 from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.independent_units import group_means, unit_values
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, tail_residual, upper_skewness
+from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
 from drcrm.certificates.terms.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights
@@ -329,12 +329,11 @@ def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lackin
     if case.baseline is not None:
         reference = case.baseline_factor * (sides[1].counted if len(sides) > 1 else 1.0)
     cost = log.cost if case.shift is None else side.cost
-    residuals = [side.residual, tail_residual(side.residual, cost, log.count)]
+    weight = _subtract(side.counted, reference)
     if is_lacking:
-        residuals = [side.cost - case.costs[1]]
-    skewness = max(
-        upper_skewness(_subtract(side.counted, reference), residual, log.count, units) for residual in residuals
-    )
+        skewness = upper_skewness(weight, side.cost - case.costs[1], log.count, units)
+    else:
+        skewness = estimate_skewness(weight, side.residual, cost, log.count, units)
     if np.ptp(log.cost) == 0:
         raise InputError(
             f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with a "

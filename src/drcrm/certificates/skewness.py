@@ -60,6 +60,14 @@ def tail_residual(residual: np.ndarray, cost: np.ndarray, count: np.ndarray) -> 
     return residual if share @ (residual / unit) ** 2 <= share @ (centred / unit) ** 2 else centred
 
 
+def estimate_skewness(
+    weight: np.ndarray, residual: np.ndarray, cost: np.ndarray, count: np.ndarray, units: int
+) -> float:
+    """Return γ of an estimate, the larger one with its residuals and with its ``tail_residual``."""
+    residuals = residual, tail_residual(residual, cost, count)
+    return max(upper_skewness(weight, values, count, units) for values in residuals)
+
+
 def corrected_bound(values: np.ndarray, count: np.ndarray, confidence: float, skewness: float) -> float:
     """Return the Cornish–Fisher upper bound on the mean of independent units, (N,), that occur ``count`` times."""
     n = count.sum()

@@ -8,7 +8,7 @@ import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.terms.overlap import can_judge, has_missing_mass, worst_case_gaps
+from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass, worst_case_gaps
 from drcrm.certificates.terms.policy_terms import PolicyTerms
 from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, logging_terms
 from drcrm.cost_models.adapters import TabularModel
@@ -138,7 +138,7 @@ class HeldoutScores:
         """Return all scores at Θ, (d, …), by their names in the order of ``SCORES``."""
         return self.evaluate(coef)[0]
 
-    def evaluate(self, coef: np.ndarray) -> tuple[dict[str, float], tuple[np.ndarray, np.ndarray, bool] | None]:
+    def evaluate(self, coef: np.ndarray) -> tuple[dict[str, float], tuple[np.ndarray, np.ndarray, int] | None]:
         """Return all scores at Θ, and a candidate's part of ``PairedDifferences``, or None if π0 is unknown.
 
         ``improvement_bound`` bounds the mean of the first differences.
@@ -154,17 +154,17 @@ class HeldoutScores:
             limited = difference  # worst cases have no clipped terms
             if self._shifted is None:
                 limited = self._doubly_robust.z(clipped, forward[1]) - self._baseline
-            differences = difference, limited, can_judge(weight, log)
+            differences = difference, limited, grade_overlap(weight, log, self._doubly_robust.residual)
             if np.isfinite(difference).all():
                 values["improvement_bound"] = self._ball.evaluate(difference, log.count / log.size, log.size)[0]
         finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
         return finite, differences
 
-    def pair(self, differences: list[tuple[np.ndarray, np.ndarray, bool]]) -> PairedDifferences:
+    def pair(self, differences: list[tuple[np.ndarray, np.ndarray, int]]) -> PairedDifferences:
         """Return the differences of several candidates as arrays."""
-        valid, clipped, is_judged = zip(*differences, strict=True)
+        valid, clipped, grade = zip(*differences, strict=True)
         count = self._design.log.count
-        return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(is_judged), count)
+        return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(grade), count)
 
     def noise(self, coef: np.ndarray) -> float:
         """Return the standard deviation over rows, at Θ, of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""

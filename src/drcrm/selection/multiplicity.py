@@ -29,15 +29,15 @@ class PairedDifferences:
         With unclipped weights, so that bounds on the means are valid.
     clipped : array (n, k)
         With weights clipped at M.
-    is_judged : bool array (k,)
-        Whether the log can judge the candidate: see :func:`drcrm.certificates.terms.overlap.can_judge`.
+    grade : int array (k,)
+        How well the log can judge the candidate: see :func:`drcrm.certificates.terms.overlap.grade_overlap`.
     count : array (n,)
         Multiplicity of each row.
     """
 
     valid: np.ndarray
     clipped: np.ndarray
-    is_judged: np.ndarray
+    grade: np.ndarray
     count: np.ndarray
 
     @classmethod
@@ -46,7 +46,7 @@ class PairedDifferences:
         return cls(
             np.hstack([part.valid for part in parts]),
             np.hstack([part.clipped for part in parts]),
-            np.hstack([part.is_judged for part in parts]),
+            np.hstack([part.grade for part in parts]),
             parts[0].count,
         )
 
@@ -87,15 +87,15 @@ class PairedDifferences:
     def choose(self, choices: int, allowed: np.ndarray | bool = True, confidence: float = 0.95) -> int | None:
         """Return the candidate to test for an improvement, or None if no bound is below 0.
 
-        A candidate is eligible if it is allowed, the log can judge it, and the bound on its clipped difference is below
-        0. The eligible candidate with the best clipped estimate is chosen, if its valid bound is below 0 too.
-        Otherwise, the eligible candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for
-        ``choices`` K.
+        A candidate is eligible if it is allowed, its grade is 2, and the bound on its clipped difference is below 0.
+        The eligible candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise,
+        the eligible candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for ``choices``
+        K.
         """
         quantile = -ndtri((1 - confidence) / choices)
         estimates, clipped_bounds = _bounds(self.clipped, self.count, quantile)
         _, valid_bounds = _bounds(self.valid, self.count, quantile)
-        eligible = np.flatnonzero((clipped_bounds < 0) & allowed & self.is_judged & np.isfinite(valid_bounds))
+        eligible = np.flatnonzero((clipped_bounds < 0) & allowed & (self.grade == 2) & np.isfinite(valid_bounds))
         if not eligible.size:
             return None
         best = eligible[np.argmin(estimates[eligible])]

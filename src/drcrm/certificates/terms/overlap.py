@@ -21,6 +21,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_fraction
 from drcrm.certificates.independent_units import mean_and_deviation
+from drcrm.certificates.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
@@ -78,16 +79,21 @@ def largest_share(values: np.ndarray, count: np.ndarray) -> float:
     return float(values.max() / total) if 0 < total < np.inf else np.nan
 
 
-def can_judge(weight: np.ndarray, log: BanditLog) -> bool:
-    """Return whether a log can judge a policy with these weights, (n,).
+def grade_overlap(weight: np.ndarray, log: BanditLog, residual: np.ndarray) -> int:
+    """Return how well a log can judge a policy with these weights and residuals of a cost model, both (n,).
 
-    The effective sample size must be large enough, and no row may dominate the weights, the weighted costs or the cost
-    differences from the logging policy.
+    The grade is 0 if the effective sample size is too small, or one row dominates the weights, the weighted costs or
+    the cost differences from the logging policy. It is 1 if the estimate of the cost or of the difference is too skewed
+    for a certificate, and otherwise 2.
     """
     magnitude = np.abs(log.cost)
     sums = weight, weight * magnitude, np.abs(weight - 1) * magnitude
-    is_dominated = any(largest_share(values, log.count) > DOMINANT_SHARE for values in sums)
-    return has_enough_rows(effective_sample_size(weight, log.count), log.size) and not is_dominated
+    if not has_enough_rows(effective_sample_size(weight, log.count), log.size):
+        return 0
+    if any(largest_share(values, log.count) > DOMINANT_SHARE for values in sums):
+        return 0
+    skewness = [estimate_skewness(weight - shift, residual, log.cost, log.count, log.size) for shift in (0, 1)]
+    return 2 if max(skewness) <= LARGEST_SKEWNESS else 1
 
 
 def raise_smallest(gaps: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -184,7 +184,7 @@ class _Candidates:
         is_shown = chosen is not None
         if chosen is None:
             is_possible = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
-            preferred = [is_possible & (rates > 0) & differences.is_judged, is_possible & (rates > 0), is_possible]
+            preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
             among = next((mask for mask in preferred if mask.any()), is_possible)
             chosen = int(np.argmin(np.where(among, estimates, np.inf)))
         value = float(fits.grid[chosen])
@@ -202,12 +202,13 @@ class _Candidates:
             is_shown=is_shown,
             is_best=is_best,
             rate=int(rates[chosen]),
+            grade=int(differences.grade[chosen]),
         )
 
 
 def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
     """Return the candidate that all algorithms together choose, or else the one with the best cautious estimate.
 
-    Candidates whose estimates are beyond the margin of a guardrail come last.
+    Candidates whose estimates are beyond the margin of a guardrail come last, after those that the log cannot judge.
     """
-    return min(results, key=lambda result: (not result.is_best, not result.rate, result.difference))
+    return min(results, key=lambda result: (not result.is_best, not result.rate, -result.grade, result.difference))

@@ -53,6 +53,8 @@ class EvaluatedPolicy:
         Whether the candidates of all algorithms choose this one.
     rate : int
         0 if the estimate of a guardrail is beyond its margin, 2 if all guardrails hold, otherwise 1.
+    grade : int
+        How well the log can judge the policy: see :func:`drcrm.certificates.terms.overlap.grade_overlap`.
     """
 
     name: str
@@ -66,6 +68,7 @@ class EvaluatedPolicy:
     is_shown: bool = False
     is_best: bool = False
     rate: int = 2
+    grade: int = 2
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from drcrm.certificates.sample_size import (
     anytime_power,
     smallest_anytime_difference,
 )
-from drcrm.certificates.skewness import tail_residual, upper_skewness
+from drcrm.certificates.skewness import estimate_skewness
 from drcrm.data.bandit_log import BanditLog
 
 RATES = 0.0, 0.01, 0.02, 0.05, 0.1, 0.2
@@ -55,8 +55,7 @@ class PlannedPolicy:
 
     def skewness(self, log: BanditLog, ratio: np.ndarray, share: np.ndarray) -> float:
         """Return the skewness of a single row, like that of a certificate; ``share`` are the shares of the rows."""
-        residuals = self.residual, tail_residual(self.residual, log.cost, share)
-        return max(upper_skewness(self.weight / ratio - 1, residual, share, 1) for residual in residuals)
+        return estimate_skewness(self.weight / ratio - 1, self.residual, log.cost, share, 1)
 
 
 @dataclass(frozen=True)
