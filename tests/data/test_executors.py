@@ -1,8 +1,9 @@
 """Threads that map functions over chunks."""
 
 import pytest
+from threadpoolctl import threadpool_info
 
-from drcrm.data.executors import PREFETCH, Chunks, count_threads, use_threads
+from drcrm.data.executors import PREFETCH, Chunks, count_threads, limit_openmp, use_threads
 from drcrm.errors import InputError
 
 
@@ -35,3 +36,14 @@ def test_threads_run_only_a_few_calls_ahead():
             most_waiting = max(most_waiting, len(begun) - number)
     assert sorted(begun) == [*range(200)]
     assert most_waiting <= 2 * PREFETCH + 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_openmp_takes_the_threads_of_the_executor(threads):
+    """scikit-learn's boosted trees use OpenMP."""
+    import sklearn.ensemble  # noqa: F401  loads its library
+
+    with use_threads(threads), limit_openmp():
+        used = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp"]
+    assert used
+    assert set(used) == {threads}

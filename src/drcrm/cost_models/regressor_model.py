@@ -11,6 +11,7 @@ from drcrm.arrays.mapped_arrays import Features, take_rows
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_vector
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import limit_openmp
 from drcrm.errors import InputError
 
 MOST_REPEATED = 10**7  # most rows to which a regressor without sample_weight is fitted
@@ -115,7 +116,8 @@ class RegressorModel:
                 )
             rows = np.repeat(rows, count)
         try:
-            return regressor.fit(take_rows(log.X, log.context[rows]), log.cost[rows], **options)
+            with limit_openmp():
+                return regressor.fit(take_rows(log.X, log.context[rows]), log.cost[rows], **options)
         except (TypeError, ValueError) as error:
             raise InputError(f"the cost model cannot be fitted by {regressor!r}: {error}") from None
 

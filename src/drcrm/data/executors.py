@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeAlias
 
+from threadpoolctl import threadpool_limits
+
 from drcrm.errors import InputError
 
 PREFETCH = 4  # number of calls submitted ahead, for each thread except the first
@@ -96,6 +98,14 @@ _EXECUTOR: ContextVar[ChunkExecutor] = ContextVar("executor", default=ChunkExecu
 def current_executor() -> ChunkExecutor:
     """Return the executor in use."""
     return _EXECUTOR.get()
+
+
+def limit_openmp() -> threadpool_limits:
+    """Return a context in which scikit-learn's OpenMP loops take the threads of the current executor.
+
+    By default they take all cores. Boosted trees are then several times slower on a machine that is busy.
+    """
+    return threadpool_limits(_EXECUTOR.get().threads, "openmp")
 
 
 def run_in_order(calls: Iterable[Callable[[], object]]) -> Iterator:

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import limit_openmp
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
 from drcrm.logs.propensities.boosted import MAX_ROWS, MAX_SCORES, MIN_CONTEXTS, dense_features, draw_rows, power_of
@@ -63,7 +63,7 @@ def correct_along_policy(
     features = np.column_stack([X[context[kept] if log.actions.are_shared else kept], movement])
     order, logit = draw_rows(log, rng), np.zeros(modelled.size)
     order = order[is_kept[log.context[order]]]
-    with threadpool_limits(1, "openmp"):
+    with limit_openmp():
         for number in range(fold.max() + 1):
             rows = order[fold[log.context[order]] != number][: MAX_ROWS // (1 + DRAWS)]
             contexts = log.context[rows]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from drcrm.arrays.mapped_arrays import Features, take_rows
 from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import limit_openmp
 from drcrm.errors import InputError
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
@@ -84,7 +85,7 @@ def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
     Y = log.Y[rows]
     classifier = classifier if (Y[0] != Y).any() else DummyClassifier()
     try:
-        with config_context(transform_output="default"):  # as the feature map calls it
+        with limit_openmp(), config_context(transform_output="default"):  # as the feature map calls it
             X = as_input(take_rows(log.X, log.context[rows]), classifier)
             return classifier.fit(X, Y, sample_weight=weight[rows])
     except (TypeError, ValueError) as error:

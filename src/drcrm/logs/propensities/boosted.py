@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import limit_openmp
 
 MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to
 MAX_ROWS = 40_000  # logged rows, times labels, that the trees of a fold are fitted to
@@ -53,7 +53,7 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     n_codes = int(np.prod(log.actions.shape)) * log.Y.ndim if log.actions.are_shared else 0
     categories = [X.shape[1]] if 0 < n_codes <= MAX_CODES else None
     place, logit = draw_rows(log, rng), np.zeros_like(modelled)
-    with threadpool_limits(1, "openmp"):
+    with limit_openmp():
         for number in range(fold.max() + 1):
             outside = place[fold[log.context[place]] != number][: MAX_ROWS // pairs[0].shape[1]]
             rows = np.concatenate([values[outside].reshape(-1, values.shape[-1]) for values in pairs])
