@@ -28,6 +28,7 @@ from drcrm.kernels import choose_kernels
 STUDIES = (
     "anytime",
     "audit_power",
+    "behaghel",
     "coverage",
     "environment_shift",
     "epsilon_greedy",
@@ -42,6 +43,7 @@ STUDIES = (
     "plan_power",
     "policy_coverage",
     "sharp_coverage",
+    "shift_coverage",
     "small_logs",
     "support",
     "unlogged_rules",

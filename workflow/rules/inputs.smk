@@ -226,9 +226,9 @@ def arguments_of_table(wildcards, input):
 
 def file_settings(wildcards):
     """Return the folder in the mirror and the digest of a study's file as JSON."""
-    return json.dumps(
-        {"folder": wildcards.study, "sha256": config["studies"][wildcards.study]["files"][wildcards.file]}
-    )
+    study = config["studies"][wildcards.study]
+    folder = study.get("folder", wildcards.study)
+    return json.dumps({"folder": folder, "sha256": study["files"][wildcards.file]})
 
 
 OWN_LOG = {

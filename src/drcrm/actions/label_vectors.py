@@ -61,7 +61,8 @@ class LabelVectors(Actions):
         if q > 2 and n >= MANY_ROWS and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
             raise InputError(
                 f"every row of Y has exactly one 1: that is a single choice among {q} actions. Pass a vector of whole "
-                f"numbers, np.argmax(Y, axis=1), with n_actions={q} (label vectors need rows with no 1 or several)"
+                f"numbers, np.argmax(Y, axis=1), with n_actions={q}. In a log, write the name of the action to one "
+                "column, and use the key action in place of labels (label vectors need rows with no 1 or several)"
             )
 
     def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:

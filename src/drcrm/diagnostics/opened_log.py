@@ -211,6 +211,7 @@ def open_log(
             return file(records.without_features(rows), log, checks, unseen, recognised, baseline=on_rows)
         encoding = records.fit(recognised.training)
         train = encode(records, encoding, recognised.training, scratch())
+        train.actions.check_not_one_hot(train.Y)
         log, whole = encode(records, encoding, rows), None
         on_rows = baseline and policy_on_rows(baseline, known, rows, log)
         if records.size <= MAX_CHECKED:

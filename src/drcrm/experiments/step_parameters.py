@@ -49,7 +49,7 @@ def _entry(algorithms: Mapping, algorithm: object) -> object:
 
 def study_options(config: Mapping, study: str) -> dict[str, object]:
     """Return the options of a study except its runs and files. Entries replace the names of its algorithms."""
-    options = _without(config["studies"][study], "runs", "files")
+    options = _without(config["studies"][study], "runs", "files", "folder")
     if "algorithms" in options:
         options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
     return options

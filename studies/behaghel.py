@@ -1,0 +1,100 @@
+"""What does drcrm say about a randomised programme, if its propensities are shares of rows, or estimated?
+
+Behaghel, Crépon & Gurgand (2014) assigned 33 797 French jobseekers to public or private counselling. The reward is
+re-employment within six months. The file has a column of 0 and 1 for each arm, and no propensities. So the study
+writes a column with the name of the arm, and learns by ``drcrm learn`` with four kinds of propensities:
+
+arm                the share of the arm in all rows
+arm by month       the share of the arm among the rows with the same month of registration
+arm by month, unit the same by month and by two indicators of the local unit, Interim and Conseil
+estimated          by ``propensity_model: auto``
+
+The table has three parts. A row of the part "verdict" has the answer with one kind of propensities: the verdict, the
+log to base 10 of the ratio of likelihoods in the propensity audit (``audit``), the gain in percentage points of
+re-employment on the held-out rows, its lower bound with 95 % confidence, and the break-even Γ* and κ*. The rows of
+"sensitivity" and "shift" are points of the two curves: ``x`` is Γ or κ, ``value`` the worst mean reward of the policy,
+``logging`` that of the logging policy, and ``bound`` the lower bound of the difference, in percentage points.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+from synthetic import run_command
+
+ARMS = ("A_public", "A_private", "A_standard")
+STRATA: dict[str, list[str]] = {
+    "arm": [],
+    "arm by month": ["mois_saisie_occ"],
+    "arm by month, unit": ["mois_saisie_occ", "Interim", "Conseil"],
+}
+ESTIMATED = "estimated"
+AUDIT = "propensity audit, likelihood ratio"
+
+
+def read_log(path: Path) -> pd.DataFrame:
+    """Return the file with one column for the arm, without the sampling weights."""
+    log = pd.read_csv(path, index_col=0)
+    provider = log[list(ARMS)].idxmax(axis=1).str.removeprefix("A_")
+    return log.drop(columns=[*ARMS, "sw"]).assign(provider=provider)
+
+
+def add_shares(log: pd.DataFrame, strata: list[str]) -> pd.DataFrame:
+    """Return the log with the share of each row's arm in its stratum as the propensity p."""
+    rows = log.groupby([*strata, "provider"])["Y"].transform("size")
+    return log.assign(p=rows / (log.groupby(strata)["Y"].transform("size") if strata else len(log)))
+
+
+def mapping(log: pd.DataFrame, kind: str) -> dict:
+    """Return the mapping of a kind of propensities."""
+    features = {"numeric": [name for name in log if name not in ("provider", "Y", "p")]}
+    given = {"propensity": None, "propensity_model": "auto"} if kind == ESTIMATED else {"propensity": "p"}
+    return {"action": "provider", "reward": "Y", "features": features} | given
+
+
+def learn(log: pd.DataFrame, kind: str) -> dict:
+    """Return the answer of ``drcrm learn``."""
+    with TemporaryDirectory() as name:
+        path, answer = Path(name) / "log.csv", Path(name) / "answer.json"
+        log.to_csv(path, index=False)
+        output = ["--output", str(path.with_suffix(".npz")), "--json", str(answer)]
+        run_command(["learn", str(path), "--config", json.dumps(mapping(log, kind)), *output])
+        return json.loads(answer.read_text())
+
+
+def rows_of(kind: str, answer: dict) -> list[dict]:
+    """Return the rows of an answer. Costs are negated rewards."""
+    key = {"propensities": kind}
+    [audit] = [check["value"] for check in answer["diagnostics"] if check["name"] == AUDIT] or [np.nan]
+    result = {"part": "verdict", "verdict": answer["verdict"]["verdict"], "audit": audit, "kept": answer["kept"]}
+    result |= {"logging": -100 * answer["logging"]["value"]}
+    if answer["verdict"]["verdict"] != "better":
+        return [key | result]
+    [difference] = [row["difference"] for row in answer["candidates"] if row["name"] == answer["kept"]]
+    result |= {"value": -100 * difference["value"], "bound": -100 * difference["bound"]}
+    breakevens = {f"{name}": answer[name]["breakeven"] for name in ("sensitivity", "shift_curve")}
+    rows = [key | result | breakevens]
+    for gamma, worst, bound in answer["sensitivity"]["curve"]:
+        rows.append(key | {"part": "sensitivity", "x": gamma, "value": -100 * worst, "bound": -100 * bound})
+    for radius, worst, logging, bound in answer["shift_curve"]["curve"]:
+        point = {"x": radius, "value": -100 * worst, "logging": -100 * logging}
+        rows.append(key | {"part": "shift"} | point | {"bound": np.nan if bound is None else -100 * bound})
+    return rows
+
+
+def table(resources: Path) -> pd.DataFrame:
+    """Return the rows of all parts."""
+    log, rows = read_log(resources / "behaghel.csv.bz2"), []
+    for kind in (*STRATA, ESTIMATED):
+        rows += rows_of(kind, learn(log if kind == ESTIMATED else add_shares(log, STRATA[kind]), kind))
+    return pd.DataFrame(rows)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the verdicts."""
+    verdicts = rows[rows["part"] == "verdict"].dropna(axis=1, how="all")
+    return verdicts.drop(columns="part").to_string(index=False, float_format="%.3f")

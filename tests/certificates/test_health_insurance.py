@@ -1,0 +1,104 @@
+"""Groups, heavy tails, shift and sensitivity on a real log: the RAND Health Insurance Experiment of statsmodels.
+
+It assigned families at random to plans by site, and followed each person for 3 or 5 years. An action is the plan's
+coinsurance, none, low or high. Costs are medical expenses in dollars, or visits to a doctor. Sites 1 and 2 have 2396
+persons with 8498 years.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels
+import statsmodels.api as sm
+
+from drcrm import BanditLog, off_policy_value
+from drcrm.certificates import policy_certificate, sensitivity
+from drcrm.errors import InputError
+
+FILE = Path(statsmodels.__file__).parent / "datasets/randhie/src/randhie.csv"
+NONE, LOW, HIGH = range(3)
+MOSTLY_HIGH = np.array([0.1, 0.1, 0.8])
+
+
+@pytest.fixture(scope="module")
+def years() -> pd.DataFrame:
+    """A row per person and year, with the plan and its share of the persons of the site."""
+    if not FILE.exists():
+        pytest.skip(f"statsmodels has no {FILE.name}")
+    rows = pd.read_csv(FILE).query("site <= 2")
+    rows["action"] = np.select([rows["coins"] == 0, rows["coins"] <= 50], [NONE, LOW], HIGH)
+    persons = rows.drop_duplicates("zper").groupby("site")["action"].value_counts(normalize=True)
+    rows["p"] = persons.loc[list(zip(rows["site"], rows["action"], strict=True))].to_numpy()
+    return rows.reset_index(drop=True)
+
+
+def read_log(years: pd.DataFrame, cost: str = "mdvis", most: float = np.inf) -> BanditLog:
+    features = years[["xage", "female", "disea", "linc"]].to_numpy()
+    columns = years["action"], years["p"], years[cost].clip(upper=most).astype(float)
+    return BanditLog(np.column_stack([features, np.ones(len(years))]), *map(np.asarray, columns), n_actions=3)
+
+
+def policy_of(years: pd.DataFrame) -> np.ndarray:
+    return np.tile(MOSTLY_HIGH, (len(years), 1))
+
+
+@pytest.mark.parametrize("cost", ["mdvis", "meddol"])
+def test_estimates_and_errors_of_persons_equal_a_clustered_regression(years, cost):
+    """SNIPS is weighted least squares on a constant; its errors are those of statsmodels, clustered by person."""
+    log, person = read_log(years, cost), years["zper"].to_numpy()
+    weight = MOSTLY_HIGH[log.Y] / log.propensity
+    fit = sm.WLS(log.cost, np.ones(len(log.cost)), weights=weight).fit(
+        cov_type="cluster", cov_kwds={"groups": person, "use_correction": True}
+    )
+    by_person = off_policy_value(policy_of(years), log, "snips", groups=person)
+    assert by_person == pytest.approx(fit.params[0], rel=1e-10)
+    assert by_person.standard_error == pytest.approx(fit.bse[0], rel=1e-6)
+    by_year = off_policy_value(policy_of(years), log, "snips")
+    assert by_year == pytest.approx(by_person, rel=1e-12)
+    assert by_person.standard_error > 1.1 * by_year.standard_error
+
+
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+def test_visits_are_certified_by_person_and_expenses_are_too_heavy_tailed(years, estimate):
+    person = years["zper"].to_numpy()
+    options = {"estimate": estimate, "groups": person, "baseline": "logging"}
+    certificate = policy_certificate(policy_of(years), read_log(years), **options)
+    by_year = policy_certificate(policy_of(years), read_log(years), **options | {"groups": None})
+    assert certificate.value < by_year.bound < certificate.bound < 0
+    with pytest.raises(InputError, match=r"rare, large costs dominate the estimate: the skewness of its mean is 0\.7"):
+        policy_certificate(policy_of(years), read_log(years, "meddol"), **options)
+    for shift in (None, 0.05):
+        capped = policy_certificate(policy_of(years), read_log(years, "mdvis", 20), **options, shift=shift)
+        assert capped.bound < 0
+    with pytest.raises(InputError, match="skewness"):
+        policy_certificate(policy_of(years), read_log(years), **options, shift=0.05)
+
+
+def test_a_worst_case_around_the_environment_bounds_subpopulations(years):
+    """R_κ is at least the policy's mean cost in every part of the traffic with a share of at least e^−κ."""
+    log = read_log(years, "mdvis", 20)
+    weight = MOSTLY_HIGH[log.Y] / log.propensity
+    share = weight / weight.sum()
+    for name in ("disea", "xage", "linc", "mdvis"):
+        order = np.argsort(-years[name].to_numpy(), kind="stable")
+        for least in (0.9, 0.7, 0.5):
+            part = order[: np.searchsorted(share[order].cumsum(), least) + 1]
+            kappa = -np.log(share[part].sum())
+            worst = off_policy_value(policy_of(years), log, "snips", shift=kappa)
+            assert worst >= share[part] @ log.cost[part] / share[part].sum()
+
+
+def test_the_breakeven_factor_is_smaller_by_person_and_every_reweighting_is_below_the_worst_case(years):
+    log, person, rng = read_log(years), years["zper"].to_numpy(), np.random.default_rng(0)
+    by_person = sensitivity(policy_of(years), log, 1.1, "snips", groups=person)
+    by_year = sensitivity(policy_of(years), log, 1.1, "snips")
+    assert by_person.worst == by_year.worst
+    assert 1 < by_person.breakeven < by_year.breakeven < 2
+    assert by_person.bound < 0
+    odds = (1 / log.propensity - 1)[:, None] * 1.1 ** rng.uniform(-1, 1, (len(log.cost), 100))
+    weight = MOSTLY_HIGH[log.Y][:, None] * (1 + odds)
+    assert (log.cost @ weight / weight.sum(axis=0)).max() < by_person.worst

@@ -1,0 +1,84 @@
+"""The study of the jobseekers' programme: on a synthetic file in its format, and on the real file of a mirror."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MIRROR = Path(os.environ.get("MIRROR", ROOT.parent / "shared/data"))
+
+
+@pytest.fixture(scope="module")
+def behaghel():
+    folder = str(ROOT / "studies")
+    sys.path.insert(0, folder)
+    yield import_module("behaghel")
+    sys.path.remove(folder)
+
+
+def write_file(path: Path, rows: int = 800) -> pd.DataFrame:
+    """Write a file in which the share of the public arm depends on the month, and only public counselling helps."""
+    rng = np.random.default_rng(0)
+    month, unit = rng.integers(1, 3, rows), rng.integers(0, 2, (rows, 2))
+    is_public = rng.random(rows) < np.where(month == 1, 0.6, 0.3)
+    columns = {"sw": rng.random(rows), "A_public": is_public, "A_private": ~is_public, "A_standard": False}
+    columns |= {"Y": rng.random(rows) < np.where(is_public, 0.8, 0.2), "mois_saisie_occ": month}
+    frame = pd.DataFrame(columns | {"Interim": unit[:, 0], "Conseil": unit[:, 1], "age": rng.integers(20, 60, rows)})
+    frame.astype({name: int for name in frame if name != "sw"}).to_csv(path)
+    return frame
+
+
+def test_the_study_writes_the_arm_and_its_share_and_reads_both_curves(behaghel, tmp_path):
+    truth = write_file(tmp_path / "behaghel.csv.bz2")
+    log = behaghel.read_log(tmp_path / "behaghel.csv.bz2")
+    assert (log["provider"] == np.where(truth["A_public"], "public", "private")).all()
+    assert not {"sw", "A_public", ""} & {*log}
+    shares = behaghel.add_shares(log, ["mois_saisie_occ"])
+    for (_, provider), part in shares.groupby(["mois_saisie_occ", "provider"]):
+        of_month = truth["mois_saisie_occ"].isin(part["mois_saisie_occ"])
+        assert part["p"].to_numpy() == pytest.approx(truth.loc[of_month, f"A_{provider}"].mean())
+    rows = pd.DataFrame(behaghel.rows_of("arm by month", behaghel.learn(shares, "arm by month")))
+    [verdict] = rows[rows["part"] == "verdict"].to_dict("records")
+    assert verdict["verdict"] == "better"
+    assert 0 < verdict["bound"] < verdict["value"] < 60
+    for part, breakeven in (("sensitivity", "sensitivity"), ("shift", "shift_curve")):
+        curve = rows[rows["part"] == part]
+        assert (np.diff(curve["value"]) <= 1e-9).all()
+        below = curve[curve["x"] < 0.9 * verdict[breakeven]]
+        assert (below["bound"] > 0).all()
+    assert "better" in behaghel.summary(rows)
+
+
+@pytest.mark.slow
+def test_the_real_log_rejects_one_share_for_all_months(behaghel, monkeypatch):
+    path = MIRROR / "behaghel.csv.bz2"
+    if not path.exists():
+        pytest.skip(f"{path} does not exist; set MIRROR to a folder with the file")
+    whole = behaghel.mapping
+    monkeypatch.setattr(behaghel, "mapping", lambda *arguments: whole(*arguments) | {"algorithm": "kl_dro_dr"})
+    log = behaghel.read_log(path)
+    assert log["provider"].value_counts().to_dict() == {"private": 30_728, "public": 3069}
+    verdicts = {}
+    for kind in ("arm", "arm by month, unit"):
+        answer = behaghel.learn(behaghel.add_shares(log, behaghel.STRATA[kind]), kind)
+        verdicts[kind] = answer["verdict"]["verdict"]
+    assert verdicts["arm"] == "the log is wrong"
+    assert verdicts["arm by month, unit"] in ("better", "not shown")
+
+
+def test_columns_of_the_arms_are_refused_as_labels(tmp_path, run):
+    write_file(tmp_path / "log.csv", 50)
+    mapping = {"labels": ["A_public", "A_private", "A_standard"], "propensity": {"constant": 0.5}, "reward": "Y"}
+    config = json.dumps(mapping | {"features": {"numeric": ["age"]}})
+    code, _, error = run("learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "policy.npz")
+    assert code == 1
+    assert "single choice among 3 actions" in error
+    assert "use the key action in place of labels" in error
