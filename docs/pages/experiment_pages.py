@@ -1,7 +1,7 @@
 """Markdown page of a finished experiment, from its tables, options and provenance."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pandas as pd
 import yaml
@@ -10,10 +10,8 @@ from jinja2 import Template
 from drcrm.errors import InputError
 from drcrm.reports.figures.style import FIGURE_TITLES, Names
 from drcrm.reports.roles import LOSSES
-from drcrm.reports.tables import markup
-from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.result_tables import format_sections
+from drcrm.reports.tables.printed_tables import print_losses, report_tables
 
 TERMS = "The [glossary](../reference/glossary.md) explains the terms, the [protocol](../paper/protocol.md) a run."
 DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0]}  # options that a page shows only if they differ
@@ -59,18 +57,13 @@ class Experiment:
     pictures: Iterable[Picture] = ()
     overview: str = ""
 
-    @property
-    def markdown(self) -> markup.Markup:
-        """Markdown with the names of this experiment."""
-        return replace(markup.MARKDOWN, names=self.plan.names)
-
 
 def format_page(experiment: Experiment) -> str:
     """Return the page of an experiment."""
-    tables = format_sections(experiment.tables, experiment.plan, experiment.markdown)
+    sections = report_tables(experiment.tables, experiment.plan).items()
     parts = {
         "What was run": format_run(experiment),
-        **{title: "\n".join(texts.values()) for title, texts in tables.items()},
+        **{title: "\n".join(table.markdown() for table in tables.values()) for title, tables in sections},
         "Figures": "\n".join(format_picture(picture, experiment.plan.names) for picture in experiment.pictures),
     }
     texts = [f"## {title}\n\n{text}" for title, text in parts.items() if text]
@@ -157,4 +150,4 @@ def format_losses(experiment: Experiment, metric: str, selection: str) -> str:
     if metric not in LOSSES or selection not in experiment.plan.selections:
         known = f"{', '.join(LOSSES)} by {', '.join(experiment.plan.selections)}"
         raise InputError(f"{experiment.name} has no table of {metric} by {selection}, only of {known}")
-    return printed.format_losses(experiment.tables[metric], metric, selection, experiment.markdown)
+    return print_losses(experiment.tables[metric], metric, selection, experiment.plan.names).markdown()

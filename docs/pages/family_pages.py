@@ -14,7 +14,8 @@ from drcrm.reports.figures import drawing
 from drcrm.reports.figures.figure_data import GREEDY, LOSS
 from drcrm.reports.figures.style import Look, Names
 from drcrm.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
-from drcrm.reports.tables import printed_tables as printed
+from drcrm.reports.tables.markup import PrintedTable
+from drcrm.reports.tables.printed_tables import print_losses
 from drcrm.selection.score_names import SCORES
 
 from .experiment_pages import TERMS, Experiment, format_provenance, format_run
@@ -92,12 +93,8 @@ def format_runs(family: Family) -> str:
     for member in rest:
         options = [f"{key}: {value}" for key, value in member.options.items() if value != first.options.get(key)]
         links = [f"[{title}]({link})" for title, link in member.rows.items()]
-        rows.append([f"`{member.name}`", ", ".join(options), ", ".join(links)])
-    table = (
-        first.markdown.titled("The other experiments differ in:", ["Experiment", "Options", "Rows"], rows)
-        if rows
-        else ""
-    )
+        rows.append({"Experiment": f"`{member.name}`", "Options": ", ".join(options), "Rows": ", ".join(links)})
+    table = PrintedTable("The other experiments differ in:", pd.DataFrame(rows)).markdown() if rows else ""
     provenance = format_provenance(first.provenance)
     texts = {member.name: format_provenance(member.provenance) for member in rest}
     different = [f"`{name}`:\n\n{text}" for name, text in texts.items() if text != provenance]
@@ -123,15 +120,9 @@ def format_table(family: Family, dataset: str, metric: str) -> str:
         for clicks, sharpness, member in family.settings
     }
     factor, unit = family.unit_of(dataset)
-    to = family.members[0].markdown
-    digits = {"form": ".2f", "error": " ± {:.2f}"} if factor > 1 else {}
-    to = replace(to, names=replace(to.names, datasets=columns), **digits)
-    title = (
-        f"{family.names.loss(metric, [dataset])} on {family.names.dataset(dataset)}{unit}, hyper-parameters chosen by "
-        f"{SCORES[selection]}: mean ± standard error over {printed.format_seeds(table, to)}. "
-        f"{printed.explain_bold(table, to)}"
-    )
-    return to.titled(title, *printed.loss_columns(table, selection, to))
+    kinds = family.names.actions | dict.fromkeys(columns, *family.names.by_actions([dataset]))
+    names, where = replace(family.names, datasets=columns, actions=kinds), f" on {family.names.dataset(dataset)}{unit}"
+    return print_losses(table, metric, selection, names, 2 if factor > 1 else 3, where).markdown()
 
 
 def format_caption(family: Family) -> str:

@@ -17,10 +17,9 @@ from drcrm.experiments.report_plans import caption_words, describe_log, report_p
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
 from drcrm.reports.figures.style import Names
-from drcrm.reports.tables.markup import MARKDOWN
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import format_details, format_losses
-from drcrm.reports.tables.result_tables import all_tables, format_sections, loss_table, require_all_runs
+from drcrm.reports.tables.printed_tables import print_details, print_losses, report_tables
+from drcrm.reports.tables.result_tables import all_tables, loss_table, require_all_runs
 from drcrm.reports.tables.summary import comparison, findings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,9 +117,10 @@ def plan() -> Plan:
 
 def test_tables_have_the_seeds_of_each_data_set(metrics, plan):
     require_all_runs(metrics, plan)
-    table, to = loss_table(plan.of_runs(metrics), "expected_loss", plan), replace(MARKDOWN, names=plan.names)
+    table = loss_table(plan.of_runs(metrics), "expected_loss", plan)
     assert table.groupby("dataset")["n_seeds"].max().to_dict() == SEEDS
-    for text in (form(table, "expected_loss", "snips", to) for form in (format_losses, format_details)):
+    for draw in (print_losses, print_details):
+        text = draw(table, "expected_loss", "snips", plan.names).markdown()
         assert "Expected Hamming loss (A\\|B) or error rate (Yeast)" in text
         assert "on Yeast the smallest mean of the learned algorithms; 3 seeds have too little power" in text
 
@@ -128,8 +128,7 @@ def test_tables_have_the_seeds_of_each_data_set(metrics, plan):
 def test_titles_of_tables_name_the_loss_that_all_data_sets_share(metrics, plan):
     for datasets, loss in ((["scene"], "Hamming loss"), (["yeast"], "error rate"), (["scene", "yeast"], "loss")):
         part = replace(plan, datasets=datasets)
-        parts = format_sections(all_tables(metrics, part), part, replace(MARKDOWN, names=plan.names))
-        titles = [title for texts in parts.values() for title in texts]
+        titles = [title for tables in report_tables(all_tables(metrics, part), part).values() for title in tables]
         assert titles[:2] == [f"Expected {loss} by SNIPS", f"Expected {loss} in detail"]
         assert all(title.replace("-", "").replace(" ", "").isalpha() for title in titles)
 

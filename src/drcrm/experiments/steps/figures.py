@@ -1,7 +1,6 @@
 """Draw the figures of an experiment and of the theory."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ from drcrm.reports.figures.figure_data import DatasetResults
 from drcrm.reports.figures.image_files import render
 from drcrm.reports.figures.style import LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE
-from drcrm.reports.tables import markup
-from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.plan import Plan
+from drcrm.reports.tables.printed_tables import print_losses
 from drcrm.reports.tables.result_tables import loss_table, require_runs
 from drcrm.reports.tables.summary import format_page
 
@@ -47,8 +45,8 @@ def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: 
     _write(experiment_figures.overview, results, outputs["figures"])
     picture = next(Path(path) for path in outputs["figures"] if path.endswith(".svg"))
     losses = loss_table(plan.of_runs(metrics), "expected_loss", plan)
-    table = printed.format_losses(losses, "expected_loss", selection, replace(markup.HTML, names=plan.names))
-    text = format_page(plan.title, results, table, picture.read_text(encoding="utf-8"))
+    table = print_losses(losses, "expected_loss", selection, plan.names)
+    text = format_page(plan.title, results, table.html(), picture.read_text(encoding="utf-8"))
     write_text(outputs["summary"], text)
 
 

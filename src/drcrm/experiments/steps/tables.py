@@ -1,16 +1,16 @@
 """Turn the losses of an experiment into the paper's tables."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from drcrm.errors import InputError, prefix_errors
 from drcrm.experiments.columns import COLUMNS
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.reports.tables import markup
+from drcrm.reports.tables.markup import HEAD
 from drcrm.reports.tables.plan import PROTOCOL, Plan
-from drcrm.reports.tables.result_tables import all_tables, format_sections, format_tables, require_all_runs
+from drcrm.reports.tables.printed_tables import printed_tables, report_tables
+from drcrm.reports.tables.result_tables import all_tables, require_all_runs
 
 
 def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
@@ -30,11 +30,9 @@ def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
     for name, frame in frames.items():
         with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
-    for suffix, plain in {"md": markup.MARKDOWN, "tex": markup.LATEX}.items():
-        style = replace(plain, names=plan.names)
-        for name, text in format_tables(frames, plan, style).items():
-            write_text(folder / f"{name}.{suffix}", style.document(text))
-    style = replace(markup.HTML, names=plan.names)
-    texts = [page for section in format_sections(frames, plan, style).values() for page in section.items()]
-    for number, (title, text) in enumerate(texts, start=1):
-        write_text(pages / f"{number:02} {title}.html", style.document(text))
+    for name, printed in printed_tables(frames, plan).items():
+        write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in printed))
+        write_text(folder / f"{name}.tex", "\n".join(table.latex() for table in printed))
+    texts = [page for section in report_tables(frames, plan).values() for page in section.items()]
+    for index, (title, table) in enumerate(texts, start=1):
+        write_text(pages / f"{index:02} {title}.html", HEAD + table.html())

@@ -1,132 +1,97 @@
-"""Table writer: formats numbers, names and whole tables in Markdown, LaTeX (booktabs) or HTML."""
+"""Printed tables: one frame of texts, written in Markdown, LaTeX (booktabs) or HTML."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from drcrm.reports.figures.style import Names
+HEAD = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body { font: 16px/1.4 sans-serif; margin: 1em }
+table { border-collapse: collapse; display: block; margin-bottom: 2em; overflow-x: auto }
+th, td { padding: .2em .8em; text-align: left; white-space: nowrap }
+thead tr { border-block: 1px solid }
+tbody tr:last-child { border-bottom: 1px solid }
+p { max-width: 45em }
+@media (min-width: 40em) { td { white-space: normal } }
+</style>
+"""
+BOLD, ITALIC, POWER = r"\*\*([+−\d.]+)\*\*", r"^\*([^*]+)\*$", r"10\^(−?)([\d.]+)"  # marks of the cells
+LATEX: dict[str, Any] = {
+    **{"%": r"\\%", "_": r"\\_", "&": r"\\&", "χ²": r"$\\chi^2$", "π0": r"$\\pi_0$"},
+    **{BOLD: r"\\textbf{\1}", ITALIC: r"\\textit{\1}", POWER: lambda match: f"$10^{{{match[1] and '-'}{match[2]}}}$"},
+    **{r" ± ([\d.]+)": r" {\\scriptsize $\\pm$ \1}", "−": "$-$"},
+}
+HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", BOLD: r"<b>\1</b>", ITALIC: r"<i>\1</i>", POWER: r"10<sup>\1\2</sup>"}
 
-Rows = Sequence[Sequence[str]]
-LATEX_CHARACTERS = {"%": r"\%", "_": r"\_", "&": r"\&", "χ²": r"$\chi^2$", "π0": r"$\pi_0$"}
-STYLE = (
-    "body { font: 16px/1.4 sans-serif; margin: 1em } table { border-collapse: collapse; display: block; "
-    "margin-bottom: 2em; overflow-x: auto } th, td { padding: .2em .8em; text-align: left; white-space: nowrap } "
-    "tr:first-child { border-block: 1px solid } tr:last-child { border-bottom: 1px solid } p { max-width: 45em } "
-    "@media (min-width: 40em) { td { white-space: normal } }"
-)
+
+def number(value: float, form: str = ".3f", missing: str = "missing") -> str:
+    """Return a number with a minus sign, or ``missing`` for NaN."""
+    return missing if np.isnan(value) else format(value, form).replace("-", "−")
+
+
+def with_error(text: str, error: float, decimals: int = 3) -> str:
+    """Return a formatted number with its standard error, unless the error is NaN."""
+    return text if np.isnan(error) else f"{text} ± {error:.{decimals}f}"
+
+
+def power_of_ten(value: float) -> str:
+    """Return a value as a power of ten if its exponent is a multiple of ½ (3.16 counts as √10)."""
+    exponent = round(2 * np.log10(value)) / 2
+    return f"10^{number(exponent, 'g')}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
 
 
 @dataclass(frozen=True)
-class Markup:
-    """A language for tables.
+class PrintedTable:
+    """A table of texts.
 
     Attributes
     ----------
-    table : callable
-        Returns a table, given a header of plain text and rows of cells in this language.
-    text : callable
-        Returns plain text in this language.
-    title, bold, italic, power, error : str
-        Format strings. ``power`` is a power of ten, ``error`` a standard error after a number.
-    form : str
-        Format of numbers.
-    minus : str
-        The minus sign.
-    document : callable
-        Returns a whole file, given its tables.
-    names : Names
+    caption : str
+        The text above the table.
+    frame : DataFrame of str
+        Numbers in ``**`` are bold, cells in ``*`` italic, and ``10^`` starts a power.
+    note : str
+        A text below the table.
     """
 
-    table: Callable[[Sequence[str], Rows], str]
-    text: Callable[[str], str]
-    title: str
-    bold: str
-    italic: str
-    power: str
-    error: str = " ± {:.3f}"
-    form: str = ".3f"
-    minus: str = "−"
-    document: Callable[[str], str] = str
-    names: Names = field(default_factory=Names, hash=False)
+    caption: str
+    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
+    note: str = ""
 
-    def algorithm(self, name: str) -> str:
-        """Return the label of an algorithm."""
-        return self.text(self.names.label(name))
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        caption, frame, note = self._in({r"\|": r"\\|"})
+        lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()] if len(frame.columns) else []
+        return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
 
-    def number(self, value: float, form: str = "", missing: str = "missing") -> str:
-        """Return a number with a minus sign, or ``missing`` for NaN."""
-        return missing if np.isnan(value) else format(value, form or self.form).replace("-", self.minus)
+    def latex(self) -> str:
+        """Return the table in LaTeX, with the caption and the note as comments."""
+        caption, frame, note = self._in(LATEX)
+        heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
+        alignment = "l" + "c" * (len(heads) - 1)
+        body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)
+        return f"% {caption}\n" + (body if heads else "") + (note and f"\n% {note}\n")
 
-    def power_of_ten(self, value: float) -> str:
-        """Return a value as a power of ten if its exponent is a multiple of ½ (3.16 counts as √10)."""
-        exponent = round(2 * np.log10(value)) / 2
-        if abs(np.log10(value) - exponent) >= 1e-3:
-            return f"{value:g}"
-        return self.power.format(f"{exponent:g}".replace("-", self.minus.strip("$")))  # powers are LaTeX mathematics
+    def html(self) -> str:
+        """Return the table as part of a page."""
+        caption, frame, note = self._in(HTML)
+        body = frame.to_html(index=False, escape=False, border=0, justify="left")
+        return f"<p>{caption}</p>\n{body}\n" + (note and f"<p>{note}</p>\n")
 
-    def with_error(self, number: str, error: float) -> str:
-        """Return a formatted number with its standard error, unless the error is NaN."""
-        return number if np.isnan(error) else number + self.error.format(error)
+    def _in(self, patterns: Mapping[str, Any]) -> tuple[str, pd.DataFrame, str]:
+        """Return caption, frame and note with the marks and characters of a language."""
 
-    def titled(self, title: str, header: Sequence[str], rows: Rows) -> str:
-        """Return a table with its title."""
-        return self.title.format(title) + self.table(header, rows)
+        def translate(text: str) -> str:
+            for pattern, replacement in patterns.items():
+                text = re.sub(pattern, replacement, text)
+            return text
 
-
-def _markdown_table(header: Sequence[str], rows: Rows) -> str:
-    return "".join("| " + " | ".join(line) + " |\n" for line in [header, ["---"] * len(header), *rows])
-
-
-def _latex_table(header: Sequence[str], rows: Rows) -> str:
-    heads = " & ".join(rf"\textbf{{{_latex_text(name)}}}" if name else "" for name in header)
-    body = [" & ".join(row) + r" \\" for row in rows]
-    lines = [rf"\begin{{tabular}}{{l{'c' * (len(header) - 1)}}}", r"\toprule", heads + r" \\", r"\midrule", *body]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _latex_text(text: str) -> str:
-    for plain, latex in LATEX_CHARACTERS.items():
-        text = text.replace(plain, latex)
-    return text
-
-
-def _html_table(header: Sequence[str], rows: Rows) -> str:
-    heads = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>\n<tr>{heads}</tr>\n{body}\n</table>\n"
-
-
-def _html_document(body: str) -> str:
-    viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{viewport}\n<style>{STYLE}</style>\n{body}'
-
-
-MARKDOWN = Markup(
-    table=_markdown_table,
-    text=lambda text: text.replace("|", r"\|"),
-    title="{}\n\n",
-    bold="**{}**",
-    italic="*{}*",
-    power="10^{}",
-)
-LATEX = Markup(
-    table=_latex_table,
-    text=_latex_text,
-    title="% {}\n",
-    bold=r"\textbf{{{}}}",
-    italic=r"\textit{{{}}}",
-    power="$10^{{{}}}$",
-    error=r" {{\scriptsize $\pm$ {:.3f}}}",
-    minus="$-$",
-)
-HTML = Markup(
-    table=_html_table,
-    text=escape,
-    title="<p>{}</p>\n",
-    bold="<b>{}</b>",
-    italic="<i>{}</i>",
-    power="10<sup>{}</sup>",
-    document=_html_document,
-)
+        frame = self.frame.map(translate)
+        return translate(self.caption), frame.set_axis(frame.columns.map(translate), axis=1), translate(self.note)

@@ -1,15 +1,71 @@
-"""Format the tables of an experiment: the same cells in Markdown, LaTeX and HTML."""
+"""Printed tables of an experiment, from its frames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from drcrm.reports.roles import LOGGING, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
+from drcrm.reports.figures.style import Names
+from drcrm.reports.roles import LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.reports.tables.comparisons import ENOUGH_SEEDS
-from drcrm.reports.tables.markup import Markup
+from drcrm.reports.tables.markup import PrintedTable, number, power_of_ten, with_error
+from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
+
+
+def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, list[PrintedTable]]:
+    """Return the printed tables of each table of ``all_tables``."""
+    names = plan.names
+    losses = {
+        metric: [
+            part(tables[metric], metric, by, names) for part in (print_losses, print_details) for by in plan.selections
+        ]
+        for metric in LOSSES
+    }
+    published = tables["paper_comparison"]
+    comparisons = [print_comparison(published, metric, names) for metric in dict.fromkeys(published["metric"])]
+    return {
+        **losses,
+        "hyperparameters": [print_hyperparameters(tables["hyperparameters"], plan)],
+        "paper_comparison": comparisons or [PrintedTable("The paper uses none of the data sets of this experiment.")],
+        "differences_to_poem": [print_differences(tables["differences_to_poem"], names)],
+    }
+
+
+def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
+    """Return the printed tables of ``all_tables``, and of an ``ablation``, by section and title.
+
+    Losses are tabulated by each selection criterion, all other tables by the headline criterion. Empty tables are left
+    out. Titles consist of letters, hyphens and spaces, because the report puts them into data URIs.
+    """
+    names, headline, sections = plan.names, plan.selections[0], {}
+    titles = {metric: names.title(metric, plan.datasets) for metric in LOSSES}
+    for metric, title in titles.items():
+        by_criterion = {
+            f"{title} by {SCORES[by]}": print_losses(tables[metric], metric, by, names) for by in plan.selections
+        }
+        details = {f"{title} in detail": print_details(tables[metric], metric, headline, names)}
+        sections[f"{LOSSES[metric]} loss"] = by_criterion | details
+    if "ablation" in tables:
+        arguments = tables["ablation"], "expected_loss", headline, names
+        sections["Estimate, start and risk"] = {
+            "Losses": print_losses(*arguments),
+            "Details": print_details(*arguments),
+        }
+    if len(tables["hyperparameters"]):
+        chosen = print_hyperparameters(tables["hyperparameters"], plan)
+        sections["Hyper-parameters"] = {"Chosen hyper-parameters": chosen}
+    published, paired = tables["paper_comparison"], tables["differences_to_poem"]
+    sections["Comparison with the paper"] = {
+        f"{titles[metric]} compared with the paper": print_comparison(published, metric, names)
+        for metric in dict.fromkeys(published["metric"])
+    }
+    sections["Differences to POEM"] = {
+        f"{titles[metric]} compared with POEM": print_differences_by_count(paired, metric, headline, names)
+        for metric in dict.fromkeys(paired["metric"])
+    }
+    return sections
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -17,82 +73,63 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return table.to_dict("records")  # type: ignore[return-value]
 
 
-def format_losses(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+def print_losses(
+    table: pd.DataFrame, metric: str, selection: str, names: Names, decimals: int = 3, where: str = " on the test set"
+) -> PrintedTable:
     """Return a loss table of one selection criterion, algorithms × data sets: mean ± standard error, the best bold.
 
-    Several groups of algorithms have headings; π0 comes before them, the skyline after them.
+    Several groups of algorithms have headings; π0 comes before them, the skyline after them. ``where`` follows the name
+    of the loss.
     """
-    title = (
-        f"{_loss_name(table, metric, to)} on the test set, hyper-parameters chosen by {SCORES[selection]}: mean ± "
-        f"standard error over {format_seeds(table, to)}. {explain_bold(table, to)}"
+    caption = (
+        f"{_loss_name(table, metric, names)}{where}, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
+        f"error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
     )
-    return to.titled(title, *loss_columns(table, selection, to))
+    rows = _rows_of_selection(table, selection)
+    texts = [with_error(_mean(row, decimals), row["standard_error"], decimals) for row in records(rows)]
+    cells = rows.assign(text=texts).pivot(index="algorithm", columns="dataset", values="text").fillna("")
+    cells = cells[list(dict.fromkeys(rows["dataset"]))]
+    learned = names.grouped(name for name in dict.fromkeys(rows["algorithm"]) if name not in ROLES)
+    lines = []
+    for group, members in (("", [LOGGING]), *learned.items(), ("Skyline", [SKYLINE])):
+        present = [name for name in members if name in cells.index]
+        if group and present and len(learned) > 1:
+            lines.append([f"*{group}*", *[""] * cells.shape[1]])
+        lines += [[names.label(name), *cells.loc[name]] for name in present]
+    return PrintedTable(caption, pd.DataFrame(lines, columns=["", *map(names.dataset, cells)]))
 
 
-def loss_columns(table: pd.DataFrame, selection: str, to: Markup) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of ``format_losses``."""
-    cells = _rows_of_selection(table, selection).set_index(["dataset", "algorithm"]).to_dict("index")
-    datasets, algorithms = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
-    groups = to.names.grouped(name for name in algorithms if name not in ROLES)
-
-    def rows_of(names: Sequence[str], heading: str = "") -> list[list[str]]:
-        headings = [[to.italic.format(to.text(heading)), *[""] * len(datasets)]] if heading and len(groups) > 1 else []
-        present = [name for name in names if name in algorithms]
-        lines = [
-            [to.algorithm(name), *(_loss_cell(cells.get((data, name)), to) for data in datasets)] for name in present
-        ]
-        return headings + lines if present else []
-
-    rows = rows_of([LOGGING])
-    for group, members in groups.items():
-        rows += rows_of(members, group)
-    return ["", *map(to.names.dataset, datasets)], rows + rows_of([SKYLINE], "Skyline")
-
-
-def _loss_cell(row: Mapping | None, to: Markup) -> str:
-    if row is None:
-        return ""
-    mean = to.number(row["mean"])
-    return to.with_error(to.bold.format(mean) if row["best"] else mean, row["standard_error"])
-
-
-def format_details(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
     """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
-    title = (
-        f"{_loss_name(table, metric, to)}, chosen by {SCORES[selection]}: means with 95 % intervals (Student t). p "
+    caption = (
+        f"{_loss_name(table, metric, names)}, chosen by {SCORES[selection]}: means with 95 % intervals (Student t). p "
         "tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a "
-        f"data set. Converged is the share of the chosen fits that converged. {explain_bold(table, to)}"
+        f"data set. Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
     )
-    header = ["Data", "Algorithm", "Mean", "95 % interval", "p", "p (Holm)", "Seeds", "Converged"]
     rows = [
-        [
-            to.names.dataset(row["dataset"]),
-            to.algorithm(row["algorithm"]),
-            to.bold.format(to.number(row["mean"])) if row["best"] else to.number(row["mean"]),
-            "" if np.isnan(row["ci_low"]) else f"{to.number(row['ci_low'])} … {to.number(row['ci_high'])}",
-            to.number(row["p_value"], ".2g", missing=""),
-            to.number(row["p_holm"], ".2g", missing=""),
-            str(row["n_seeds"]),
-            to.text(to.number(row["converged"], ".0%", missing="")),
-        ]
+        {
+            "Data": names.dataset(row["dataset"]),
+            "Algorithm": names.label(row["algorithm"]),
+            "Mean": _mean(row),
+            "95 % interval": "" if np.isnan(row["ci_low"]) else f"{number(row['ci_low'])} … {number(row['ci_high'])}",
+            "p": _p_value(row["p_value"]),
+            "p (Holm)": _p_value(row["p_holm"]),
+            "Seeds": str(row["n_seeds"]),
+            "Converged": number(row["converged"], ".0%", missing=""),
+        }
         for row in records(_rows_of_selection(table, selection))
     ]
-    return to.titled(title, header, rows)
+    return PrintedTable(caption, pd.DataFrame(rows))
 
 
-def format_seeds(table: pd.DataFrame, to: Markup) -> str:
-    """Return how many seeds the data sets of a loss table have."""
-    return to.text(to.names.seeds(_seeds(table)))
-
-
-def explain_bold(table: pd.DataFrame, to: Markup) -> str:
+def _explain_bold(table: pd.DataFrame, names: Names) -> str:
     """Return which means are bold: all that are not significantly worse than the best, or the best if seeds are few."""
-    few = {name: number for name, number in _seeds(table).items() if number < ENOUGH_SEEDS}
-    where = f" on {to.text(', '.join(map(to.names.dataset, few)))}" if set(table["dataset"]) - set(few) else ""
+    few = {name: n for name, n in _seeds(table).items() if n < ENOUGH_SEEDS}
+    where = f" on {', '.join(map(names.dataset, few))}" if set(table["dataset"]) - set(few) else ""
     tested = "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)"
     if not few:
         return f"{tested}."
-    seeds = to.names.seeds({"": max(few.values())})
+    seeds = names.seeds({"": max(few.values())})
     verb = "has" if seeds == "1 seed" else "have"
     smallest = f"the smallest mean of the learned algorithms; {seeds} {verb} too little power to tell which are worse."
     return f"{tested};{where} {smallest}" if where else f"Bold: {smallest}"
@@ -100,12 +137,16 @@ def explain_bold(table: pd.DataFrame, to: Markup) -> str:
 
 def _seeds(table: pd.DataFrame) -> dict[str, int]:
     """Return how many seeds each data set of a loss table has."""
-    seeds = table.groupby("dataset", sort=False)["n_seeds"].max()
-    return {str(dataset): int(number) for dataset, number in seeds.items()}
+    return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()  # type: ignore[return-value]
 
 
-def _loss_name(table: pd.DataFrame, metric: str, to: Markup) -> str:
-    return to.text(to.names.loss(metric, dict.fromkeys(table["dataset"])))
+def _loss_name(table: pd.DataFrame, metric: str, names: Names) -> str:
+    return names.loss(metric, dict.fromkeys(table["dataset"]))
+
+
+def _mean(row: Mapping, decimals: int = 3) -> str:
+    mean = number(row["mean"], f".{decimals}f")
+    return f"**{mean}**" if row["best"] else mean
 
 
 def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
@@ -117,34 +158,29 @@ def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
     return rows.assign(best=rows["best"].where(has_enough, (rows["mean"] == smallest) & is_learned))
 
 
-def format_hyperparameters(table: pd.DataFrame, datasets: Sequence[str], to: Markup) -> str:
+def print_hyperparameters(table: pd.DataFrame, plan: Plan) -> PrintedTable:
     """Return the range of each grid, and the values that were chosen on each data set with the number of seeds."""
-    rows = []
+    names, rows = plan.names, []
     for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
-        grid = sorted(set(group["value"]))
-        counts = [group[group["dataset"] == data].set_index("value")["times_chosen"] for data in datasets]
-        cells = [
-            ", ".join(f"{to.power_of_ten(value)}: {count[value]}" for value in grid if count.get(value, 0))
-            for count in counts
-        ]
-        ends = f"{to.power_of_ten(grid[0])} … {to.power_of_ten(grid[-1])}"
-        rows.append([to.algorithm(str(algorithm)), ends, SCORES[str(selection)], *cells])
-    title = "The chosen values of each grid, and how many seeds chose them."
-    return to.titled(title, ["Algorithm", "Range", "Chosen by", *map(to.names.dataset, datasets)], rows)
+        chosen = group[group["times_chosen"] > 0].sort_values("value")
+        texts = chosen["value"].map(power_of_ten) + ": " + chosen["times_chosen"].astype(str)
+        cells = texts.groupby(chosen["dataset"]).agg(", ".join).reindex(plan.datasets, fill_value="")
+        ends = " … ".join(map(power_of_ten, (group["value"].min(), group["value"].max())))
+        rows.append([names.label(str(algorithm)), ends, SCORES[str(selection)], *cells])
+    header = ["Algorithm", "Range", "Chosen by", *map(names.dataset, plan.datasets)]
+    return PrintedTable(
+        "The chosen values of each grid, and how many seeds chose them.", pd.DataFrame(rows, columns=header)
+    )
 
 
-def format_comparison(table: pd.DataFrame, to: Markup) -> str:
-    """Return our results next to the published ones, one table per metric."""
-    if table.empty:
-        return to.title.format("The paper uses none of the data sets of this experiment.")
-    return "\n".join(format_metric_comparison(table, metric, to) for metric in dict.fromkeys(table["metric"]))
+def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedTable:
+    """Return our results in one metric next to the published ones, with numbered notes.
 
-
-def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> str:
-    """Return the comparison of one metric with the paper. Algorithms without a hyper-parameter have one row."""
+    Algorithms without a hyper-parameter have one row.
+    """
     cells = table[table["metric"] == metric]
-    title = (
-        f"{_loss_name(cells, metric, to)}: mean ± standard error, and the difference from the paper and from the "
+    caption = (
+        f"{_loss_name(cells, metric, names)}: mean ± standard error, and the difference from the paper and from the "
         "public code. In brackets is the difference divided by a standard error, which is ours for the paper, since it "
         "prints none, and the joint one for the public code. Algorithms without a hyper-parameter need no selection "
         "criterion. The last column numbers the differences in data or protocol that are listed below."
@@ -153,82 +189,74 @@ def format_metric_comparison(table: pd.DataFrame, metric: str, to: Markup) -> st
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     notes: dict[str, int] = {}
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    rows = [_comparison_row(row, notes, to) for _, group in groups for row in records(group)]
-    header = ["Data", "Algorithm", "Chosen by", "Paper", "Ours", "Difference to paper"]
-    header += ["Public code", "Difference to code", "Differs"]
-    columns = [column for column in zip(header, *rows, strict=True) if any(column[1:])]
-    header, *rows = (list(line) for line in zip(*columns, strict=True))
-    text = to.titled(title, header, rows)
-    listed = "; ".join(f"({number}) {to.text(note)}" for note, number in notes.items())
-    return f"{text}\n{to.title.format(f'Differs, ours first: {listed}.').rstrip()}\n" if notes else text
+    rows = pd.DataFrame([_comparison_row(row, notes, names) for _, group in groups for row in records(group)])
+    listed = "; ".join(f"({index}) {note}" for note, index in notes.items())
+    return PrintedTable(caption, rows.loc[:, (rows != "").any()], f"Differs, ours first: {listed}." if notes else "")
 
 
-def _comparison_row(row: Mapping, notes: dict[str, int], to: Markup) -> list[str]:
+def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[str, str]:
     """Return the cells of an algorithm. New notes get the next number."""
 
     def difference(value: float, in_errors: float) -> str:
-        return to.number(value, "+.3f") + ("" if np.isnan(in_errors) else f" ({to.number(in_errors, '+.1f')})")
+        return number(value, "+.3f") + ("" if np.isnan(in_errors) else f" ({number(in_errors, '+.1f')})")
 
     has_code = not np.isnan(row["code"])
-    numbers = [notes.setdefault(note, len(notes) + 1) for note in row["differs"].split("; ") if note]
-    return [
-        to.names.dataset(row["dataset"]),
-        to.algorithm(row["algorithm"]),
-        SCORES.get(row["selection"], ""),
-        f"{row['paper']:.3f}",
-        to.with_error(to.number(row["ours"]), row["standard_error"]),
-        difference(row["difference"], row["difference_in_errors"]),
-        to.with_error(to.number(row["code"]), row["code_standard_error"]) if has_code else "",
-        difference(row["ours"] - row["code"], row["code_difference_in_errors"]) if has_code else "",
-        ", ".join(map(str, sorted(numbers))),
-    ]
+    indices = [notes.setdefault(note, len(notes) + 1) for note in row["differs"].split("; ") if note]
+    code_difference = row["ours"] - row["code"], row["code_difference_in_errors"]
+    return {
+        "Data": names.dataset(row["dataset"]),
+        "Algorithm": names.label(row["algorithm"]),
+        "Chosen by": SCORES.get(row["selection"], ""),
+        "Paper": number(row["paper"]),
+        "Ours": with_error(number(row["ours"]), row["standard_error"]),
+        "Difference to paper": difference(row["difference"], row["difference_in_errors"]),
+        "Public code": with_error(number(row["code"]), row["code_standard_error"]) if has_code else "",
+        "Difference to code": difference(*code_difference) if has_code else "",
+        "Differs": ", ".join(map(str, sorted(indices))),
+    }
 
 
-def format_differences(table: pd.DataFrame, to: Markup) -> str:
+def print_differences(table: pd.DataFrame, names: Names) -> PrintedTable:
     """Return all paired differences to POEM."""
-    header = ["Metric", "Data", "Δ", "Chosen by", "Algorithm"]
-    header += ["Difference to POEM", "p (larger)", "p (smaller)", "Seeds"]
-    rows = [
-        [
-            to.text(to.names.loss(row["metric"], [row["dataset"]])),
-            to.names.dataset(row["dataset"]),
-            str(row["replay_count"]),
-            SCORES[row["selection"]],
-            to.algorithm(row["algorithm"]),
-            to.with_error(to.number(row["difference"], "+.3f"), row["standard_error"]),
-            to.number(row["p_larger"], ".2g", missing=""),
-            to.number(row["p_smaller"], ".2g", missing=""),
-            str(row["n_seeds"]),
-        ]
-        for row in records(table)
-    ]
-    title = (
+    columns = {
+        "Metric": [names.loss(metric, [data]) for metric, data in zip(table["metric"], table["dataset"], strict=True)],
+        "Data": table["dataset"].map(names.dataset),
+        "Δ": table["replay_count"].astype(str),
+        "Chosen by": table["selection"].map(SCORES),
+        "Algorithm": table["algorithm"].map(names.label),
+        "Difference to POEM": _differences(table),
+        "p (larger)": table["p_larger"].map(_p_value),
+        "p (smaller)": table["p_smaller"].map(_p_value),
+        "Seeds": table["n_seeds"].astype(str),
+    }
+    caption = (
         "Losses minus POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
         "that the difference is larger or smaller than 0."
     )
-    return to.titled(title, header, rows)
+    return PrintedTable(caption, pd.DataFrame(columns))
 
 
-def format_differences_by_count(table: pd.DataFrame, metric: str, selection: str, to: Markup) -> str:
+def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
     """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
     chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
-    names = list(dict.fromkeys(chosen["algorithm"]))
-    rows = []
-    for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
-        by_algorithm = group.set_index("algorithm").to_dict("index")
-        seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
-        cells = [_difference_cell(by_algorithm.get(name), to) for name in names]
-        rows.append([to.names.dataset(str(data)), str(count), seeds, *cells])
-    title = (
-        f"{_loss_name(chosen, metric, to)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
+    caption = (
+        f"{_loss_name(chosen, metric, names)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
         "standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's."
     )
-    return to.titled(title, ["Data", "Δ", "Seeds", *map(to.names.label, names)], rows)
+    tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(" ({:.2g})".format, na_action="ignore")
+    chosen = chosen.assign(text=_differences(chosen) + tests.fillna(""))
+    labels, rows = {name: names.label(name) for name in chosen["algorithm"]}, []
+    for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
+        seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
+        cells = group.set_index("algorithm")["text"].reindex(labels, fill_value="")
+        rows.append([names.dataset(str(data)), str(count), seeds, *cells])
+    return PrintedTable(caption, pd.DataFrame(rows, columns=["Data", "Δ", "Seeds", *labels.values()]))
 
 
-def _difference_cell(row: Mapping | None, to: Markup) -> str:
-    if row is None:
-        return ""
-    difference = to.with_error(to.number(row["difference"], "+.3f"), row["standard_error"])
-    is_tested = np.isfinite([row["difference"], row["p_smaller"]]).all()
-    return f"{difference} ({to.number(row['p_smaller'], '.2g')})" if is_tested else difference
+def _differences(table: pd.DataFrame) -> list[str]:
+    """Return the differences to POEM with their standard errors."""
+    return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in records(table)]
+
+
+def _p_value(value: float) -> str:
+    return number(value, ".2g", missing="")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ from drcrm.reports.roles import LOGGING, REFERENCE, SKYLINE, WITHOUT_HYPERPARAME
 from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
+CELL = ["metric", "paper_dataset", "algorithm"]
 FOLDER = Path(__file__).parent / "data"
 COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
 COMPARISON += ["standard_error", "difference_in_errors", "n_seeds", "code", "code_standard_error"]
@@ -58,13 +58,10 @@ def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> 
     ]
 
 
-def published() -> tuple[dict[tuple, dict], dict[tuple, dict]]:
-    """Return the cells of the paper and of the public code by metric, data set and algorithm."""
-    cells: list[Any] = []
-    for name in ("paper_tables", "reference_code"):
-        table = pd.read_csv(FOLDER / f"{name}.csv").drop_duplicates(["metric", "dataset", "algorithm"])
-        cells.append(table.set_index(["metric", "dataset", "algorithm"]).to_dict("index"))
-    return cells[0], cells[1]
+def published(name: str, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return the first row of a published table for each metric, data set and algorithm, with renamed columns."""
+    table = pd.read_csv(FOLDER / f"{name}.csv").rename(columns={"dataset": "paper_dataset"})
+    return table.drop_duplicates(CELL)[[*CELL, *columns]].rename(columns=columns)
 
 
 def paper_comparison(tables: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataFrame:
@@ -77,40 +74,23 @@ def paper_comparison(tables: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataF
         in our standard errors, ``code_difference_in_errors`` that from the public code in joint standard errors.
         ``differs`` lists differences in data and protocol.
     """
-    (paper, code), rows = published(), []
-    for metric, table in tables.items():
-        for row in table[table["dataset"].isin(plan.papers)].to_dict("records"):
-            paper_dataset, data = plan.papers[row["dataset"]]
-            key = metric, paper_dataset, row["algorithm"]
-            if key not in paper:
-                continue
-            ours = {"replay_count": plan.counts[0], **plan.protocol, "selection": SCORES[row["selection"]]}
-            differs = ([data] if data else []) + differences(ours, PAPER, "the paper's text", row["algorithm"])
-            cells = _compare_with_paper(row, paper[key]["value"])
-            if key in code:
-                differs += differences(ours, CODE, "the public code", row["algorithm"])
-                cells |= _compare_with_code(row, code[key])
-            rows.append({"metric": metric, "paper_dataset": paper_dataset, **cells, "differs": "; ".join(differs)})
-    return pd.DataFrame(rows, columns=COMPARISON)
+    ours = pd.concat([table.assign(metric=metric) for metric, table in tables.items()], ignore_index=True)
+    ours = ours[ours["dataset"].isin(plan.papers)].rename(columns={"mean": "ours"})
+    ours["paper_dataset"] = [plan.papers[name][0] for name in ours["dataset"]]
+    code = published("reference_code", {"mean": "code", "standard_error": "code_standard_error"})
+    table = ours.merge(published("paper_tables", {"value": "paper"}), on=CELL).merge(code, "left", on=CELL)
+    errors, code_difference = table["standard_error"], table["ours"] - table["code"]
+    table["difference"] = table["ours"] - table["paper"]
+    table["difference_in_errors"] = table["difference"] / errors
+    table["code_difference_in_errors"] = code_difference / np.hypot(errors, table["code_standard_error"])
+    table["differs"] = [_differs(row, plan) for row in table.to_dict("records")]
+    return table.reindex(columns=COMPARISON)
 
 
-def _compare_with_paper(row: Mapping, value: float) -> dict[str, object]:
-    """Return our cell and its difference from the paper's, which has no standard error."""
-    difference = row["mean"] - value
-    return {
-        **{name: row[name] for name in ("dataset", "algorithm", "selection", "standard_error", "n_seeds")},
-        "paper": value,
-        "ours": row["mean"],
-        "difference": difference,
-        "difference_in_errors": difference / row["standard_error"],
-    }
-
-
-def _compare_with_code(row: Mapping, cell: Mapping) -> dict[str, float]:
-    """Return the public code's cell, and our difference from it in joint standard errors."""
-    joint_error = np.hypot(row["standard_error"], cell["standard_error"])
-    return {
-        "code": cell["mean"],
-        "code_standard_error": cell["standard_error"],
-        "code_difference_in_errors": (row["mean"] - cell["mean"]) / joint_error,
-    }
+def _differs(row: Mapping, plan: Plan) -> str:
+    """Return the differences of a cell in data and protocol, in words."""
+    ours = {"replay_count": plan.counts[0], **plan.protocol, "selection": SCORES[row["selection"]]}
+    words = [plan.papers[row["dataset"]][1], *differences(ours, PAPER, "the paper's text", row["algorithm"])]
+    if not np.isnan(row["code"]):
+        words += differences(ours, CODE, "the public code", row["algorithm"])
+    return "; ".join(filter(None, words))

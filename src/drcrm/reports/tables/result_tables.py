@@ -4,17 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError
 from drcrm.reports.roles import LOSSES, REFERENCE, ROLES
-from drcrm.reports.tables import printed_tables as printed
 from drcrm.reports.tables.comparisons import compare, interval, larger_p_value
-from drcrm.reports.tables.markup import Markup
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.published_results import paper_comparison
-from drcrm.selection.score_names import SCORES
 
 PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
 PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
@@ -87,12 +83,11 @@ def hyperparameter_table(
     metrics: pd.DataFrame, grids: Mapping[str, Sequence[float]], datasets: Sequence[str], selections: Sequence[str]
 ) -> pd.DataFrame:
     """Count how often each value of each grid was chosen."""
-    rows = []
-    for dataset, (algorithm, grid), selection in product(datasets, grids.items(), selections):
-        key = {"dataset": dataset, "algorithm": algorithm, "selection": selection}
-        chosen = metrics.loc[np.logical_and.reduce([metrics[name] == key[name] for name in key]), "hyperparameter"]
-        rows += [{**key, "value": value, "times_chosen": int((chosen == value).sum())} for value in grid]
-    return pd.DataFrame(rows, columns=["dataset", "algorithm", "selection", "value", "times_chosen"])
+    keys = ["dataset", "algorithm", "selection"]
+    counts = metrics.groupby([*keys, "hyperparameter"]).size()
+    rows = [(*key, value) for key in product(datasets, grids, selections) for value in grids[key[1]]]
+    table = pd.DataFrame(rows, columns=[*keys, "value"])
+    return table.assign(times_chosen=[int(counts.get(row, 0)) for row in rows])
 
 
 def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequence[str]) -> pd.DataFrame:
@@ -102,64 +97,12 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
     t-tests. A seed that lacks one of the two makes the row missing. The table is empty without the reference.
     """
     rows = []
-    runs = metrics[metrics["selection"].isin(selections)]
-    for metric in LOSSES:
-        for key, cell in runs.groupby(["dataset", "replay_count", "selection"], sort=False):
-            losses = cell.pivot(index="seed", columns="algorithm", values=metric)
-            for algorithm in dict.fromkeys(cell["algorithm"]):
-                if reference not in losses or algorithm in (reference, *ROLES):
-                    continue
-                ours, theirs = losses[algorithm], losses[reference]
-                p_values = larger_p_value(ours, theirs), larger_p_value(theirs, ours)
-                n_seeds = int((ours - theirs).notna().sum())
-                rows.append((metric, *key, algorithm, *interval(ours - theirs), *p_values, n_seeds))
+    runs, keys = metrics[metrics["selection"].isin(selections)], ["dataset", "replay_count", "selection"]
+    for metric, (key, cell) in product(LOSSES, runs.groupby(keys, sort=False)):
+        losses = cell.pivot(index="seed", columns="algorithm", values=metric)
+        learned = [name for name in dict.fromkeys(cell["algorithm"]) if name not in (reference, *ROLES)]
+        for name in learned if reference in losses else ():
+            differences = losses[name] - losses[reference]
+            p_values = larger_p_value(losses[name], losses[reference]), larger_p_value(losses[reference], losses[name])
+            rows.append((metric, *key, name, *interval(differences), *p_values, int(differences.count())))
     return pd.DataFrame(rows, columns=PAIRED)
-
-
-def format_tables(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, str]:
-    """Return the text of the tables of ``all_tables`` by name."""
-    texts = {}
-    for metric in LOSSES:
-        parts = [
-            (part, selection)
-            for part in (printed.format_losses, printed.format_details)
-            for selection in plan.selections
-        ]
-        texts[metric] = "\n".join(part(tables[metric], metric, selection, to) for part, selection in parts)
-    texts["hyperparameters"] = printed.format_hyperparameters(tables["hyperparameters"], plan.datasets, to)
-    texts["paper_comparison"] = printed.format_comparison(tables["paper_comparison"], to)
-    texts["differences_to_poem"] = printed.format_differences(tables["differences_to_poem"], to)
-    return texts
-
-
-def format_sections(tables: Mapping[str, pd.DataFrame], plan: Plan, to: Markup) -> dict[str, dict[str, str]]:
-    """Return the text of each table of ``all_tables``, and of an ``ablation``, by section and title.
-
-    Losses are tabulated by each selection criterion, all other tables by the headline criterion. Empty tables are left
-    out. Titles consist of letters, hyphens and spaces, because the report puts them into data URIs.
-    """
-    headline, parts = plan.selections[0], {}
-    titles = {metric: plan.names.title(metric, plan.datasets) for metric in LOSSES}
-    for metric, title in titles.items():
-        losses = {
-            f"{title} by {SCORES[by]}": printed.format_losses(tables[metric], metric, by, to) for by in plan.selections
-        }
-        losses[f"{title} in detail"] = printed.format_details(tables[metric], metric, headline, to)
-        parts[f"{LOSSES[metric]} loss"] = losses
-    if "ablation" in tables:
-        arguments = tables["ablation"], "expected_loss", headline, to
-        texts = {"Losses": printed.format_losses(*arguments), "Details": printed.format_details(*arguments)}
-        parts["Estimate, start and risk"] = texts
-    if len(tables["hyperparameters"]):
-        text = printed.format_hyperparameters(tables["hyperparameters"], plan.datasets, to)
-        parts["Hyper-parameters"] = {"Chosen hyper-parameters": text}
-    published, paired = tables["paper_comparison"], tables["differences_to_poem"]
-    parts["Comparison with the paper"] = {
-        f"{titles[metric]} compared with the paper": printed.format_metric_comparison(published, metric, to)
-        for metric in dict.fromkeys(published["metric"])
-    }
-    parts["Differences to POEM"] = {
-        f"{titles[metric]} compared with POEM": printed.format_differences_by_count(paired, metric, headline, to)
-        for metric in dict.fromkeys(paired["metric"])
-    }
-    return parts

@@ -11,7 +11,7 @@ import pandas as pd
 from drcrm.reports.figures.figure_data import GREEDY, DatasetResults, closed_gap
 from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
 from drcrm.reports.tables.comparisons import ENOUGH_SEEDS, LEVEL, compare
-from drcrm.reports.tables.markup import MARKDOWN
+from drcrm.reports.tables.markup import number, with_error
 
 CAPTION = (
     "Share of the gap between CIPS (0 %) and full supervision (100 %) that each algorithm closes, in greedy loss. The "
@@ -69,9 +69,9 @@ def findings(results: DatasetResults) -> list[str]:
         return [f"On {data} every algorithm lacks a seed, so nothing can be compared."]
     best = str(means.idxmin())
     wrong, supervised = (results.plan.names.word(key, [results.dataset]) for key in ("wrong", "supervised"))
-    loss = MARKDOWN.with_error(MARKDOWN.number(means[best]), table["standard_error"][best])
+    loss = with_error(number(means[best]), table["standard_error"][best])
     label = _plain(results.plan.names.label(best))
-    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(MARKDOWN.number)
+    expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(number)
     return [
         f"On {data} **{label}** is best: {loss} {wrong}. "
         f"Expected losses for comparison: π0 {expected[LOGGING]}, CIPS (the plain estimate) {expected[BASELINE]}, full "
@@ -84,7 +84,7 @@ def findings(results: DatasetResults) -> list[str]:
 def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
     """Return how much of the gap between CIPS and full supervision the best algorithm and π0 close."""
     means = {name: results.losses(name, loss=GREEDY).mean() for name in (best, LOGGING, BASELINE, SKYLINE)}
-    numbers = {name: MARKDOWN.number(mean) for name, mean in means.items()}
+    numbers = {name: number(mean) for name, mean in means.items()}
     greedy = (
         f"Greedy losses, of the most probable actions: {label} {numbers[best]}, π0 {numbers[LOGGING]}, CIPS "
         f"{numbers[BASELINE]}, full supervision {numbers[SKYLINE]}."
@@ -94,7 +94,7 @@ def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
     if means[BASELINE] <= means[SKYLINE]:
         return f"{greedy} CIPS is as good as full supervision, so there is no gap to close."
     gap = closed_gap(results).set_index("algorithm")["mean"]
-    closed = gap.map(lambda share: f"{MARKDOWN.number(share, '.0f')} %")
+    closed = gap.map(lambda share: f"{number(share, '.0f')} %")
     logging = f"closes {closed[LOGGING]} of it" if gap[LOGGING] > 0 else "has no smaller loss than CIPS"
     gain = "" if gap[best] > gap[LOGGING] else ", less than π0"
     return (
