@@ -10,7 +10,7 @@ from log_answers import NAMES, better
 from drcrm.reports.log_report.answer import Answer
 from drcrm.reports.log_report.formatting import clean_name
 from drcrm.reports.log_report.page import page
-from drcrm.reports.log_report.policy_changes import LEAF_HEIGHT, Condition, describe_path, policy_changes
+from drcrm.reports.log_report.policy_changes import Condition, describe_path, policy_changes
 
 
 def test_conditions_of_a_feature_are_joined():
@@ -42,16 +42,15 @@ def test_actions_are_described_by_their_largest_segments():
     assert section["result"] == "3 segments, fidelity 85 %"
 
 
-def test_the_picture_has_a_line_to_each_segment():
+def test_the_tree_has_a_branch_to_each_segment():
     tree = policy_changes(Answer(better()))["tree"]
-    assert tree["height"] == 3 * LEAF_HEIGHT
-    texts = [label["text"] for label in tree["labels"]]
-    assert {"age ≤ 40", "age > 40", "city = Bern", "city ≠ Bern"} <= {*texts}
-    assert "sport 30 % → 80 % (60 % of the rows)" in texts
-    ends = {line["y1"] for line in tree["lines"] if line["x2"] == "68.00%" and line["y1"] == line["y2"]}
-    assert ends == {"22", "66", "110"}
-    heights = [float(label["y"]) for label in tree["labels"]]
-    assert all(0 < height < tree["height"] for height in heights)
+    young, old = tree["branches"]
+    assert (young["label"], young["action"]) == ("age ≤ 40", "sport")
+    assert young["text"] == "80 % instead of 30 % (60 % of the rows)"
+    assert (old["label"], [branch["label"] for branch in old["branches"]]) == (
+        "age > 40",
+        ["city = Bern", "city ≠ Bern"],
+    )
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))

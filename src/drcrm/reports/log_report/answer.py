@@ -180,47 +180,6 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class GuardrailView:
-    """A guardrail in the reader's units: the difference of its outcome, the bound on it, and the margin."""
-
-    raw: Mapping
-
-    @property
-    def name(self) -> str:
-        return self.raw["name"]
-
-    @property
-    def status(self) -> str:
-        """Return "holds", "violated" or "not shown"."""
-        return self.raw["status"]
-
-    @property
-    def units(self) -> Units:
-        return Units(bool(self.raw["reward"]))
-
-    @property
-    def difference(self) -> Interval:
-        """The outcome minus that under the logging policy."""
-        return self.units.interval(self.raw["difference"])
-
-    @property
-    def bound(self) -> float | None:
-        """The bound that must be within the margin."""
-        return self.units.convert(self.raw["difference"].get("bound"))
-
-    @property
-    def condition(self) -> str:
-        """The margin in words; a relative one also in units of the outcome."""
-        margin, condition = self.units.convert(self.raw["margin"]), clean(self.raw["condition"]).replace("-", "−")
-        return f"{condition}, {self.format(margin)}" if "%" in condition and is_number(margin) else condition
-
-    def format(self, value: object) -> str:
-        """Return a signed number with the decimals of the difference."""
-        part = self.raw["difference"]
-        return format_number(value, decimals_for([part.get("standard_error")], [part.get("value")]), sign=True)
-
-
-@dataclass(frozen=True)
 class Answer:
     """The answer of a command.
 
@@ -317,15 +276,11 @@ class Answer:
         """Return a cost or reward with the decimals of this answer."""
         return format_number(value, self.decimals, sign)
 
-    def format_interval(self, interval: Interval, empty: str) -> str:
+    def format_interval(self, interval: Interval, empty: str, sign: bool = False) -> str:
         """Return the ends of an interval."""
         if not interval.is_bounded:
             return empty
-        return f"{self.format(interval.low)} to {self.format(interval.high)}"
-
-    @property
-    def guardrails(self) -> list[GuardrailView]:
-        return [GuardrailView(raw) for raw in self.items("guardrails")]
+        return f"{self.format(interval.low, sign)} to {self.format(interval.high, sign)}"
 
     @cached_property
     def diagnostics(self) -> list[Mapping]:

@@ -51,6 +51,10 @@ class Scale(NamedTuple):
         """Return the position of a value in percent; a value beyond an end is at that end."""
         return percent(min(max(self.share(value), 0), 1))
 
+    def height(self, value: float) -> str:
+        """Return the distance of a value from the top of a chart in percent."""
+        return percent(1 - self.share(value))
+
     def contains(self, value: float) -> bool:
         """Return whether a value is between the ends."""
         return -1e-9 <= self.share(value) <= 1 + 1e-9
@@ -118,12 +122,6 @@ def share_bars(logging: object, policy: object, largest: float) -> Mapping[str, 
     return {"kind": "bars", "bars": bars}
 
 
-def normalize(sizes: Sequence[float]) -> list[float]:
-    """Return counts or weights as shares of their sum."""
-    total = math.fsum(sizes)
-    return [size / total if total > 0 else 0.0 for size in sizes]
-
-
 def histogram(
     edges: Sequence[float], grey: Sequence[float], blue: Sequence[float] | None, format_edge: Callable[[float], str]
 ) -> Mapping[str, object]:
@@ -137,7 +135,7 @@ def histogram(
     format_edge : callable
         Returns the label of an edge.
     """
-    pair = [normalize(sizes) for sizes in (grey, blue) if sizes]
+    pair = [[size / (math.fsum(sizes) or 1.0) for size in sizes] for sizes in (grey, blue) if sizes]
     n_bins, peak, width = len(edges) - 1, max(map(max, pair)) or 1.0, BAR_WIDTH / len(pair)
     bars = [
         _bar((index + (1 - BAR_WIDTH) / 2 + width * place) / n_bins, width / n_bins, size / peak, colour)
@@ -167,13 +165,7 @@ def calibration(points: Sequence[tuple[float, float]]) -> Mapping[str, object]:
     values = [value for point in points for value in point]
     low, high = min(values), max(values)
     scale = Scale(low / 1.3, high * 1.3, is_log=True) if high > 12 * low > 0 else Scale.over([0.0, *values])
-    ticks = scale.ticks()
-    return {
-        "vertical": [scale.at(tick) for tick in ticks],
-        "horizontal": [percent(1 - scale.share(tick)) for tick in ticks],
-        "dots": [(scale.at(x), percent(1 - scale.share(y))) for x, y in points],
-        "labels": scale.labels(),
-    }
+    return plot(scale, scale, {"base": [(scale.low, scale.low), (scale.high, scale.high)]}, points)
 
 
 def curve(
@@ -181,20 +173,29 @@ def curve(
 ) -> Mapping[str, object]:
     """Return lines through points by their style, a horizontal line at ``level``, and a vertical one at ``mark``.
 
-    The first line has the ends of the axis. Points are in percent of the width and of the height.
+    The first line has the ends of the axis.
     """
     points = next(iter(lines.values()))
     x = Scale(points[0][0], points[-1][0])
     y = Scale.over([level, *(value for line in lines.values() for _, value in line)])
+    shown = x.at(mark) if is_number(mark) and x.contains(mark) else None
+    return plot(x, y, lines) | {"level": None if level is None else y.height(level), "mark": shown}
+
+
+def plot(
+    x: Scale, y: Scale, lines: Mapping[str, Sequence[tuple[float, float]]], dots: Sequence[tuple[float, float]] = ()
+) -> dict[str, object]:
+    """Return lines by their style and dots on two scales. Lines are in percent of the width and of the height."""
     paths = {
-        style: " ".join(f"{100 * x.share(at):.2f},{100 * (1 - y.share(value)):.2f}" for at, value in line)
+        style: " ".join(f"{x.at(left)},{y.height(value)}".replace("%", "") for left, value in line)
         for style, line in lines.items()
     }
     return {
         "paths": paths,
-        "level": None if level is None else percent(1 - y.share(level)),
-        "mark": x.at(mark) if is_number(mark) and x.contains(mark) else None,
-        "horizontal": [percent(1 - y.share(tick)) for tick in y.ticks()],
+        "dots": [(x.at(left), y.height(value)) for left, value in dots],
+        "level": None,
+        "mark": None,
+        "horizontal": [y.height(tick) for tick in y.ticks()],
         "values": y.labels(),
         "labels": x.labels(),
     }

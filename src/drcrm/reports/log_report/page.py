@@ -76,8 +76,8 @@ def page(answer: Mapping) -> str:
             actions=sections.actions(view),
             overlap=sections.overlap(view),
             checks=sections.checks(view),
-            slices=outcome_sections.slices(view),
-            periods=outcome_sections.periods(view),
+            slices=outcome_sections.parts(view, "slice"),
+            periods=outcome_sections.parts(view, "period"),
             sensitivity=sections.sensitivity(view),
             shift=sections.shift(view),
             running=sections.running(view),
@@ -109,6 +109,11 @@ def header(answer: Answer) -> Mapping[str, object]:
     """Return the verdict, with the chart or the failed checks that it follows from."""
     verdict = answer.verdict
     is_refused = verdict.kind in ("wrong", "cannot")
+    failed = [check for check in answer.diagnostics if check["level"] == "fail"]
+    failures = [
+        {"name": check["name"], "value": format_number(check["value"]), "expected": clean(check["threshold"] or "")}
+        for check in failed[:MAX_FAILURES]
+    ]
     return {
         "command": answer.raw["command"].replace("_", " "),
         "log": answer.part("log")["name"],
@@ -116,8 +121,8 @@ def header(answer: Answer) -> Mapping[str, object]:
         "next_step": clean(answer.raw.get("next_step") or ""),
         "mark": MARKS[verdict.kind],
         "is_refused": is_refused,
-        "failures": failures(answer) if is_refused else [],
-        "n_more_failures": max(answer.count_level("fail") - MAX_FAILURES, 0),
+        "failures": failures if is_refused else [],
+        "n_more_failures": len(failed[MAX_FAILURES:]),
         "gain": None if is_refused or answer.evaluated is None else gain(answer, answer.evaluated),
     }
 
@@ -132,7 +137,6 @@ def gain(answer: Answer, candidate: Candidate) -> Mapping[str, object] | None:
     zero = scale.share(0.0)
     name = f"{candidate.label}, {candidate.settings}" if candidate.settings else candidate.label
     word = "certified" if is_number(candidate.bound) else "bound:"
-    ends = [answer.format(end, sign=True) for end in (difference.low, difference.high)]
     bound_key = {"bound strong": f"{word.removesuffix(':')}: {units.side} this"} if is_number(bound) else {}
     return {
         "candidate": name if answer.keeps_logging_policy else "",
@@ -141,22 +145,9 @@ def gain(answer: Answer, candidate: Candidate) -> Mapping[str, object] | None:
         "key": {"dot strong": f"estimate and {answer.confidence} interval", **bound_key, "logging": "logging policy"},
         "better_side": (percent(zero), percent(1 - zero)) if units.is_reward else ("0%", percent(zero)),
         "value": answer.format(difference.value, sign=True),
-        "interval": " to ".join(ends) if is_number(difference.low) else "",
+        "interval": answer.format_interval(difference, "", sign=True),
         "bound": f"{word} {units.side} {answer.format(bound, sign=True)}" if is_number(bound) else "",
     }
-
-
-def failures(answer: Answer) -> list[Mapping[str, str]]:
-    """Return the first failed checks with their values and what was expected."""
-    failed = [check for check in answer.diagnostics if check["level"] == "fail"]
-    return [
-        {
-            "name": check["name"],
-            "value": format_number(check["value"]),
-            "expected": clean(check["threshold"] or ""),
-        }
-        for check in failed[:MAX_FAILURES]
-    ]
 
 
 def tiles(answer: Answer) -> list[Mapping[str, str]]:

@@ -30,17 +30,15 @@ QUANTILES = {"0": "smallest", "0.5": "median", "0.9": "90 %", "0.99": "99 %", "1
 Section = Mapping[str, object] | None
 
 
-class Column(NamedTuple):
-    """A column of a table: its title and its kind, which is name, number, picture, level or sentence."""
-
-    title: str
-    kind: str = "number"
-
-
 class Cell(NamedTuple):
-    """A cell: its text, a detail in small print, a style (bold, bad, refused or a level), tags and a chart."""
+    """A cell of a table.
+
+    ``kind`` is that of its column: name, number, picture, level or sentence. ``detail`` is in small print, ``style``
+    bold, bad, refused or a level.
+    """
 
     text: str = DASH
+    kind: str = "number"
     detail: str = ""
     style: str = ""
     tags: tuple[str, ...] = ()
@@ -53,80 +51,73 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table without empty columns. ``style`` is a CSS class; ``axis`` labels the charts in the picture column."""
+    """Rows of cells by the title of their column, without empty columns.
 
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    ``style`` is a CSS class; ``axis`` labels the charts in the picture column.
+    """
+
+    rows: Sequence[Mapping[str, Cell]]
     style: str = "stack"
     axis: Sequence[Mapping[str, str]] = ()
 
     @classmethod
-    def of(
-        cls,
-        columns: Sequence[Column],
-        rows: Sequence[Sequence[Cell]],
-        style: str = "stack",
-        scale: Scale | None = None,
-    ) -> "Table | None":
+    def of(cls, rows: Sequence[Mapping[str, Cell]], style: str = "stack", scale: Scale | None = None) -> "Table | None":
         """Return the table without its empty columns, or None without rows."""
-        used = [index for index in range(len(columns)) if any(not cells[index].is_empty for cells in rows)]
-        kept = [[cells[index] for index in used] for cells in rows]
-        return cls([columns[index] for index in used], kept, style, scale.labels() if scale else ()) if rows else None
+        used = [title for title in (rows[0] if rows else ()) if any(not row[title].is_empty for row in rows)]
+        kept = [{title: row[title] for title in used} for row in rows]
+        return cls(kept, style, scale.labels() if scale else ()) if rows else None
+
+
+def name_cell(name: object, detail: str = "", tags: tuple[str, ...] = ()) -> Cell:
+    """Return a cell with a name of the log."""
+    return Cell(clean_name(name), "name", detail, tags=tags)
 
 
 def candidates(answer: Answer) -> Section:
     """Return the candidates with intervals and certificates on one scale, next to the logging policy."""
     if not answer.candidates:
         return None
-    drawn = answer.compared[:MAX_DRAWN]
+    drawn, units = answer.compared[:MAX_DRAWN], answer.units
     intervals, bounds = [candidate.interval for candidate in drawn], [candidate.bound for candidate in drawn]
     values = [value for interval in intervals for value in interval]
     scale = Scale.over(values + bounds, [*answer.logging, *intervals[0], *bounds[:1]])
-    rows = [_candidate_cells(answer, candidate, scale) for candidate in drawn]
-    units = answer.units
-    columns = [Column("Policy", "name"), Column(units.title, "picture"), Column("Estimate")]
-    columns += [Column("Interval"), Column(f"Certified {units.side}"), Column("Difference")]
-    columns += [Column("Effective sample size")]
-    n_hidden = len(answer.compared) - len(drawn)
+    rows = []
+    for candidate in drawn:
+        colour = "strong" if candidate is answer.chosen else "grey" if candidate.is_logging else "blue"
+        refusal = clean(candidate.certificate.get("refused") or "")
+        certified = answer.format(candidate.bound) if is_number(candidate.bound) or not refusal else "refused"
+        difference, bound = answer.format(candidate.difference.value, sign=True), candidate.difference_bound
+        least = f"{units.side} {answer.format(bound, sign=True)}" if is_number(bound) else ""
+        chart = gauge(scale, candidate.interval, colour, candidate.bound, answer.logging.value)
+        rows.append(
+            {
+                "Policy": _candidate_name(candidate),
+                units.title: Cell(kind="picture", chart=chart),
+                "Estimate": Cell(answer.format(candidate.interval.value), style="bold"),
+                "Interval": Cell(answer.format_interval(candidate.interval, DASH)),
+                f"Certified {units.side}": Cell(certified, detail=refusal, style="refused"),
+                "Difference": Cell() if candidate.is_logging else Cell(difference, detail=least),
+                "Effective sample size": Cell(format_count(candidate.raw.get("effective_size"))),
+            }
+        )
+    n_hidden, is_learned = len(answer.compared) - len(drawn), answer.raw["command"] == "learn"
     result = f"{len(answer.candidates)} compared with the logging policy"
-    if answer.raw["command"] == "learn":
+    if is_learned:
         result += f", each the best of its algorithm; {plural(answer.raw['choices'], 'candidate')} tried"
     return {
         "title": "Candidates" if len(answer.candidates) > 1 else "Policy",
         "result": result if len(answer.candidates) > 1 else "",
         "is_held_out": bool(answer.part("log").get("heldout")),
-        "table": Table.of(columns, rows, scale=scale),
+        "table": Table.of(rows, scale=scale),
         "more": plural(n_hidden, "more candidate") if n_hidden else "",
-        "summary": "The best candidate of each algorithm" if answer.raw["command"] == "learn" else "Every policy",
+        "summary": "The best candidate of each algorithm" if is_learned else "Every policy",
         "estimates": _all_estimates(answer),
     }
 
 
 def _candidate_name(candidate: Candidate) -> Cell:
     roles = ("chosen", candidate.is_chosen), ("logging policy", candidate.is_logging)
-    tags = tuple(tag for tag, has_role in roles if has_role)
-    return Cell(clean_name(candidate.label), detail=candidate.settings, tags=tags)
-
-
-def _candidate_cells(answer: Answer, candidate: Candidate, scale: Scale) -> list[Cell]:
-    """Return a candidate's row of the table."""
-    colour = "strong" if candidate is answer.chosen else "grey" if candidate.is_logging else "blue"
-    refusal = clean(candidate.certificate.get("refused") or "")
-    certificate = answer.format(candidate.bound) if is_number(candidate.bound) or not refusal else "refused"
-    difference = Cell()
-    if not candidate.is_logging:
-        bound = candidate.difference_bound
-        detail = f"{answer.units.side} {answer.format(bound, sign=True)}" if is_number(bound) else ""
-        difference = Cell(answer.format(candidate.difference.value, sign=True), detail)
-    return [
-        _candidate_name(candidate),
-        Cell(chart=gauge(scale, candidate.interval, colour, candidate.bound, answer.logging.value)),
-        Cell(answer.format(candidate.interval.value), style="bold"),
-        Cell(answer.format_interval(candidate.interval, DASH)),
-        Cell(certificate, detail=refusal, style="refused"),
-        difference,
-        Cell(format_count(candidate.raw.get("effective_size"))),
-    ]
+    return name_cell(candidate.label, candidate.settings, tuple(tag for tag, has_role in roles if has_role))
 
 
 def _all_estimates(answer: Answer) -> Table | None:
@@ -135,18 +126,16 @@ def _all_estimates(answer: Answer) -> Table | None:
     used = [key for key in ESTIMATES if any(part.get(key) for part in parts)]
     if not used:
         return None
-    columns = [Column("Policy", "name"), *(Column(ESTIMATES[key]) for key in used)]
-    columns += [Column("Mean weight"), Column("Unsupported actions")]
     rows = [
-        [
-            _candidate_name(candidate),
-            *(Cell(_format_with_error(answer, part.get(key))) for key in used),
-            Cell(format_number(candidate.raw.get("mean_weight"))),
-            Cell(format_share(candidate.raw.get("unsupported"))),
-        ]
+        {
+            "Policy": _candidate_name(candidate),
+            **{ESTIMATES[key]: Cell(_format_with_error(answer, part.get(key))) for key in used},
+            "Mean weight": Cell(format_number(candidate.raw.get("mean_weight"))),
+            "Unsupported actions": Cell(format_share(candidate.raw.get("unsupported"))),
+        }
         for candidate, part in zip(answer.candidates[:MAX_ROWS], parts, strict=False)
     ]
-    return Table.of(columns, rows, style="scroll")
+    return Table.of(rows, style="scroll")
 
 
 def _format_with_error(answer: Answer, estimate: Mapping | None) -> str:
@@ -164,16 +153,21 @@ def estimates(answer: Answer) -> Section:
         return None
     values = [value for interval in candidate.estimates.values() for value in interval]
     scale = Scale.over(values, [*answer.logging, *candidate.interval])
-    columns = [Column("Estimate", "name"), Column(answer.units.title, "picture")]
     rows = []
     for key, interval in candidate.estimates.items():
         colour = "strong" if key == candidate.main_estimate else "blue"
-        chart = gauge(scale, interval, colour, None, answer.logging.value)
-        value = Cell(answer.format(interval.value), style="bold")
-        rows.append([Cell(ESTIMATES[key]), Cell(chart=chart), value, Cell(answer.format_interval(interval, DASH))])
+        rows.append(
+            {
+                "Estimate": name_cell(ESTIMATES[key]),
+                answer.units.title: Cell(
+                    kind="picture", chart=gauge(scale, interval, colour, None, answer.logging.value)
+                ),
+                "Value": Cell(answer.format(interval.value), style="bold"),
+                "Interval": Cell(answer.format_interval(interval, DASH)),
+            }
+        )
     ends = [answer.format(end([interval.value for interval in candidate.estimates.values()])) for end in (min, max)]
-    table = Table.of([*columns, Column("Value"), Column("Interval")], rows, scale=scale)
-    return {"table": table, "result": f"{len(rows)} estimates from {' to '.join(ends)}"}
+    return {"table": Table.of(rows, scale=scale), "result": f"{len(rows)} estimates from {' to '.join(ends)}"}
 
 
 def actions(answer: Answer) -> Section:
@@ -185,22 +179,22 @@ def actions(answer: Answer) -> Section:
     shares = [action.get(policy) for action in listed for policy in ("logging", "policy")]
     largest = max(numbers(shares), default=0)
     decimals = 2 if answer.decimals < 4 else answer.decimals - 1
-    columns = [Column("Action", "name"), Column("Share of decisions", "picture"), Column("Logging policy")]
-    columns += [Column("Policy"), Column("Unsupported"), Column("Rows"), Column(answer.units.title)]
     rows = [
-        [
-            Cell(clean_name(action.get("action"))),
-            Cell(chart=share_bars(action.get("logging"), action.get("policy"), largest)),
-            Cell(format_share(action.get("logging"))),
-            Cell(format_share(action.get("policy"))),
-            _unsupported(action.get("unsupported")),
-            Cell(format_count(action.get("rows"))),
-            Cell(format_number(answer.units.convert(action.get("cost")), decimals)),
-        ]
+        {
+            "Action": name_cell(action.get("action")),
+            "Share of decisions": Cell(
+                kind="picture", chart=share_bars(action.get("logging"), action.get("policy"), largest)
+            ),
+            "Logging policy": Cell(format_share(action.get("logging"))),
+            "Policy": Cell(format_share(action.get("policy"))),
+            "Unsupported": _unsupported(action.get("unsupported")),
+            "Rows": Cell(format_count(action.get("rows"))),
+            answer.units.title: Cell(format_number(answer.units.convert(action.get("cost")), decimals)),
+        }
         for action in listed
     ]
     return {
-        "table": Table.of(columns, rows),
+        "table": Table.of(rows),
         "has_policy": any(is_number(action.get("policy")) for action in ranked),
         "result": _largest_change(ranked[0]) or plural(len(ranked), "action"),
         "more": plural(len(rest), "other action") if rest else "",
@@ -257,21 +251,20 @@ def _power_of_ten(exponent: float) -> str:
 
 def checks(answer: Answer) -> Section:
     """Return every check, worst first, and how many have each level."""
-    columns = [Column("", "level"), Column("Check", "name"), Column("Value"), Column("Expected", "sentence")]
     rows = []
     for check in answer.diagnostics:
         level, ends = check["level"], [check.get("low"), check.get("high")]
         interval = " to ".join(map(format_number, ends)) if all(map(is_number, ends)) else ""
         rows.append(
-            [
-                Cell(LEVELS[level], style=level),
-                Cell(clean_name(check["name"])),
-                Cell(format_number(check["value"]), interval, style="bold"),
-                Cell(clean(check["threshold"] or DASH)),
-                Cell(clean(check["sentence"]), clean(check["source"] or "")),
-            ]
+            {
+                "": Cell(LEVELS[level], "level", style=level),
+                "Check": name_cell(check["name"]),
+                "Value": Cell(format_number(check["value"]), detail=interval, style="bold"),
+                "Expected": Cell(clean(check["threshold"] or DASH), "sentence"),
+                "Meaning": Cell(clean(check["sentence"]), "sentence", clean(check["source"] or "")),
+            }
         )
-    table = Table.of([*columns, Column("Meaning", "sentence")], rows, style="stack checks")
+    table = Table.of(rows, style="stack checks")
     n_cautions = answer.count_level("caution")
     words = {"fail": "failed", "caution": "caution" if n_cautions == 1 else "cautions", "good": "good"}
     counts = [f"{format_count(answer.count_level(key))} {words[key]}" for key in LEVELS if answer.count_level(key)]
@@ -280,17 +273,16 @@ def checks(answer: Answer) -> Section:
 
 def influential_rows(answer: Answer) -> Section:
     """Return the rows with the largest share of the estimate, by their number in the file."""
-    columns = [Column("Row"), Column("Weight"), Column(answer.units.title), Column("Share of the estimate")]
     rows = [
-        [
-            Cell(str(int(row["row"])) if is_number(row.get("row")) else DASH),
-            Cell(format_number(row.get("weight"))),
-            Cell(format_number(answer.units.convert(row.get("cost")))),
-            Cell(format_share(row.get("share"))),
-        ]
+        {
+            "Row": Cell(str(int(row["row"])) if is_number(row.get("row")) else DASH),
+            "Weight": Cell(format_number(row.get("weight"))),
+            answer.units.title: Cell(format_number(answer.units.convert(row.get("cost")))),
+            "Share of the estimate": Cell(format_share(row.get("share"))),
+        }
         for row in answer.items("largest_rows")[:MAX_INFLUENTIAL]
     ]
-    table = Table.of(columns, rows, style="scroll narrow")
+    table = Table.of(rows, style="scroll narrow")
     return {"table": table, "result": f"{len(rows)} rows with the largest weights"} if table else None
 
 

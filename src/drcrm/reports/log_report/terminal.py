@@ -12,12 +12,13 @@ from drcrm.reports.log_report.formatting import (
     format_count,
     format_imputed,
     format_number,
-    is_number,
     shorten,
 )
+from drcrm.reports.log_report.outcome_sections import guardrail_rows
 
 WIDTH = 100
 MAX_CANDIDATES = 10
+GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
 
 
 def text(answer: Mapping) -> str:
@@ -93,15 +94,12 @@ def guardrail_lines(answer: Answer) -> list[str]:
     """Return the table of the guardrails."""
     rows = [
         [
-            f"  {shorten(rail.name, 24)}",
-            rail.format(rail.difference.value),
-            f"{rail.units.side} {rail.format(rail.bound)}" if is_number(rail.bound) else DASH,
-            rail.condition,
-            rail.status,
+            f"  {shorten(row['Guardrail'].text, 24)}",
+            *(row[title].text for title in ("Difference", "Certified", "Margin", "")),
         ]
-        for rail in answer.guardrails
+        for row in guardrail_rows(answer)
     ]
-    return align(["Guardrail", "difference", "certified", "margin", ""], rows) if rows else []
+    return align(["Guardrail", *map(str.lower, GUARDRAIL_COLUMNS)], rows) if rows else []
 
 
 def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
