@@ -43,7 +43,7 @@ from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy
-from drcrm.policies.linear_predictor import forward_policy, importance_weights
+from drcrm.policies.linear_predictor import importance_weights
 
 SETS = "men", "women"
 BTS, RANDOM = "bts", "random"
@@ -97,7 +97,7 @@ def click_rates(name: str, estimate: Mapping | None) -> dict[str, float]:
 
 def effective_clicks(policy, log) -> float:
     """Return (Σ w)²/Σ w² over clicked rows; 0 if their weights are 0."""
-    _, log_prob, _ = forward_policy(policy, log)
+    _, log_prob, _ = policy.evaluate(log)
     weight = importance_weights(log_prob, log)[log.cost < 0]
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
 

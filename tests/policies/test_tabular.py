@@ -33,6 +33,7 @@ def all_forms(log: BanditLog, policy, X) -> dict[str, object]:
         "logged actions": np.exp(policy.log_prob(X, log.Y, log.context)),
         "all actions": mean,
         "list": mean.tolist(),
+        "function": policy.marginals,
         "object": SimpleNamespace(log_prob=log_prob, predict_proba=policy.marginals),
         "object with marginals": SimpleNamespace(marginals=policy.marginals),
         "object with log_prob": SimpleNamespace(log_prob=log_prob),
@@ -58,6 +59,15 @@ def test_a_policy_has_the_same_value_in_all_its_forms(kind, estimate):
         if estimate != "dm":
             bounds = [policy_certificate(pi, log, estimate, **certificate).bound for pi in (form, policy)]
             assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["single", "lists"])
+def test_an_explored_policy_has_the_worst_case_of_its_probabilities(kind):
+    log, policy, X = log_and_policy(kind)
+    model, explored = CostModel(0.1).fit_log(log), policy.with_exploration(0.5)
+    forms = explored, explored.marginals(X)
+    values = [off_policy_value(form, log, "dr", cost_model=model, shift=0.1) for form in forms]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -228,10 +238,3 @@ def test_a_policy_on_another_log_is_refused(kind):
         for evaluate in (off_policy_value, policy_certificate, policy_support):
             with pytest.raises(InputError, match=r"the policy has the probabilities of .* rows of another log"):
                 evaluate(bound, other)
-
-
-def test_functions_are_policies():
-    log, policy, X = log_and_policy("single")
-    assert off_policy_value(policy.marginals, log) == off_policy_value(policy.marginals(X), log)
-    with pytest.raises(InputError, match="policy adds up to 2 over the actions of context 0"):
-        off_policy_value(lambda X: np.full((len(X), 4), 0.5), log)

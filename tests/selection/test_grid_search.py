@@ -11,7 +11,6 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
-from drcrm.policies.linear_predictor import forward_policy
 from drcrm.selection.candidates import IMPROVEMENT
 from drcrm.selection.grid_search import STEPS, learn
 from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores, select_improvement
@@ -37,7 +36,7 @@ def paired_differences(policy: ExponentialPolicy, coef: np.ndarray, log: BanditL
     """Return z(π) − z(π0) of the rows under dr, without clipping."""
 
     def z(target):
-        design, log_prob, expected = forward_policy(target, log, model.action_effects(log.X, log.actions))
+        design, log_prob, expected = target.evaluate(log, model.action_effects(log.X, log.actions))
         return expected[log.context] + np.exp(log_prob) / log.propensity * (log.cost - design.modelled_cost)
 
     return z(ExponentialPolicy(coef)) - z(policy)

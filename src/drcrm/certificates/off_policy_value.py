@@ -19,8 +19,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import EVALUATIONS
 from drcrm.optimization.behaviour_cloning import restrict_to_support
-from drcrm.policies.linear_predictor import forward_policy, importance_weights
-from drcrm.policies.tabular import knows_all_actions
+from drcrm.policies.linear_predictor import importance_weights
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight
 
@@ -230,7 +229,7 @@ def evaluate_each(
     names: Iterable[str], inputs: EvaluationInputs, clip: float | str | None, confidence: float
 ) -> dict[str, PolicyValue]:
     """Return the named estimates, without those that need unknown probabilities of the policy."""
-    confidence, has_all = check_open_fraction(confidence, "confidence"), knows_all_actions(inputs.policy)
+    confidence, has_all = check_open_fraction(confidence, "confidence"), inputs.policy.knows_all_actions
     values: dict[str, PolicyValue] = {}
     for name in names:
         kind, limited, _ = EVALUATIONS[name]
@@ -288,7 +287,7 @@ def _estimate(
 
     Warn if the value is outside the range of the costs, or the mean weight far below 1.
     """
-    design, log_prob, expected = forward_policy(policy, log, effects, role)
+    design, log_prob, expected = policy.evaluate(log, effects, role)
     estimate = design.estimate(EVALUATIONS[name].kind)
     used, slope = weight(np.minimum(log_prob, 0), log.log_propensity)
     value = float(estimate.evaluate(risk, used, slope, expected, None)[0])
@@ -315,7 +314,7 @@ def _unsupported_mass(inputs: EvaluationInputs, support: float) -> float | None:
         known = model.logging_policy, model.support, model.features, model.is_supported
     else:
         return None
-    if not knows_all_actions(inputs.policy):
+    if not inputs.policy.knows_all_actions:
         return None
     mass, _ = find_unsupported(inputs.policy, log, *known)
     return float(log.count @ mass[log.context] / log.size)

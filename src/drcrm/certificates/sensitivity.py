@@ -21,7 +21,7 @@ from drcrm.certificates.terms.policy_terms import check_weights
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised
-from drcrm.policies.linear_predictor import forward_policy, importance_weights
+from drcrm.policies.linear_predictor import importance_weights
 
 ESTIMATES = ("snips", "dr")
 LARGEST_GAMMA = 1e4
@@ -149,7 +149,7 @@ class _WorstCases:
     def create(cls, inputs: EvaluationInputs, estimate: str, confidence: float) -> _WorstCases:
         inputs = inputs.cross_fitted(estimate)
         log, effects = inputs.log, inputs.effects(estimate)
-        design, log_prob, expected = forward_policy(inputs.policy, log, effects, "policy")
+        design, log_prob, expected = inputs.policy.evaluate(log, effects)
         weight = check_weights(importance_weights(log_prob, log), log, "policy")
         residual, modelled = log.cost, np.zeros(len(log.cost))
         if effects is not None:

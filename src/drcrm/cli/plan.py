@@ -29,7 +29,7 @@ from drcrm.diagnostics.comparison.exploration_plan import (
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
-from drcrm.policies.tabular import knows_all_actions, policy_for_log
+from drcrm.policies.tabular import policy_for_log
 from drcrm.progress import Progress, show_progress
 from drcrm.reports.log_report.plan_text import plan_text
 from drcrm.version import __version__
@@ -92,7 +92,7 @@ def _test_of_policy(opened: OpenedLog, case: PolicyOnLog) -> tuple[PlannedPolicy
     The difference is shrunk if the policy was chosen among several on these rows.
     """
     log, policy = opened.log, case.policy
-    has_all = knows_all_actions(policy_for_log(policy.policy, log))
+    has_all = policy_for_log(policy.policy, log).knows_all_actions
     estimate, model = ("dr", policy.cost_model) if policy.cost_model is not None and has_all else ("snips", None)
     value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=opened.units)
     inputs = EvaluationInputs.create(policy.policy, log, None, None, None, model)

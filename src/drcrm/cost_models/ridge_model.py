@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.actions.inference import check_context_features, infer_actions, infer_kind
+from drcrm.actions.inference import check_context_features, infer_actions
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
     append_constant,
@@ -27,7 +27,8 @@ from drcrm.cost_models.solvers.ridge_solvers import assign_folds, make_solver, r
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy, append_row, as_policy, check_compatible
+from drcrm.policies.exponential import LinearPolicy, as_policy
+from drcrm.policies.linear_predictor import append_row
 
 
 class CostModel:
@@ -187,10 +188,11 @@ class CostModel:
         array (m,)
             Modelled costs ĉ(x_i, y_i).
         """
-        effects = self.effects(X)
-        _, actions = infer_kind(X, Y).from_effect_shape(np.shape(self.coef_)[1:]).bind(X)
-        m = actions.n_contexts(effects)
-        Y = actions.check(Y, rows=m, owner="the cost model")
+        _require_coefficients(self)
+        shape = np.shape(self.coef_)
+        features, actions, Y = infer_actions(X, Y, shape[1] if len(shape) == 2 and np.ndim(Y) == 1 else None)
+        effects, m = self.action_effects(features, actions), actions.n_contexts(features)
+        Y = actions.check(Y, rows=m)
         actions.check_available(Y, np.arange(m))
         return actions.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
 
@@ -211,11 +213,9 @@ class CostModel:
         array (m,)
             Sums Σ_y π(y|x) ĉ(x, y).
         """
-        effects, policy = self.effects(X), as_policy(policy)
-        kind = type(policy.actions).from_effect_shape(np.shape(self.coef_)[1:])
-        check_compatible(policy, len(self.coef_), kind, owner="the cost model")
-        _, actions = kind.bind(X, eligible)
-        return actions.expected_cost(policy.marginals(X, eligible), effects)
+        policy = as_policy(policy)
+        features, actions = policy.actions.bind(X, eligible)
+        return actions.expected_cost(policy.marginals(X, eligible), self.action_effects(features, actions))
 
     def effects(self, X: Any) -> np.ndarray:
         """Return the effects of contexts, in which the modelled cost is linear.
@@ -259,7 +259,9 @@ class CostModel:
         _require_coefficients(self)
         shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
         if shape != expected:
-            raise InputError(f"the cost model's coef_ has shape {shape}, expected {expected}")
+            raise InputError(
+                f"the cost model's coef_ has shape {shape}, expected {expected} for {X.shape[1]} features and {actions}"
+            )
         check_coefficients(np.reshape(self.coef_, (len(self.coef_), -1)))
         return self.effects(X)
 

@@ -23,12 +23,10 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.actions.exploration import uniform_policy
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.policies.exponential import LinearPolicy, as_policy
-from drcrm.policies.linear_predictor import policy_marginals
-from drcrm.policies.tabular import AnyPolicy, marginals_of, policy_for_log
+from drcrm.policies.base import Policy
+from drcrm.policies.exponential import as_policy
 
 SUPPORT = 0.05  # τ
 
@@ -64,18 +62,17 @@ class SupportedModel:
     is_supported: np.ndarray | None = None
 
     @classmethod
-    def of(cls, model: Any, log: BanditLog, logging_policy: AnyPolicy, support: float) -> SupportedModel:
+    def of(cls, model: Any, log: BanditLog, logging_policy: Policy, support: float) -> SupportedModel:
         """Return a model with the cost limits of a log; a model that already has limits and features keeps them."""
         if isinstance(model, SupportedModel):
-            is_padded = model.features and isinstance(logging_policy, LinearPolicy)
-            padded = model.features.pad_policy(logging_policy) if is_padded else logging_policy
+            padded = model.features.pad_policy(logging_policy) if model.features else logging_policy
             return replace(model, logging_policy=padded, support=support, is_supported=None, is_cloned=False)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
 
     def trust_propensities(self, log: BanditLog) -> SupportedModel:
         """Return the model with π0 as an estimate: it has the support that the propensities of its log show."""
-        estimate = marginals_of(self.logging_policy, log.X, log.actions, "logging policy")
+        estimate = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
         return replace(self, is_cloned=True, is_supported=_find_supported(log, estimate, self.support))
 
     def with_support(self, support: float) -> SupportedModel:
@@ -141,9 +138,9 @@ def _raise(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, 
 
 
 def find_unsupported(
-    policy: Any,
+    policy: Policy,
     log: BanditLog,
-    logging_policy: AnyPolicy,
+    logging_policy: Policy,
     support: float,
     features: Callable | None = None,
     is_supported: np.ndarray | None = None,
@@ -154,20 +151,15 @@ def find_unsupported(
     """
     X, actions = features(log.X) if features else log.X, log.actions
     logging_mean = _logging_mean(logging_policy, X, actions, support, is_supported)
-    policy = policy_for_log(policy, log)
-    explore = policy.explore if isinstance(policy, LinearPolicy) else 0.0
-    known = policy.with_exploration(0.0) if explore else policy  # labels of the mixture are not independent
-    mean = policy_marginals(known, log, "its unsupported actions")
-    mass, is_rare = actions.find_unsupported(log.row_map, mean, logging_mean, support)
-    if explore:
-        _, uniform = uniform_policy(actions, mean)
-        of_uniform, _ = actions.find_unsupported(log.row_map, uniform, logging_mean, support)
-        mass = (1 - explore) * mass + explore * of_uniform
+    mass, is_rare = np.zeros(log.n_contexts), np.zeros(len(log.Y), dtype=bool)
+    for share, mean in policy.components(log.X, actions, purpose="its unsupported actions"):
+        of_component, is_rare = actions.find_unsupported(log.row_map, mean, logging_mean, support)
+        mass += share * of_component
     return mass, is_rare
 
 
 def _logging_mean(
-    logging_policy: AnyPolicy, X: Any, actions: Actions, support: float, is_supported: np.ndarray | None
+    logging_policy: Policy, X: Any, actions: Actions, support: float, is_supported: np.ndarray | None
 ) -> np.ndarray:
-    mean = marginals_of(logging_policy, X, actions, "logging policy")
+    mean = logging_policy.marginals_on(X, actions, "logging policy")
     return _raise(mean, actions, is_supported, support)

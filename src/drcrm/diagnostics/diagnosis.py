@@ -35,8 +35,8 @@ from drcrm.diagnostics.weight_tables import weight_tables
 from drcrm.errors import InputError
 from drcrm.estimates import DoublyRobust, SelfNormalised
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
-from drcrm.policies.tabular import knows_all_actions, policy_for_log, select_occurring
+from drcrm.policies.linear_predictor import importance_weights, select_occurring
+from drcrm.policies.tabular import policy_for_log
 from drcrm.rows.folds import ranks
 
 
@@ -291,18 +291,18 @@ def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
 def _weigh_policy(
     log: BanditLog, policy: Any, cost_model: Any, logging_policy: LinearPolicy | None, modelled: np.ndarray
 ) -> PolicyWeights:
-    has_model = cost_model is not None and knows_all_actions(policy)
+    has_model = cost_model is not None and policy.knows_all_actions
     effects = action_effects(cost_model, log.X, log.actions) if has_model else None
-    design, log_prob, expected = forward_policy(policy, log, effects)
+    design, log_prob, expected = policy.evaluate(log, effects)
     weight, z = importance_weights(log_prob, log), None
     if has_model:
         residual = tail_residual(log.cost - design.modelled_cost, log.cost, log.count)
         z = design.estimate(DoublyRobust).terms(weight, expected)
     else:
         residual = log.cost - (SelfNormalised(log.cost, log.count).mean(weight) if weight.any() else 0.0)
-    mean = policy_marginals(policy, log, "the report") if knows_all_actions(policy) else None
+    mean = policy.marginals_on(log.X, log.actions) if policy.knows_all_actions else None
     if logging_policy is None:
         logging_mean = raise_to_support(modelled, log, SUPPORT)
     else:
-        logging_mean = policy_marginals(logging_policy, log, "the report")
+        logging_mean = logging_policy.marginals_on(log.X, log.actions)
     return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual, z)

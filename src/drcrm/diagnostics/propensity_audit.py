@@ -42,7 +42,6 @@ from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.logs.propensities.boosted import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
@@ -88,9 +87,8 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
         is_fitted = np.zeros(log.n_contexts, dtype=bool)
         is_fitted[outside[:MAX_CONTEXTS]] = True
         count = log.count * is_fitted[log.context]
-        mean = policy_marginals(
-            clone_behaviour(log.recount(count) if count.any() else log, has_intercept), log, "the audit"
-        )
+        cloned = clone_behaviour(log.recount(count) if count.any() else log, has_intercept)
+        mean = cloned.marginals_on(log.X, log.actions)
         probability = (
             mean if probability is None else np.where(log.actions.broadcast(fold == number), mean, probability)
         )

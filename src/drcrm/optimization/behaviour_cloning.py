@@ -8,9 +8,9 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
+from drcrm.policies.base import Policy
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.policies.tabular import AnyPolicy
 from drcrm.risks import MeanRisk
 from drcrm.weights import Likelihood
 
@@ -34,9 +34,7 @@ def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) 
     return make_policy(log.actions, coef[:-1], coef[-1]) if intercept else make_policy(log.actions, coef)
 
 
-def restrict_to_support(
-    model: object, log: BanditLog, logging_policy: AnyPolicy | None, support: float
-) -> SupportedModel:
+def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | None, support: float) -> SupportedModel:
     """Return a cost model that is trusted only where the logging policy has support.
 
     If ``logging_policy`` is None, the logging policy of the model is used. If it has none, the policy is cloned from

@@ -83,9 +83,8 @@ class EnvironmentBlock:
         """Return the sums of residuals by fold and action: see ``SmearedModel.sum_residuals``."""
         return self._model.sum_residuals(gamma, top)
 
-    def terms(self, mean: np.ndarray | None, coef: Any, gamma: float, smear: Smear) -> tuple[np.ndarray, np.ndarray]:
-        """Return f of the rows, and its mean under a policy with μ = ``mean`` or, if that is None, coefficients Θ."""
-        mean = self._scores.forward(self._block, coef)[2] if mean is None else mean
+    def terms(self, mean: np.ndarray, gamma: float, smear: Smear) -> tuple[np.ndarray, np.ndarray]:
+        """Return f of the rows, and its mean under a policy with μ = ``mean``."""
         moments = self._model.moments(gamma, smear, mean)
         return moments.of_rows, moments.of_contexts
 
@@ -171,13 +170,13 @@ class EnvironmentBlocks:
         """Return the sums over the log at Θ and γ."""
         return MomentSums(*sum(self._blocks.map(EnvironmentBlock.sums, coef, gamma, smear)).tolist())
 
-    def moments(self, gamma: float, coef: Any = None, mean: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,), for Θ or μ of a policy."""
+    def moments(self, gamma: float, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,), for μ of a policy."""
         log, items = self._log, [*self._blocks]
-        is_whole = mean is None or len(items) == 1
+        is_whole = len(items) == 1
         means = [mean if is_whole else log.actions.select(block.contexts, mean)[1] for block in items]
         of_rows, of_contexts = np.empty(len(log.Y)), np.empty(log.n_contexts)
-        results = self._blocks.map(EnvironmentBlock.terms, coef, gamma, self.smear(gamma), by_chunk=means)
+        results = self._blocks.map(EnvironmentBlock.terms, gamma, self.smear(gamma), by_chunk=means)
         for block, (rows, contexts) in zip(items, results, strict=True):
             of_rows[block.rows], of_contexts[block.contexts] = rows, contexts
         return of_rows, of_contexts

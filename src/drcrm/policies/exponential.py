@@ -3,7 +3,7 @@
 ExponentialPolicy is over label vectors, SoftmaxPolicy over K actions or over lists of actions.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from typing import Any, Self
@@ -17,10 +17,13 @@ from drcrm.actions.listed_actions import ListedActions
 from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array, check_context, check_fraction, check_vector
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.policies.base import Policy
+from drcrm.policies.linear_predictor import LinearPredictor, append_row, linear_scores
 
 
-class LinearPolicy(ABC):
+class LinearPolicy(Policy):
     """Base class of policies whose scores are linear in features.
 
     Parameters
@@ -37,8 +40,6 @@ class LinearPolicy(ABC):
     explore : float in [0, 1]
         Share ε of the uniform policy U: the policy is (1 − ε) π + ε U. It is 0 unless :meth:`with_exploration` sets it.
     """
-
-    explore = 0.0
 
     def __init__(self, coef: Any, intercept: Any = None, features: Any = None):
         coef = as_float_array(coef, "coef")
@@ -235,6 +236,17 @@ class LinearPolicy(ABC):
             log_prob = explored_log_prob(log_prob, uniform_policy(actions, mean)[0], self.explore)
         return Y, np.exp(log_prob)
 
+    def evaluate(
+        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
+    ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
+        check_compatible(self, log.X.shape[1], log.actions, f"the {name}")
+        predictor = LinearPredictor(log.replace(X=self.map_features(log.X)), effects, intercept=True)
+        return predictor, *predictor.forward(self.coef_with_intercept, self.explore)
+
+    def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+        check_compatible(self, X.shape[1], actions, f"the {name}")
+        return actions.log_partition(linear_scores(self.map_features(X), self.coef, self.intercept))[1]
+
     def _scores(self, X: Any, eligible: Any) -> tuple[np.ndarray, Actions]:
         """Return the scores of contexts and their available actions."""
         X, actions = self.actions.bind(X, eligible)
@@ -314,20 +326,6 @@ def check_compatible(
         raise InputError(f"{name}'s coef has shape {shape}, expected {expected} to match {owner}")
 
 
-def append_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Return coefficients (d, …) with one more row."""
-    return np.concatenate([coef, np.asarray(row)[None]])
-
-
-def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = None) -> np.ndarray:
-    """Return u = XΘ + intercept, (m, …); InputError if a score is beyond the range of floats."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = X @ coef if intercept is None else X @ coef + intercept
-    if not np.isfinite(scores).all():
-        raise InputError("X times coef is beyond the range of floating-point numbers")
-    return scores
-
-
 def as_policy(policy: object, name: str = "policy") -> LinearPolicy:
     """Return a policy, or the policy of a fitted estimator; InputError for anything else."""
     fitted = policy if isinstance(policy, LinearPolicy) else getattr(policy, "policy_", None)
@@ -337,10 +335,3 @@ def as_policy(policy: object, name: str = "policy") -> LinearPolicy:
             "fitted estimator. For a pipeline, pass its last step and the transformed X."
         )
     return fitted
-
-
-def linear_marginals(policy: Any, X: Features, actions: Actions, name: str) -> np.ndarray:
-    """Return μ of a linear policy on contexts; raise InputError if the policy has other features or actions."""
-    check_compatible(policy, X.shape[1], actions, f"the {name}")
-    scores = linear_scores(policy.map_features(X), policy.coef, policy.intercept)
-    return explored_mean(actions, actions.log_partition(scores)[1], policy.explore)

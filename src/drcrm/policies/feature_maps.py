@@ -21,7 +21,6 @@ from sklearn.preprocessing import StandardScaler
 from drcrm.arrays.mapped_arrays import Features, map_rows
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_map_names import parse_feature_map
 
 DISTANCE_SAMPLE = 1000  # number of contexts from which the median distance is computed
@@ -117,9 +116,9 @@ class FeatureMap:
             return sparse.csr_array(sparse.hstack([X, transformed], format="csr"))
         return np.hstack([X, transformed.toarray() if sparse.issparse(transformed) else transformed])
 
-    def pad_policy(self, policy: LinearPolicy | None) -> LinearPolicy | None:
-        """Return a policy over X as a policy over X' that ignores φ(X); a policy over other features is unchanged."""
-        if policy is None or len(policy.coef) != self.n_features:
+    def pad_policy(self, policy: Any) -> Any:
+        """Return a policy over X as a policy over X' that ignores φ(X); any other policy, or None, is unchanged."""
+        if len(getattr(policy, "coef", ())) != self.n_features:
             return policy
         padded = type(policy)(self.pad_coefficients(policy.coef), policy.intercept, policy.features)
         return padded.with_exploration(policy.explore)

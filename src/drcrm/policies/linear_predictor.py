@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drcrm.actions.exploration import explored_log_prob, uniform_policy
-from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
+from drcrm.arrays.mapped_arrays import Features, as_memory_order, map_rows
 from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import as_column, feature_scales, largest_entries
-from drcrm.policies.exponential import append_row, check_compatible, linear_scores
-from drcrm.policies.tabular import TabularPolicy, marginals_of, policy_for_log, select_occurring
+from drcrm.errors import InputError
 
 if TYPE_CHECKING:
     from drcrm.estimates.base import Estimate
@@ -272,26 +271,21 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
         return np.exp(np.minimum(log_prob, 0) - log.log_propensity)
 
 
-def forward_policy(
-    policy: Any, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
-    """Return the predictor of a log, and log π and expected modelled costs of any policy on it.
-
-    Raise InputError for a policy of another shape. With effects, also raise it for a tabular policy that only knows the
-    logged actions.
-    """
-    policy = policy_for_log(policy, log, name)
-    if isinstance(policy, TabularPolicy):
-        predictor = LinearPredictor(log, effects)
-        if effects is None:
-            return predictor, policy.log_prob, None
-        mean = policy.require_marginals("the expectation of the modelled cost")
-        return predictor, policy.log_prob, predictor.log.actions.expected_cost(mean, predictor.effects)
-    check_compatible(policy, log.X.shape[1], log.actions, f"the {name}")
-    predictor = LinearPredictor(log.replace(X=policy.map_features(log.X)), effects, intercept=True)
-    return predictor, *predictor.forward(policy.coef_with_intercept, policy.explore)
+def append_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Return coefficients (d, …) with one more row."""
+    return np.concatenate([coef, np.asarray(row)[None]])
 
 
-def policy_marginals(policy: Any, log: BanditLog, purpose: str, name: str = "policy") -> np.ndarray:
-    """Return μ of any policy on a log without rows of count 0; error messages name ``purpose``."""
-    return marginals_of(policy_for_log(policy, log, name), log.X, log.actions, name, purpose)
+def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = None) -> np.ndarray:
+    """Return u = XΘ + intercept, (m, …); InputError if a score is beyond the range of floats."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = X @ coef if intercept is None else X @ coef + intercept
+    if not np.isfinite(scores).all():
+        raise InputError("X times coef is beyond the range of floating-point numbers")
+    return scores
+
+
+def select_occurring(values: np.ndarray, log: BanditLog) -> np.ndarray:
+    """Return values in the shape of scores or effects, of the contexts whose rows have non-zero counts."""
+    occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
+    return values if occurs.all() else log.actions.select(occurs, values)[1]

@@ -13,7 +13,7 @@ function               X ↦ μ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,16 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array, check_vector, reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy, as_policy, linear_marginals
+from drcrm.policies.base import Policy
+from drcrm.policies.exponential import as_policy
+from drcrm.policies.linear_predictor import LinearPredictor, select_occurring
 
 ROUNDING = 1e-5  # tolerance for probabilities outside [0, 1] and for sums other than 1
 MEAN_METHODS = ("marginals", "predict_proba")  # methods that return μ
 
 
 @dataclass(frozen=True, eq=False)
-class TabularPolicy:
+class TabularPolicy(Policy):
     """Probabilities of a policy on a log, for the rows with non-zero counts and their contexts.
 
     Attributes
@@ -54,6 +56,11 @@ class TabularPolicy:
         mean = None if mean is None else select_occurring(mean, log)
         return cls(np.minimum(log_prob[occurs], 0), mean, log.Y[occurs])
 
+    @property
+    def knows_all_actions(self) -> bool:  # type: ignore[override]
+        """Whether μ is known."""
+        return self.mean is not None
+
     def check_log(self, log: BanditLog, name: str) -> None:
         """Raise InputError if the probabilities are for another log; logs with the same actions count as one."""
         if not np.array_equal(self.Y, log.Y[log.count > 0]):
@@ -61,52 +68,39 @@ class TabularPolicy:
                 f"the {name} has the probabilities of {len(self.Y)} rows of another log; compute them for this log"
             )
 
-    def require_marginals(self, purpose: str) -> np.ndarray:
-        """Return μ; raise InputError, which names the purpose, if only the logged actions are known."""
+    def evaluate(
+        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
+    ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
+        self.check_log(log, name)
+        predictor = LinearPredictor(log, effects)
+        if effects is None:
+            return predictor, self.log_prob, None
+        log = predictor.log
+        mean = self.unexplored_marginals(log.X, log.actions, name, "the expectation of the modelled cost")
+        return predictor, self.log_prob, log.actions.expected_cost(mean, predictor.effects)
+
+    def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         if self.mean is None:
             raise InputError(
                 f"{purpose} needs the policy's probabilities of all actions of each context, but only those of the "
                 "logged actions were given"
             )
+        if self.mean.shape != (expected := (X.shape[0], *actions.shape)):
+            raise InputError(f"the {name} has probabilities of shape {self.mean.shape}, expected {expected}")
         return self.mean
 
-
-AnyPolicy = LinearPolicy | TabularPolicy
-
-
-def select_occurring(values: np.ndarray, log: BanditLog) -> np.ndarray:
-    """Return values in the shape of scores or effects, of the contexts whose rows have non-zero counts."""
-    occurs = np.bincount(log.context, log.count, log.n_contexts) > 0
-    return values if occurs.all() else log.actions.select(occurs, values)[1]
+    def select(self, contexts: np.ndarray, actions: Actions) -> TabularPolicy:
+        return self if self.mean is None else replace(self, mean=actions.select(contexts, self.mean)[1])
 
 
-def marginals_of(
-    policy: AnyPolicy, X: Features, actions: Actions, name: str, purpose: str = "the support rule"
-) -> np.ndarray:
-    """Return μ of a policy on contexts; error messages name ``purpose``."""
-    if not isinstance(policy, TabularPolicy):
-        return linear_marginals(policy, X, actions, name)
-    mean = policy.require_marginals(purpose)
-    if mean.shape != (expected := (X.shape[0], *actions.shape)):
-        raise InputError(f"the {name} has probabilities of shape {mean.shape}, expected {expected}")
-    return mean
-
-
-def knows_all_actions(policy: AnyPolicy) -> bool:
-    """Return whether a policy gives the probabilities of all actions, not only of the logged ones."""
-    return not isinstance(policy, TabularPolicy) or policy.mean is not None
-
-
-def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> AnyPolicy:
+def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> Policy:
     """Return a policy that can be evaluated on a log; InputError for other objects or invalid probabilities."""
-    if isinstance(policy, TabularPolicy):
+    if isinstance(policy, Policy):
         policy.check_log(log, name)
         return policy
     if is_array(policy):
         return _from_array(policy, log, name)
-    if isinstance(policy, LinearPolicy) or not _has_probabilities(policy):
-        return as_policy(policy, name)
-    return _from_object(policy, log, name)
+    return _from_object(policy, log, name) if _has_probabilities(policy) else as_policy(policy, name)
 
 
 def is_array(values: object) -> bool:
@@ -116,7 +110,7 @@ def is_array(values: object) -> bool:
 
 def _has_probabilities(policy: object) -> bool:
     """Return whether an object computes probabilities; False for classes, unfitted models and estimators of drcrm."""
-    if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), LinearPolicy):
+    if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), Policy):
         return False
     is_fitted = (
         not hasattr(policy, "fit") or hasattr(policy, "classes_") or any(name.endswith("_") for name in vars(policy))

@@ -126,9 +126,8 @@ class HeldoutScores:
                 if not is_cloned:
                     self._baseline = self._shifted_terms(logging_policy).z
             elif not is_cloned:
-                baseline = LinearPredictor(log, effects, intercept=True)
-                forward = baseline.forward(logging_policy.coef_with_intercept, logging_policy.explore)
-                self._baseline = self._z(*forward)
+                _, log_prob, expected = logging_policy.evaluate(log, effects)
+                self._baseline = self._z(log_prob, expected)
 
     def unmodelled(self, coef: np.ndarray) -> list[float]:
         """Return the four scores of ``off_policy_scores`` at Θ, (d, …)."""

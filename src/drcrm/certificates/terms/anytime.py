@@ -36,8 +36,7 @@ from drcrm.certificates.terms.policy_terms import PolicyTerms
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import forward_policy, importance_weights, modelled_cost, policy_marginals
-from drcrm.policies.tabular import knows_all_actions
+from drcrm.policies.linear_predictor import importance_weights, modelled_cost
 
 ROUNDING = 1e-6  # relative, of weights
 TRUNCATION = 2  # k in units of the range of the costs
@@ -70,7 +69,7 @@ def choose_anytime_estimate(
         lacking = "cost_model=, a cost model that was fitted to earlier rows"
     elif _logging_policy(inputs) is None:
         lacking = "logging_policy=, the policy that logged the rows"
-    elif not knows_all_actions(inputs.policy):
+    elif not inputs.policy.knows_all_actions:
         lacking = "the policy's probabilities of all actions"
     elif has_policy:
         lacking = f"baseline={LOGGING!r} or None"
@@ -92,7 +91,7 @@ def anytime_terms(
     least 0.
     """
     log, (least, largest) = inputs.log, costs
-    _, log_prob, _ = forward_policy(inputs.policy, log)
+    _, log_prob, _ = inputs.policy.evaluate(log)
     weight, reward, span = importance_weights(log_prob, log), largest - log.cost, largest - least
     z, high = largest - weight * reward, largest
     if estimate == "dr":
@@ -121,7 +120,7 @@ def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bou
 
 def _baseline_weight(inputs: EvaluationInputs, largest: float) -> np.ndarray:
     """Return the baseline's weight of each row, (n,); InputError if one exceeds the limit."""
-    _, log_prob, _ = forward_policy(inputs.baseline, inputs.log, name="baseline")
+    _, log_prob, _ = inputs.baseline.evaluate(inputs.log, name="baseline")
     weight = importance_weights(log_prob, inputs.log)
     if (weight > largest * (1 + ROUNDING)).any():
         row = int(weight.argmax())
@@ -137,8 +136,8 @@ def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[
     limit = TRUNCATION * (largest - least)
     effects = action_effects(inputs.cost_model, log.X, actions)
     reward = np.clip(largest - effects, 0, largest - least)
-    mean = policy_marginals(inputs.policy, log, "the modelled reward")
-    logging_mean = policy_marginals(_logging_policy(inputs), log, "the modelled reward", "logging policy")
+    mean = inputs.policy.marginals_on(log.X, actions, purpose="the modelled reward")
+    logging_mean = _logging_policy(inputs).marginals_on(log.X, actions, "logging policy", "the modelled reward")
     with np.errstate(divide="ignore", invalid="ignore"):
         truncated = np.where(mean > 0, np.minimum(reward, limit * logging_mean / mean), reward)
         of_rows = weight * np.minimum(modelled_cost(log, reward), np.where(weight > 0, limit / weight, np.inf))

@@ -18,7 +18,8 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, as_clip, as_log
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
-from drcrm.policies.tabular import AnyPolicy, TabularPolicy, knows_all_actions, policy_for_log
+from drcrm.policies.base import Policy
+from drcrm.policies.tabular import policy_for_log
 
 AUTO = "auto"
 LOGGING = "logging"  # the baseline of the logged costs
@@ -31,19 +32,19 @@ class EvaluationInputs:
     Attributes
     ----------
     log : BanditLog
-    policy : AnyPolicy
-    baseline : AnyPolicy, "logging" or None
+    policy : Policy
+    baseline : Policy, "logging" or None
     groups : array (n,) or None
         Numbers of independent groups of rows.
-    logging_policy : AnyPolicy or None
+    logging_policy : Policy or None
     cost_model : cost model or None
     """
 
     log: BanditLog
-    policy: AnyPolicy
+    policy: Policy
     baseline: Any
     groups: np.ndarray | None
-    logging_policy: AnyPolicy | None
+    logging_policy: Policy | None
     cost_model: Any
 
     @classmethod
@@ -72,7 +73,7 @@ class EvaluationInputs:
         if prefers_ips:
             return "ips"
         policies = [policy for policy in (self.policy, self.baseline) if not isinstance(policy, str | None)]
-        return "dr" if all(map(knows_all_actions, policies)) else "snips"
+        return "dr" if all(policy.knows_all_actions for policy in policies) else "snips"
 
     def cross_fitted(self, estimate: str) -> EvaluationInputs:
         """Return the inputs with a cross-fitted cost model if the estimate needs a model and they have none.
@@ -96,14 +97,10 @@ class EvaluationInputs:
         pairs, context = np.unique(np.column_stack([log.context, groups]), axis=0, return_inverse=True)
         if len(pairs) == log.n_contexts:
             return self
-
-        def separate(policy: Any) -> Any:
-            if not isinstance(policy, TabularPolicy) or policy.mean is None:
-                return policy
-            return replace(policy, mean=log.actions.select(pairs[:, 0], policy.mean)[1])
-
         actions, X = log.actions.select(pairs[:, 0], log.X)
-        policies = {name: separate(getattr(self, name)) for name in ("policy", "baseline", "logging_policy")}
+        known = {name: getattr(self, name) for name in ("policy", "baseline", "logging_policy")}
+        known = {name: policy for name, policy in known.items() if not isinstance(policy, str | None)}
+        policies = {name: policy.select(pairs[:, 0], log.actions) for name, policy in known.items()}
         return replace(self, log=log.subset(slice(None), context.ravel(), X, actions), **policies)
 
 

@@ -25,7 +25,7 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.linear_predictor import forward_policy, importance_weights, policy_marginals
+from drcrm.policies.linear_predictor import importance_weights
 from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
 
@@ -191,10 +191,10 @@ def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, supp
     policy = policy_for_log(policy, log)
     known: Any = None if logging_policy is None else policy_for_log(logging_policy, log, "logging_policy")
     log = log.recount(log.count)
-    actions, (_, log_prob, _) = log.actions, forward_policy(policy, log)
+    actions, (_, log_prob, _) = log.actions, policy.evaluate(log)
     is_known = known is not None
-    known = policy_marginals(known or clone_behaviour(log), log, "the support of a policy", "logging policy")
-    mean = policy_marginals(policy, log, "the support of a policy")
+    known = (known or clone_behaviour(log)).marginals_on(log.X, actions, "logging policy", "the support of a policy")
+    mean = policy.marginals_on(log.X, actions, purpose="the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
     of_context = actions.broadcast(np.bincount(log.context, share))
     raised = known if is_known else raise_to_support(known, log, support)

@@ -25,8 +25,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
 from drcrm.optimization.behaviour_cloning import restrict_to_support
-from drcrm.policies.linear_predictor import forward_policy, importance_weights
-from drcrm.policies.tabular import AnyPolicy
+from drcrm.policies.base import Policy
+from drcrm.policies.linear_predictor import importance_weights
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class TermBuilder:
     log: BanditLog
     estimate: str
     model: Any = None
-    support: tuple[AnyPolicy, float, Callable | None] | None = None
+    support: tuple[Policy, float, Callable | None] | None = None
 
     @classmethod
-    def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: AnyPolicy | None) -> "TermBuilder":
+    def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: Policy | None) -> "TermBuilder":
         """Return the builder; ``logging_policy`` replaces the logging policy of the cost model."""
         if not EVALUATIONS[estimate].kind.uses_model:
             return cls(log, estimate, None, None if logging_policy is None else (logging_policy, SUPPORT, None))
@@ -91,14 +91,14 @@ class TermBuilder:
             return cls(log, estimate, model, (model.logging_policy, model.support, model.features))
         return cls(log, estimate, model)
 
-    def terms(self, policy: Any, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
+    def terms(self, policy: Policy, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
         """Return the terms of a policy, with unsupported actions charged the cost ``extreme``.
 
         For the policy, ``extreme`` is the largest cost and ``sign`` is 1. For a baseline, ``extreme`` is the smallest
         cost and ``sign`` is −1.
         """
         log, kind = self.log, EVALUATIONS[self.estimate].kind
-        design, log_prob, expected = forward_policy(policy, log, self._action_effects(extreme, sign), name)
+        design, log_prob, expected = policy.evaluate(log, self._action_effects(extreme, sign), name)
         full = importance_weights(log_prob, log)
         weight = check_weights(full if clip is None else np.minimum(full, clip), log, name)
         supported, mass, unsupported = self.weigh(policy, weight)
@@ -114,7 +114,7 @@ class TermBuilder:
         gap = sign * worst_case_gaps(z, counted, cost, extreme)
         return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported, clipped_share(full, weight, log))
 
-    def weigh(self, policy: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float | None]:
+    def weigh(self, policy: Policy, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float | None]:
         """Return w 1[y ∉ S] and M(x) of each row, and the mean of M, for weights w."""
         if self.support is None:
             return weight, np.zeros(len(weight)), None

@@ -26,9 +26,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised, SelfNormalisedDoublyRobust
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
-from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import LinearPredictor, forward_policy, importance_weights
-from drcrm.policies.tabular import policy_for_log
+from drcrm.policies.base import Policy
+from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall
 from drcrm.risks.balls.base import Dual
 from drcrm.weights import Clipped
@@ -114,15 +113,15 @@ class ShiftedTermBuilder(TermBuilder):
     radius: float = 0.0
     groups: np.ndarray | None = None
 
-    def terms(self, policy: Any, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
+    def terms(self, policy: Policy, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
         law, terms = self.evaluate(policy, name, extreme, sign)
         law.require_interior(self.radius, name)
         return terms
 
-    def evaluate(self, policy: Any, name: str, extreme: float, sign: int = 1) -> tuple[Law, PolicyTerms]:
+    def evaluate(self, policy: Policy, name: str, extreme: float, sign: int = 1) -> tuple[Law, PolicyTerms]:
         """Return the self-normalised law of a policy, and its terms; z is NaN if the law is saturated."""
         log, has_model = self.log, self.estimate == "dr"
-        predictor, log_prob, _ = forward_policy(policy, log, self._action_effects(extreme, sign), name)
+        predictor, log_prob, _ = policy.evaluate(log, self._action_effects(extreme, sign), name)
         weight = check_weights(importance_weights(log_prob, log), log, name)
         supported, mass, unsupported = self.weigh(policy, weight)
         counted = supported + mass
@@ -150,15 +149,16 @@ class ShiftedTermBuilder(TermBuilder):
         )
 
     def _moments(
-        self, policy: Any, predictor: LinearPredictor, gamma: float, top: float
+        self, policy: Policy, predictor: LinearPredictor, gamma: float, top: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,)."""
         fold = context_folds(self.log, self.groups)
         blocks = EnvironmentBlocks(predictor, fold, Clipped(None), largest=top)
-        policy = policy_for_log(policy, self.log)
-        if isinstance(policy, LinearPolicy):
-            return blocks.moments(gamma, coef=policy.coef_with_intercept)
-        return blocks.moments(gamma, mean=policy.require_marginals("the modelled cost"))
+        of_rows, of_contexts = np.zeros(0), np.zeros(self.log.n_contexts)
+        for share, mean in policy.components(self.log.X, self.log.actions, purpose="the modelled cost"):
+            of_rows, of_component = blocks.moments(gamma, mean)
+            of_contexts += share * of_component
+        return of_rows, of_contexts
 
 
 def shifted_value(inputs: EvaluationInputs, estimate: str, radius: float) -> tuple[float, np.ndarray, PolicyTerms]:

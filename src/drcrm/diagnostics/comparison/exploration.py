@@ -10,7 +10,6 @@ import numpy as np
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import policy_marginals
 
 
 def describe_exploration(
@@ -61,7 +60,7 @@ def describe_exploration(
             groups=groups,
             confidence=confidence,
         )
-    probability = log.actions.fixed_choices(policy_marginals(policy, log, "the effective sample size"))
+    probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
     of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
     with np.errstate(divide="ignore", over="ignore"):
         inverse = float((of_context @ (1 / probability)).max())

@@ -20,7 +20,7 @@ from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.tabular import knows_all_actions, policy_for_log
+from drcrm.policies.tabular import policy_for_log
 
 LOGGING_POLICY = "the logging policy"
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
@@ -184,7 +184,7 @@ def compare_with_logging(
         Policy to compare with in place of the logged costs. Its probabilities of all actions must be known for "dr".
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
-    has_mean = knows_all_actions(policy)
+    has_mean = policy.knows_all_actions
     settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
     models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
     with warnings.catch_warnings(action="ignore"):
@@ -209,7 +209,7 @@ def compare_with_logging(
 
 def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
     """Return the estimate of the settings, or "snips" if it needs a cost model or probabilities that are unknown."""
-    has_inputs = cost_model is not None and knows_all_actions(policy)
+    has_inputs = cost_model is not None and policy.knows_all_actions
     return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else "snips"
 
 
@@ -263,7 +263,7 @@ def sensitivity_to_propensities(
     groups: np.ndarray | None = None,
 ) -> Sensitivity:
     """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
-    has_model = settings.estimate == "dr" and cost_model is not None and knows_all_actions(policy_for_log(policy, log))
+    has_model = settings.estimate == "dr" and cost_model is not None and policy_for_log(policy, log).knows_all_actions
     confidence = 1 - (1 - settings.confidence) / settings.divisor
     estimate, model = ("dr", cost_model) if has_model else ("snips", None)
     return sensitivity(policy, log, settings.gamma or GAMMA, estimate, model, confidence, groups)

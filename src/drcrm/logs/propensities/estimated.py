@@ -16,7 +16,6 @@ from drcrm.logs.propensities.boosted import boost_propensities, power_of
 from drcrm.logs.records import Records
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.policies.linear_predictor import policy_marginals
 from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
@@ -128,7 +127,7 @@ def _boost(records: Records, model: PropensityModel, folds: int) -> np.ndarray:
     fold[log.context] = draw_folds(records.units, folds)
     probability: Any = 0.0
     for number, policy in enumerate(model.policies):
-        mean = policy_marginals(policy, log, "estimated propensities")
+        mean = policy.marginals_on(log.X, log.actions)
         probability = np.where(log.actions.broadcast(fold == number), mean, probability)
     boosted = boost_propensities(log, probability, fold)
 

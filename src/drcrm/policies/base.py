@@ -1,0 +1,74 @@
+"""Interface of the policies that a log can evaluate: exponential ones, and tables of probabilities."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from drcrm.actions.base import Actions
+from drcrm.actions.exploration import explored_mean, uniform_policy
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.data.bandit_log import BanditLog
+
+if TYPE_CHECKING:
+    from drcrm.policies.linear_predictor import LinearPredictor
+
+
+class Policy(ABC):
+    """A policy (1 − ε) π + ε U, where U is the uniform policy.
+
+    In messages, ``name`` is the role of the policy, and ``purpose`` is the use of its probabilities.
+
+    Attributes
+    ----------
+    explore : float in [0, 1]
+        Share ε.
+    knows_all_actions : bool
+        Whether the probabilities of all actions are known, not only those of the logged actions.
+    """
+
+    explore = 0.0
+    knows_all_actions = True
+
+    @abstractmethod
+    def evaluate(
+        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
+    ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
+        """Return the predictor of a log without rows of count 0, log π of its rows, and expected costs of its contexts.
+
+        ``effects`` are those of a cost model; without them, there are no expected costs. Raise InputError if the log
+        has other features or actions than the policy.
+        """
+
+    @abstractmethod
+    def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+        """Return μ of π, without exploration, in the shape of scores."""
+
+    def marginals_on(
+        self, X: Features, actions: Actions, name: str = "policy", purpose: str = "the support rule"
+    ) -> np.ndarray:
+        """Return μ of the policy on the contexts of a log, in the shape of scores.
+
+        Raise InputError if the log has other features or actions, or if only the logged actions are known.
+        """
+        return explored_mean(actions, self.unexplored_marginals(X, actions, name, purpose), self.explore)
+
+    def components(
+        self, X: Features, actions: Actions, name: str = "policy", purpose: str = "the support rule"
+    ) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield the share and μ of π and of U. Labels are independent within each, but not in the mixture."""
+        mean = self.unexplored_marginals(X, actions, name, purpose)
+        yield 1 - self.explore, mean
+        if self.explore:
+            yield self.explore, uniform_policy(actions, mean)[1]
+
+    def check_log(self, log: BanditLog, name: str) -> None:
+        """Raise InputError if the probabilities belong to another log."""
+        return
+
+    def select(self, contexts: np.ndarray, actions: Actions) -> Self:
+        """Return the policy for selected contexts of its log."""
+        return self
