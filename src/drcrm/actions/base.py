@@ -211,17 +211,16 @@ class Actions(ModelledCosts, SupportRule):
     are_shared = True
     are_classes = False
 
-    @classmethod
-    @abstractmethod
-    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
-        """Return the actions for which a cost model has coefficients of shape (d, *shape)."""
-
     @property
     def log_options(self) -> dict[str, object]:
         """The keywords of ``BanditLog`` that define the same actions."""
         return {}
 
     # Contexts and their features
+
+    def of_one_context(self) -> Actions:
+        """Return the actions of a context with one row of features."""
+        return self
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         """Return the checked features of contexts and their actions; InputError for contexts of another kind."""
@@ -273,12 +272,15 @@ class Actions(ModelledCosts, SupportRule):
         return
 
     @abstractmethod
-    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
-        """Return the map between contexts and rows with actions Y."""
+    def row_map(self, Y: np.ndarray, context: np.ndarray | None, n_contexts: int) -> RowMap:
+        """Return the map between contexts and rows with actions Y.
+
+        None as ``context`` gives a map that needs less memory, for logs in which row i belongs to context i.
+        """
 
     @abstractmethod
-    def one_row_map(self, Y: np.ndarray) -> RowMap:
-        """Return a map that needs less memory, for logs in which row i belongs to context i."""
+    def is_taken(self, Y: np.ndarray) -> np.ndarray:
+        """Return whether each row has each label or action, (n, q) or (n, K); contexts must share their actions."""
 
     @abstractmethod
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
@@ -330,10 +332,3 @@ class Actions(ModelledCosts, SupportRule):
 
         The same generator gives the same action as ``sample``, up to rounding, in a fifth of the time.
         """
-
-
-def require_columns(shape: tuple[int, ...]) -> int:
-    """Return the number of columns of a cost model's coefficients; InputError if it has one number per feature."""
-    if len(shape) != 1:
-        raise InputError("the cost model has one coefficient per feature, which only lists of actions use")
-    return shape[0]

@@ -18,14 +18,9 @@ SPARSE_NUMBERING = 10  # identifiers are assumed if the largest number is this m
 MOST_ACTIONS = 10_000_000
 
 
-def infer_kind(X: object, Y: Any) -> type[Actions]:
-    """Return the kind of actions: lists if X is ActionLists, a single choice if Y is a vector, else label vectors."""
-    if isinstance(X, ActionLists):
-        return ListedActions
-    try:
-        return SingleChoice if np.ndim(Y) == 1 else LabelVectors
-    except ValueError:  # ragged lists, which are not an array
-        return LabelVectors
+def actions_of_kind(kind: str, size: int) -> Actions:
+    """Return the action space of a kind of log, "labels", "single" or "lists", with q labels or K actions."""
+    return ListedActions() if kind == "lists" else {"labels": LabelVectors, "single": SingleChoice}[kind](size)
 
 
 def infer_actions(
@@ -35,17 +30,20 @@ def infer_actions(
 
     K is ``n_actions``, else the number of columns of ``eligible``, else the largest entry of Y plus one.
     """
-    kind = infer_kind(X, Y)
     actions: Actions
-    if kind is SingleChoice:
+    if isinstance(X, ActionLists):
+        actions = ListedActions()
+        if n_actions is not None:
+            raise InputError("n_actions cannot be used with lists of actions, but X is an ActionLists")
+    elif _is_vector(Y):
         actions = SingleChoice(_count_actions(Y, n_actions, eligible))
-    elif n_actions is None:
-        actions = ListedActions() if kind is ListedActions else LabelVectors(check_actions(Y).shape[1])
-    elif kind is ListedActions:
-        raise InputError("n_actions cannot be used with lists of actions, but X is an ActionLists")
     else:
-        shape = check_actions(Y).shape
-        raise InputError(f"Y has shape {shape}, expected (rows,), because with n_actions each row has a single action")
+        n, q = check_actions(Y).shape
+        actions = LabelVectors(q)
+        if n_actions is not None:
+            raise InputError(
+                f"Y has shape {(n, q)}, expected (rows,), because with n_actions each row has a single action"
+            )
     X, actions = actions.bind(X, eligible)
     return X, actions, actions.check(Y, owner="the log")
 
@@ -53,6 +51,13 @@ def infer_actions(
 def check_context_features(X: Any) -> Features:
     """Return the checked features of contexts, or of all candidates if the contexts are lists."""
     return X.features if isinstance(X, ActionLists) else check_features(X)
+
+
+def _is_vector(Y: Any) -> bool:
+    try:
+        return np.ndim(Y) == 1
+    except ValueError:  # ragged lists, which are not an array
+        return False
 
 
 def _count_actions(Y: Any, n_actions: int | None, eligible: object) -> int:

@@ -4,15 +4,14 @@
 labels: the effects, (m, q + 1), are the cost that each label adds and, in the last column, the cost of the zero vector.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import combinations
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, log_expit
 
-from drcrm.actions.base import LARGE_SCORE, Actions, RowMap, require_columns
+from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
 from drcrm.actions.row_maps import DenseRows, SparseRows, TabledRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
@@ -21,7 +20,7 @@ from drcrm.errors import InputError
 TABLE_ROWS = 12  # with at least this many rows per context, tables were faster in measurements with 6 and 14 labels
 MANY_ROWS = 10  # this many label vectors are rarely all one-hot by chance
 EFFECT_QUANTILE = 0.99  # this quantile of the absolute label effects is the cost of unsupported label values
-PROBES = 8  # random label vectors that test whether a model is additive, and least number of tests per context
+PROBES, LEAST_PROBES = 8, 64  # random label vectors that test whether a model is additive: of a context, in all
 
 
 class LabelVectors(Actions):
@@ -37,10 +36,6 @@ class LabelVectors(Actions):
 
     def __init__(self, n_labels: int):
         self.shape, self.effect_shape = (n_labels,), (n_labels + 1,)
-
-    @classmethod
-    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
-        return cls(require_columns(shape) - 1)
 
     def __str__(self) -> str:
         return f"{self.shape[0]} labels"
@@ -65,12 +60,14 @@ class LabelVectors(Actions):
                 "column, and use the key action in place of labels (label vectors need rows with no 1 or several)"
             )
 
-    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
+    def row_map(self, Y: np.ndarray, context: np.ndarray | None, n_contexts: int) -> RowMap:
+        if context is None:
+            return DenseRows(Y)
         kind = TabledRows if len(Y) >= TABLE_ROWS * n_contexts else SparseRows
-        return kind(Y, np.asarray(context), n_contexts)
+        return kind(Y, context, n_contexts)
 
-    def one_row_map(self, Y: np.ndarray) -> RowMap:
-        return DenseRows(Y)
+    def is_taken(self, Y: np.ndarray) -> np.ndarray:
+        return Y
 
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [*np.packbits(Y, axis=1).T]
@@ -164,23 +161,11 @@ class LabelVectors(Actions):
         columns = [predict(zeros + row) - base_cost for row in np.eye(*self.shape, dtype=np.int64)]
         effects = np.column_stack([*columns, base_cost])
         tolerance = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(base_cost)
-        for Y in self._probes(m):
+        probes = np.random.default_rng(0).integers(2, size=(max(PROBES, -(-LEAST_PROBES // m)), m, *self.shape))
+        for Y in [*probes, np.ones_like(zeros)]:
             if (abs((Y * effects[:, :-1]).sum(axis=1) + base_cost - predict(Y)) > tolerance).any():
                 raise InputError("the cost model is not additive over labels, which its expected cost requires")
         return effects
-
-    def _probes(self, m: int) -> Iterator[np.ndarray]:
-        """Yield arrays (m, q) with a label vector for each context.
-
-        The vectors are all ones, every pair of labels, and random vectors. Each context gets different vectors in turn,
-        and each vector is used in at least one context.
-        """
-        q = self.shape[0]
-        pairs = np.array([[label in pair for label in range(q)] for pair in combinations(range(q), 2)])
-        random = np.random.default_rng(0).random((PROBES, q)) < 0.5
-        vectors = np.vstack([np.ones((1, q)), pairs.reshape(-1, q), random]).astype(np.int64)
-        for turn in range(max(PROBES, -(-len(vectors) // m))):
-            yield vectors[(np.arange(m) + turn * m) % len(vectors)]
 
     def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
         loadings, (_, weight) = np.column_stack([Y, np.ones(len(Y))]), row_map.to_contexts(share)

@@ -7,10 +7,9 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
-from drcrm.actions.base import Actions, RowMap
+from drcrm.actions.base import Actions
 from drcrm.actions.exploration import explored_mean
 from drcrm.actions.one_of_many import OneOfMany
-from drcrm.actions.row_maps import ChosenRows, OneChosenRow
 from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.mapped_arrays import Features, take_rows
 from drcrm.errors import InputError
@@ -34,14 +33,11 @@ class ListedActions(OneOfMany):
     def __init__(self, starts: np.ndarray | None = None):
         self.starts: Any = starts
 
-    @classmethod
-    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
-        if shape:
-            raise InputError(f"the cost model has {shape[0]} columns of coefficients, expected one number per feature")
-        return cls()
-
     def __str__(self) -> str:
         return "lists of actions"
+
+    def of_one_context(self) -> Actions:
+        return ListedActions(np.array([0, 1]))
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         if eligible is not None:
@@ -78,12 +74,11 @@ class ListedActions(OneOfMany):
                 f"context has {sizes[row]} actions"
             )
 
-    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
-        position = self.feature_rows(Y, context)
-        return ChosenRows((position,), position, context, (self.starts[-1],), self.sum_actions)
+    def count_scores(self, n_contexts: int) -> int:
+        return self.starts[-1]
 
-    def one_row_map(self, Y: np.ndarray) -> RowMap:
-        return OneChosenRow(Y, (self.starts[-1],), self.starts[:-1])
+    def score_places(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> np.ndarray:
+        return self.feature_rows(Y, context)
 
     def broadcast(self, values: np.ndarray) -> np.ndarray:
         return np.repeat(values, self.count_choices())

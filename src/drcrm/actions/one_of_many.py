@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
+from drcrm.actions.row_maps import ChosenRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import as_integer_vector, reject_rows
 from drcrm.errors import InputError
@@ -26,6 +27,17 @@ class OneOfMany(Actions):
     """Base class of action spaces whose actions are vectors (n,) of whole numbers from 0."""
 
     order = "F"
+
+    @abstractmethod
+    def count_scores(self, n_contexts: int) -> int:
+        """Return the number of scores of all contexts."""
+
+    @abstractmethod
+    def score_places(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> np.ndarray:
+        """Return the place of the score of each row's action, (n,), in the flattened transposed scores."""
+
+    def row_map(self, Y: np.ndarray, context: np.ndarray | None, n_contexts: int) -> RowMap:
+        return ChosenRows(self, Y, context, n_contexts)
 
     @abstractmethod
     def sum_actions(self, values: np.ndarray) -> np.ndarray:
@@ -77,6 +89,9 @@ class OneOfMany(Actions):
     def log_prob(self, mean: np.ndarray, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.log(self.row_map(Y, context, self.n_contexts(mean)).to_rows(mean, None))
+
+    def is_taken(self, Y: np.ndarray) -> np.ndarray:
+        return Y[:, None] == np.arange(*self.shape)
 
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [Y]

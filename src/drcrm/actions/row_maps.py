@@ -4,7 +4,6 @@
 the rows back to scores and contexts. All maps give the same numbers; they differ in speed and memory.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,71 +17,36 @@ class ChosenRows:
 
     Parameters
     ----------
-    place : tuple of integer arrays (n,)
-        Index of the chosen action's score.
-    position : integer array (n,)
-        The same index into the flattened transposed scores, which is faster if these are contiguous.
-    context : integer array (n,)
-        Context of each row.
-    shape : tuple
-        Shape of the transposed scores.
-    sum_actions : callable
-        Function that sums scores over the actions of each context, (m,).
+    actions : OneOfMany
+    Y : integer array (n,)
+        Action of each row.
+    context : integer array (n,) or None
+        Context of each row; None if row i belongs to context i, which stores no places.
+    n_contexts : int
+        m.
     """
 
-    def __init__(
-        self,
-        place: tuple[np.ndarray, ...],
-        position: np.ndarray,
-        context: np.ndarray,
-        shape: tuple[int, ...],
-        sum_actions: Callable[[np.ndarray], np.ndarray],
-    ):
-        self._place, self._position, self._context, self._shape = place, position, context, shape
-        self._sum_actions, self._size = sum_actions, int(np.prod(shape))
-
-    def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
-        by_row = scores.T.ravel().take(self._position) if scores.flags.f_contiguous else scores[self._place]
-        if constant is not None:
-            by_row -= constant.take(self._context)
-        return by_row
-
-    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        by_action = np.bincount(self._position, values, self._size).reshape(self._shape).T
-        return by_action, self._sum_actions(by_action)
-
-
-class OneChosenRow:
-    """Row map of choices of one action if row i belongs to context i; it stores no index arrays.
-
-    Parameters
-    ----------
-    Y : integer array (m,)
-        Action of each context.
-    shape : tuple
-        Shape of the transposed scores.
-    starts : integer array (m,), optional
-        First candidate of each context's list; None for one of K actions.
-    """
-
-    def __init__(self, Y: np.ndarray, shape: tuple[int, ...], starts: np.ndarray | None = None):
-        self._Y, self._shape, self._starts = Y, shape, starts
+    def __init__(self, actions: Any, Y: np.ndarray, context: np.ndarray | None, n_contexts: int):
+        self._actions, self._Y, self._n_contexts = actions, Y, n_contexts
+        self._context = slice(None) if context is None else context
+        self._known = None if context is None else actions.score_places(Y, context, n_contexts)
 
     @property
-    def _position(self) -> np.ndarray:
-        m = len(self._Y)
-        return self._Y * m + np.arange(m) if self._starts is None else self._Y + self._starts
+    def _places(self) -> np.ndarray:
+        if self._known is not None:
+            return self._known
+        return self._actions.score_places(self._Y, np.arange(self._n_contexts), self._n_contexts)
 
     def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
-        by_row = scores.T.ravel().take(self._position)
+        by_row = scores.T.ravel().take(self._places)
         if constant is not None:
-            by_row -= constant
+            by_row -= constant[self._context]
         return by_row
 
     def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        by_action = np.zeros(int(np.prod(self._shape)))
-        by_action[self._position] = values
-        return by_action.reshape(self._shape).T, values
+        size = self._actions.count_scores(self._n_contexts)
+        by_action = np.bincount(self._places, values, size).reshape(*self._actions.shape, -1).T
+        return by_action, self._actions.sum_actions(by_action)
 
 
 class DenseRows:

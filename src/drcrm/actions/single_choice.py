@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.base import Actions, RowMap, require_columns
+from drcrm.actions.base import Actions
 from drcrm.actions.exploration import explored_mean
 from drcrm.actions.one_of_many import OneOfMany
-from drcrm.actions.row_maps import ChosenRows, OneChosenRow
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_actions, reject_rows
 from drcrm.errors import InputError
@@ -29,10 +28,6 @@ class SingleChoice(OneOfMany):
     def __init__(self, n_actions: int, eligible: np.ndarray | None = None):
         self.shape = self.effect_shape = (n_actions,)
         self.eligible = eligible
-
-    @classmethod
-    def from_effect_shape(cls, shape: tuple[int, ...]) -> Actions:
-        return cls(require_columns(shape))
 
     def __str__(self) -> str:
         return f"one of {self.shape[0]} actions"
@@ -58,11 +53,11 @@ class SingleChoice(OneOfMany):
         if self.eligible is not None:
             reject_rows(~self.eligible[context, Y], Y, "Y", "an action that is eligible for its context")
 
-    def row_map(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> RowMap:
-        return ChosenRows((context, Y), Y * n_contexts + context, context, (*self.shape, n_contexts), self.sum_actions)
+    def count_scores(self, n_contexts: int) -> int:
+        return self.shape[0] * n_contexts
 
-    def one_row_map(self, Y: np.ndarray) -> RowMap:
-        return OneChosenRow(Y, (*self.shape, len(Y)))
+    def score_places(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> np.ndarray:
+        return Y * n_contexts + context
 
     def sum_actions(self, values: np.ndarray) -> np.ndarray:
         return values @ np.ones(values.shape[1])

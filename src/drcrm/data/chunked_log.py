@@ -90,7 +90,7 @@ class ChunkedLog:
             part = log.subset(rows, log.context[rows] - contexts.start, X, actions)
             return Block(part, tuple(arrays), rows, contexts, part.context)
         part = log.subset(rows, paired_context[: contexts.stop - contexts.start], X, actions)
-        part = part.replace(row_map=actions.one_row_map(part.Y))
+        part = part.replace(row_map=actions.row_map(part.Y, None, len(part.Y)))
         return Block(part, tuple(arrays), rows, contexts, None)
 
     def map_rows(self, function: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:

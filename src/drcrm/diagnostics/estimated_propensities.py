@@ -68,7 +68,7 @@ def correct_along_policy(
             rows = order[fold[log.context[order]] != number][: MAX_ROWS // (1 + DRAWS)]
             contexts = log.context[rows]
             drawn = [log.actions.sample(modelled, rng)[contexts] for _ in range(DRAWS)]
-            cells = np.concatenate([_cell(log, actions, contexts) for actions in (log.Y[rows], *drawn)])
+            cells = np.concatenate([_cell(log, modelled, actions, contexts) for actions in (log.Y[rows], *drawn)])
             is_logged = np.arange(len(cells)) < len(rows)
             trees = HistGradientBoostingClassifier(**TREES, random_state=0)
             trees.fit(features[np.searchsorted(kept, cells)], is_logged, np.where(is_logged, 1.0, 1 / DRAWS))
@@ -110,16 +110,13 @@ def check_estimates(
 
 def _contexts_of(log: BanditLog, modelled: np.ndarray) -> np.ndarray:
     """Return the context of each cell, an action in a context."""
-    if log.actions.are_shared:
-        return np.repeat(np.arange(log.n_contexts), modelled.shape[1])
-    return np.repeat(np.arange(log.n_contexts), log.actions.count_choices())
+    return np.broadcast_to(log.actions.broadcast(np.arange(log.n_contexts)), modelled.shape).ravel()
 
 
-def _cell(log: BanditLog, actions: np.ndarray, context: np.ndarray) -> np.ndarray:
+def _cell(log: BanditLog, modelled: np.ndarray, actions: np.ndarray, context: np.ndarray) -> np.ndarray:
     """Return the cells of actions, in the order of scores."""
-    if log.actions.are_shared:
-        return context * log.actions.shape[0] + actions
-    return log.actions.feature_rows(actions, context)
+    numbers = np.arange(modelled.size).reshape(modelled.shape)
+    return log.actions.row_map(actions, context, log.n_contexts).to_rows(numbers, None)
 
 
 def _movement(mean: np.ndarray, modelled: np.ndarray, context: np.ndarray) -> np.ndarray:

@@ -161,8 +161,9 @@ def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None
         return None
     p_value, action, first, last, name = min(tests)
     p_value = min(p_value * len(tests), 1.0)
+    noun = "action" if log.actions.are_classes else "label"
     sentence = (
-        f"{'label' if log.Y.ndim == 2 else 'action'} {action if names is None else names[action]} was logged in "
+        f"{noun} {action if names is None else names[action]} was logged in "
         f"{percent(last, 1)} of the last {name} of the rows and in {percent(first, 1)} of the rows before "
         f"(p = {p_value:.2g})"
     )
@@ -177,8 +178,7 @@ def _shift_of_actions(log: BanditLog, is_last: np.ndarray) -> tuple[float, int, 
 
     Return None if no action is expected often enough in both parts.
     """
-    has_labels = log.Y.ndim == 2
-    is_chosen = log.Y if has_labels else log.Y[:, None] == np.arange(*log.actions.shape)
+    is_chosen = log.actions.is_taken(log.Y)
     rows = np.array([(log.count * part) @ is_chosen for part in (~is_last, is_last)])
     sizes = np.array([log.count @ ~is_last, log.count @ is_last])
     share = rows.sum(axis=0) / log.size
@@ -188,7 +188,7 @@ def _shift_of_actions(log: BanditLog, is_last: np.ndarray) -> tuple[float, int, 
     first, last = rows[:, tested] / sizes[:, None]
     share = share[tested]
     z = (last - first) / np.sqrt(share * (1 - share) * (1 / sizes).sum())
-    if has_labels:
+    if not log.actions.are_classes:
         p_value = float(min(2 * ndtr(-np.abs(z).max()) * len(z), 1))
     else:
         freedom = max(len(tested) - (len(tested) == rows.shape[1]), 1)

@@ -79,7 +79,7 @@ def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, o
     log = weights.log
     if not log.actions.are_shared:
         return []
-    is_chosen = log.Y if log.Y.ndim == 2 else (log.Y[:, None] == np.arange(*log.actions.shape))
+    is_chosen = log.actions.is_taken(log.Y)
     policy = unsupported = np.full(log.actions.shape, np.nan)
     if weights.mean is not None:
         context_share = np.bincount(log.context, log.count / log.size, log.n_contexts)

@@ -19,7 +19,7 @@ from drcrm.estimators.fit_warnings import warn_of_data, warn_of_result
 from drcrm.estimators.fitted_policy import FittedPolicy
 from drcrm.estimators.scoring import require_routing, require_rows
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.policies.exponential import as_policy
+from drcrm.policies.exponential import POLICIES, as_policy
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
@@ -304,7 +304,7 @@ class CounterfactualEstimator(FittedPolicy):
     ) -> None:
         """Set the fitted attributes."""
         self.features_ = features
-        fits, self._actions = learned.fits, log.actions.from_effect_shape(log.actions.effect_shape)
+        fits, self._policy_class = learned.fits, POLICIES[type(log.actions)]
         chosen = self._choose(learned)
         fitted = chosen if fits.step[chosen] == 1 else 0
         self.coef_, self.intercept_ = fits.coef[chosen], np.zeros(fits.coef.shape[2:])

@@ -7,12 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from drcrm.actions.base import Actions
 from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.scoring import heldout_score, require_rows
-from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.score_names import SCORES
 
@@ -26,13 +25,13 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
     features_: FeatureMap | None
     clip_: float | None
     cost_model_: SupportedModel | None
-    _actions: Actions
+    _policy_class: type[LinearPolicy]
 
     @property
     def policy_(self) -> LinearPolicy:
         """The learned policy, an ExponentialPolicy or a SoftmaxPolicy."""
         check_is_fitted(self)
-        return make_policy(self._actions, self.coef_, self.intercept_, self.features_)
+        return self._policy_class(self.coef_, self.intercept_, self.features_)
 
     def predict_proba(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return the probability of each label or action.
@@ -141,16 +140,16 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
         policy = self._policy_for(X)
         check_choice(SCORES, by, "by")
         require_rows(f"{type(self).__name__}.score", propensity=propensity, cost=cost)
-        actions: dict[str, Any] = self._actions.log_options | {"eligible": eligible}
+        actions: dict[str, Any] = policy.actions.log_options | {"eligible": eligible}
         log = BanditLog(X, Y, propensity, cost, context, count, **actions)
-        self._actions.check(log.Y)
+        policy.actions.check(log.Y)
         log = log.replace(X=policy.map_features(log.X))
         model = self.cost_model_ and replace(self.cost_model_, support=self.support or SUPPORT, features=None)
         return -heldout_score(policy, log, by, self.clip_, model)
 
     def _policy_for(self, X: Any) -> LinearPolicy:
         """Return the policy. Raise InputError or scikit-learn's errors if X does not have the columns of the fit."""
-        check_is_fitted(self)
-        self._actions.bind(X)
+        policy = self.policy_
+        policy.actions.bind(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return self.policy_
+        return policy

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.regressor_model import RegressorModel
@@ -30,12 +29,10 @@ from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.readers.log_files import Source, files_of
 from drcrm.logs.unique_keys import parse_json
-from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
-from drcrm.rows.recognition import LearnedRows
+from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.rows.recognition import STORED, LearnedRows
 
 FORMAT = 1
-POLICIES: dict[str, type[LinearPolicy]]
-POLICIES = {"labels": ExponentialPolicy, "single": SoftmaxPolicy, "lists": SoftmaxPolicy}
 HEADER = {"mapping": dict, "algorithm": dict, "kept": str, "choices": int, "seed": int, "digest": str}
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
@@ -126,7 +123,7 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
             model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
         rows = _part(arrays, ROWS)
         with refuse_errors(INCOMPLETE.format("hashes of the rows")):
-            learned_rows = LearnedRows.of_arrays(_checked_rows(rows)) if rows else None
+            learned_rows = _learned_rows(rows) if rows else None
     return StoredPolicy(policy, encoding, model, header, learned_rows)
 
 
@@ -185,10 +182,10 @@ def _linear_policy(
     encoding: Encoding, n_features: int, coef: np.ndarray, intercept: np.ndarray | None = None, features: Any = None
 ) -> LinearPolicy:
     """Return the policy with these coefficients; InputError unless it has the features and the actions of the file."""
-    expected = n_features, *([] if encoding.kind == "lists" else [len(encoding.names)])
+    expected = n_features, *encoding.actions.shape
     if coef.shape != expected:
         raise InputError(f"coef has shape {coef.shape}, expected {expected}: the features and actions of the encoding")
-    return POLICIES[encoding.kind](coef, intercept, features)
+    return make_policy(encoding.actions, coef, intercept, features)
 
 
 def _cost_model(
@@ -214,23 +211,18 @@ def _cost_model(
     if is_supported is not None and is_supported.dtype != bool:
         raise InputError(f"logging.is_supported has the type {is_supported.dtype}, expected bool")
     supported = SupportedModel(model, logging_policy, support, (low, high), policy.features, is_cloned, is_supported)
-    zeros, expected = np.zeros((1, encoding.n_features)), (1, *policy.actions.effect_shape)
-    X, actions = policy.actions.bind(ActionLists(zeros, [0, 1]) if encoding.kind == "lists" else zeros)
-    effects = supported.action_effects(X, actions)
+    expected = 1, *policy.actions.effect_shape
+    effects = supported.action_effects(np.zeros((1, encoding.n_features)), policy.actions.of_one_context())
     if effects.shape != expected or not np.isfinite(effects).all():
         raise InputError(f"the cost model returns costs of shape {effects.shape}, expected finite ones, {expected}")
     return supported
 
 
-def _checked_rows(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _learned_rows(arrays: dict[str, np.ndarray]) -> LearnedRows:
     """Return the hashes of the rows; InputError unless all arrays have one entry for each row."""
-    vectors = {name: array for name, array in arrays.items() if array.ndim or name != "has_copies"}
-    heldout = vectors.pop("heldout")
-    shapes = {array.shape for array in vectors.values()}
-    n = len(heldout) * 8
-    if heldout.dtype != np.uint8 or len(shapes) != 1 or any(array.dtype.kind != "u" for array in vectors.values()):
-        raise InputError("the hashes of the rows are not whole numbers, or not as many as there are rows")
-    [shape] = shapes
-    if len(shape) != 1 or not n - 8 < shape[0] <= n:
-        raise InputError(f"the hashes of the rows have shape {shape}, expected about {n}")
-    return arrays
+    learned, n_bytes = LearnedRows.of_arrays(arrays), len(arrays["heldout"])
+    vectors, n = [arrays[name] for name in STORED if name in arrays], len(learned.keys)
+    is_valid = all(array.dtype.kind == "u" and array.shape == (n,) for array in [learned.keys, *vectors])
+    if not is_valid or n_bytes != -(-n // 8):
+        raise InputError(f"the hashes of the rows are not whole numbers, one for each of {n} rows")
+    return learned

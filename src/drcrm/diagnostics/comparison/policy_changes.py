@@ -110,7 +110,7 @@ def _describe_segments(
 ) -> dict[str, Any]:
     """Return the tree as JSON values."""
     X = _readable_features(log, columns, contexts)
-    size, taken = _count_actions(log, mean.shape[1], contexts)
+    size, taken = _count_actions(log, contexts)
     change = abs(size @ mean[contexts] - taken.sum(axis=0))
     listed = np.sort(np.argsort(-change, kind="stable")[:MAX_ACTIONS])
     target = mean[contexts][:, listed]
@@ -138,9 +138,9 @@ def _describe_segments(
     return {"tree": nodes, "segments": segments, "actions": actions, "fidelity": to_json(fidelity[-1])}
 
 
-def _count_actions(log: BanditLog, n_actions: int, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _count_actions(log: BanditLog, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of rows of selected contexts, (m,), and how often each action or label was logged, (m, K)."""
-    is_taken = log.Y if log.Y.ndim == 2 else log.Y[:, None] == np.arange(n_actions)
+    is_taken = log.actions.is_taken(log.Y)
     place = np.full(log.n_contexts, -1)
     place[contexts] = np.arange(len(contexts))
     of_rows = place[log.context]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.actions.base import Actions
+from drcrm.actions.inference import actions_of_kind
 from drcrm.arrays.mapped_arrays import Features, count_bytes, slice_rows
 
 MATRIX = "\0X"  # name of an array with a column for each feature; no column of a table has it
@@ -131,6 +133,11 @@ class Encoding(ABC):
     names: list
     n_features: int
     type_name: str
+
+    @property
+    def actions(self) -> Actions:
+        """The action space of a policy on these features."""
+        return actions_of_kind(self.kind, len(self.names))
 
     @abstractmethod
     def contexts(self, data: Any) -> Features | ActionLists:
