@@ -10,7 +10,7 @@ import pytest
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.cost_models.support import find_unsupported
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import forward_policy, policy_marginals
+from drcrm.policies.linear_predictor import importance_weights
 
 M, EXPLORE = 5, 0.3
 VECTORS = np.array(list(product([0, 1], repeat=3)))
@@ -61,28 +61,29 @@ def test_the_mixture_is_that_of_the_laws(kind, explore):
     np.testing.assert_array_equal(policy.greedy(X, **options), policy.with_exploration(explore).greedy(X, **options))
 
 
+@every_kind
+@pytest.mark.parametrize("explore", [0.0, EXPLORE])
 @pytest.mark.parametrize("greedy", [False, True])
-@pytest.mark.parametrize("kind", ["labels", "single", "lists"])
-def test_draws_have_the_frequencies_and_the_probabilities_of_the_mixture(kind, greedy):
+def test_draws_have_the_frequencies_and_the_probabilities_of_the_mixture(kind, explore, greedy):
     """Binomial: no frequency is 4.5 standard errors from its probability."""
     policy, X, options, actions = make_case(kind)
-    explored, draws = policy.with_exploration(EXPLORE), 4000
-    rng = np.random.default_rng(1)
-    drawn, probability = zip(*(explored.draw(X, rng, greedy) for _ in range(draws)), strict=True)
+    explored, draws = policy.with_exploration(explore), 4000
+    many = np.repeat(np.arange(M), draws)
+    if options:
+        drawn, probability = explored.sample(X[many], 1, options["eligible"][many]), None
+    else:
+        drawn, probability = explored.draw(X[many], 1, greedy)
     expected = law(explored, X, options, actions)
     for row, part in enumerate(actions):
         exact = expected[row]
-        if greedy:
+        if greedy and not options:
             best = (part == policy.greedy(X)[row]).reshape(len(part), -1).all(axis=1)
-            exact = (1 - EXPLORE) * best + EXPLORE / len(part)
-        same = (np.array(drawn)[:, row, None] == part).reshape(draws, len(part), -1).all(axis=2)
+            exact = (1 - explore) * best + explore / len(part)
+        same = (drawn[many == row][:, None] == part).reshape(draws, len(part), -1).all(axis=2)
         error = np.sqrt(exact * (1 - exact) / draws)
         assert np.all(np.abs(same.mean(axis=0) - exact) <= 4.5 * error + 1e-12)
-        np.testing.assert_allclose(np.array(probability)[:, row], same @ exact, rtol=1e-12)
-    if not greedy:
-        drawn = np.array([explored.sample(X, rng) for _ in range(draws)])
-        same = (drawn[:, 0, None] == actions[0]).reshape(draws, len(actions[0]), -1).all(axis=2).mean(axis=0)
-        assert np.all(np.abs(same - expected[0]) <= 4.5 * np.sqrt(expected[0] / draws))
+        if probability is not None:
+            np.testing.assert_allclose(probability[many == row], same @ exact, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["labels", "single"])
@@ -112,26 +113,40 @@ def make_log(kind: str, seed: int = 2) -> tuple[BanditLog, object, list]:
     rng = np.random.default_rng(seed)
     context = rng.integers(0, M, 40)
     Y = np.array([actions[row][rng.integers(len(actions[row]))] for row in context])
-    return BanditLog(X, Y, rng.uniform(0.1, 1, 40), rng.normal(size=40), context), policy, actions
+    count = np.where(context == 1, 0, rng.integers(0, 3, 40))
+    return BanditLog(X, Y, rng.uniform(0.1, 1, 40), rng.normal(size=40), context, count), policy, actions
 
 
+@pytest.mark.parametrize("explore", [0.0, EXPLORE])
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])
-def test_a_forward_pass_has_the_mixture(kind):
+def test_an_evaluation_has_the_values_of_the_rows_and_contexts_that_occur(kind, explore):
     log, policy, actions = make_log(kind)
-    mixed = policy.with_exploration(EXPLORE)
+    mixed = policy.with_exploration(explore)
     rng = np.random.default_rng(4)
     rows = log.X.shape[0]
     effects = rng.normal(size=(rows, *log.actions.effect_shape))
-    _, log_prob, expected = forward_policy(mixed, log, effects)
-    X = log.actions.unbind(log.X)
-    np.testing.assert_allclose(log_prob, mixed.log_prob(X, log.Y, log.context), rtol=1e-12)
-    for row, (part, probability) in enumerate(zip(actions, law(mixed, X, {}, actions), strict=True)):
+    predictor, log_prob, expected = mixed.evaluate(log, effects)
+    X, occurs = log.actions.unbind(log.X), log.count > 0
+    of_rows = mixed.log_prob(X, log.Y, log.context)[occurs]
+    np.testing.assert_allclose(log_prob, of_rows, rtol=1e-12)
+    weights = np.exp(of_rows) / log.propensity[occurs]
+    np.testing.assert_allclose(importance_weights(log_prob, predictor.log), weights, rtol=1e-12)
+    contexts = np.unique(log.context[occurs])
+    assert 1 not in contexts
+    for number, (context, probability) in enumerate(
+        zip(contexts, [law(mixed, X, {}, actions)[context] for context in contexts], strict=True)
+    ):
         if kind == "labels":
-            costs = part @ effects[row, :-1] + effects[row, -1]
+            costs = actions[context] @ effects[context, :-1] + effects[context, -1]
         else:
-            costs = np.split(effects, np.cumsum(SIZES)[:-1])[row] if kind == "lists" else effects[row]
-        assert expected[row] == pytest.approx(probability @ costs, rel=1e-12)
-    np.testing.assert_allclose(policy_marginals(mixed, log, "this test"), mixed.marginals(X), rtol=1e-12)
+            costs = np.split(effects, np.cumsum(SIZES)[:-1])[context] if kind == "lists" else effects[context]
+        assert expected[number] == pytest.approx(probability @ costs, rel=1e-12)
+        rows = np.flatnonzero(log.context[occurs] == context)
+        place = [
+            np.flatnonzero((actions[context] == y).reshape(len(costs), -1).all(axis=1))[0] for y in log.Y[occurs][rows]
+        ]
+        assert predictor.modelled_cost[rows] == pytest.approx(costs[place], rel=1e-12)
+    np.testing.assert_allclose(mixed.marginals_on(log.X, log.actions), mixed.marginals(X), rtol=1e-12)
 
 
 def test_the_probability_of_unsupported_label_vectors_is_that_of_the_mixture():

@@ -7,8 +7,6 @@ import pytest
 from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.errors import InputError
-from drcrm.policies.exponential import as_policy, make_policy
-from drcrm.policies.linear_predictor import forward_policy
 
 LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
 VALID = {"X": np.ones((3, 2)), "Y": [0, 2, 1], "propensity": np.full(3, 0.5), "cost": -np.arange(3.0)}
@@ -86,14 +84,5 @@ def test_one_hot_label_vectors_are_rejected_as_a_single_choice():
 )
 def test_a_policy_over_different_actions_is_rejected(policy, kind):
     with pytest.raises(InputError, match=r"expected|the policy is over .*, the log has") as error:
-        forward_policy(policy, LOGS[kind])
+        policy.evaluate(LOGS[kind])
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("kind", LOGS)
-def test_each_action_space_has_its_policy_class(kind):
-    shape = (2,) if kind == "lists" else (2, 3)
-    policy = make_policy(LOGS[kind].actions, np.zeros(shape))
-    assert type(policy) is (ExponentialPolicy if kind == "labels" else SoftmaxPolicy)
-    assert as_policy(policy) is policy
-    forward_policy(policy, LOGS[kind])

@@ -18,10 +18,9 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Stand
 
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, classifier_policy, policy_support
 from drcrm import off_policy_value as value_of
-from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
-from drcrm.policies.feature_maps import FeatureMap, MedianNystroem, as_transformer
+from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
 from drcrm.selection.heldout_scores import SCORES
 
 SQUARES = FunctionTransformer(lambda X: np.column_stack([X[:, 0] * X[:, 1], X[:, 0] ** 2, X[:, 1] ** 2]))
@@ -114,20 +113,6 @@ def test_a_fit_cannot_start_at_a_policy_with_its_own_map():
     fitted = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows)
     with pytest.raises(InputError, match="logging policy with its own feature map"):
         DoublyRobustDRO().fit(X, A, **rows, logging_policy=fitted.policy_)
-
-
-@pytest.mark.parametrize("features", [{"nystroem": 20}, RandomTreesEmbedding(7, random_state=0)], ids=str)
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_a_map_survives_storage(features, form):
-    rng = np.random.default_rng(0)
-    fitted, unseen = (form(rng.standard_normal((n, 4)).round(1)) for n in (60, 50))
-    feature_map = FeatureMap(as_transformer(features), fitted)
-    restored = from_bytes(to_bytes(feature_map, "the map"), FeatureMap, "the map")
-    restored.check()
-    for X in (fitted, unseen):
-        ours, expected = (m(X).toarray() if sparse.issparse(X) else m(X) for m in (restored, feature_map))
-        np.testing.assert_array_equal(ours, expected)
-    assert (restored.n_features, restored.n_mapped) == (4, feature_map.n_mapped)
 
 
 @pytest.mark.parametrize(

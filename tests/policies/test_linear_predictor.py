@@ -7,8 +7,8 @@ from formulas import backward
 from scipy import sparse
 from softmax_logs import Choices
 
-from drcrm import BanditLog, ExponentialPolicy
-from drcrm.policies.linear_predictor import LinearPredictor, forward_policy, importance_weights
+from drcrm import BanditLog
+from drcrm.policies.linear_predictor import LinearPredictor
 
 every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
@@ -42,20 +42,6 @@ def test_backward_is_the_adjoint_of_the_derivative_of_forward(kind, form, rows, 
     assert gradient @ direction.ravel() == pytest.approx(expected, rel=1e-6, abs=1e-7)
     parts = backward(predictor, theta, by_row, None) + backward(predictor, theta, None, by_context)
     assert parts == pytest.approx(gradient, abs=1e-11)
-
-
-@every_form
-def test_a_forward_pass_has_the_values_of_a_policy_over_labels(form):
-    log, rng = label_log(form, 60), np.random.default_rng(2)
-    policy, effects = ExponentialPolicy(rng.normal(size=(4, 3)), rng.normal(size=3)), rng.normal(size=(12, 4))
-    predictor, log_prob, expected = forward_policy(policy, log, effects)
-    occurs = log.count > 0
-    weights = np.exp(policy.log_prob(log.X, log.Y, log.context)) / log.propensity
-    assert importance_weights(log_prob, predictor.log) == pytest.approx(weights[occurs], rel=1e-12)
-    modelled = (policy.marginals(log.X) * effects[:, :-1]).sum(axis=1) + effects[:, -1]
-    assert expected == pytest.approx(modelled[np.unique(log.context[occurs])], rel=1e-12)
-    of_rows = (log.Y * effects[log.context, :-1]).sum(axis=1) + effects[log.context, -1]
-    assert predictor.modelled_cost == pytest.approx(of_rows[occurs], rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["labels", "single", "lists"])

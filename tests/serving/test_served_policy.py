@@ -50,18 +50,6 @@ def test_one_context_is_decided_like_a_list_of_one(context, kind):
     assert in_list == pytest.approx(probability_of(served, [context], np.array([of_list]))[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["single", "labels"])
-def test_draws_of_one_context_have_the_frequencies_of_the_policy(kind):
-    served, rng = ServedPolicy(STORED[kind]), np.random.default_rng(0)
-    drawn = [served.decide(CONTEXT, rng)[0] for _ in range(4000)]
-    expected = served.policy.marginals(served._encode([CONTEXT]))[0]
-    if kind == "single":
-        share = [np.mean([action == name for action in drawn]) for name in served.names]
-    else:
-        share = pd.DataFrame(drawn)[served.names].mean().to_numpy()
-    np.testing.assert_allclose(share, expected, atol=4 * 0.5 / np.sqrt(4000))
-
-
 def test_a_learned_policy_decides_for_a_frame_and_for_its_rows(shop):
     served, frame = drcrm.load_policy(shop / "policy.npz"), decisions(200, seed=2)
     frame.loc[3, "city"], frame.loc[5, "age"] = "Chur", np.nan
