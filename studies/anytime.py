@@ -16,8 +16,8 @@ The table has a row per kind and estimate. ``false`` is the share of logs in whi
 below the truth. Other columns:
 
 student             the same share for Student's bound, which holds at one look
-sequence            the same for an asymptotic confidence sequence (Waudby-Smith et al. 2021), tuned for 1000 units; it
-                    counts only looks at which the skewness of the estimate is at most 0.3
+sequence            the same for the asymptotic confidence sequence; it counts only looks at which the skewness of the
+                    estimate is at most 0.3
 looks               the share of such looks
 width N             mean distance from bound to mean after N units, divided by the distance of Student's bound
 smoothing, betting  this ratio at 1000 units for two bounds that also hold at one look
@@ -132,14 +132,6 @@ def draw_adaptively(wins: np.ndarray, rng: np.random.Generator) -> tuple[np.ndar
     return action, logging
 
 
-def asymptotic_sequence(mean: float, deviation: float, n: int) -> float:
-    """Return the upper one-sided asymptotic confidence sequence with its smallest width near ``TUNED`` units."""
-    delta = 1 - CONFIDENCE
-    rho2 = (-2 * np.log(2 * delta) + np.log(1 - 2 * np.log(2 * delta))) / TUNED
-    spread = 2 * (n * rho2 + 1) / (n * n * rho2) * np.log1p(np.sqrt(n * rho2 + 1) / (2 * delta))
-    return mean + deviation * np.sqrt(spread)
-
-
 def measure(kind: str, seed: int, rows: int = ROWS) -> list[dict]:
     """Return a row for each estimate of one log."""
     world, measured = draw_world(kind, seed, rows), []
@@ -165,14 +157,14 @@ def watch(z: np.ndarray, weight: np.ndarray, residual: np.ndarray, truth: float,
     ever, looks, result = {"false": False, "student": False, "sequence": False}, [], {}
     for n in range(LOOK, len(z) + 1, LOOK):
         part, mean, deviation = z[:n], z[:n].mean(), z[:n].std(ddof=1)
-        bound, student = (
+        bound, student, sequence = (
             upper_bound(part, CONFIDENCE, method, **limit)
-            for method, limit in (("anytime", {"high": high}), ("student", {}))
+            for method, limit in (("anytime", {"high": high}), ("student", {}), ("confidence_sequence", {}))
         )
         looks.append(upper_skewness(weight[:n], residual[:n], np.ones(n), n) <= LARGEST_SKEWNESS)
         ever["false"] |= bound < truth
         ever["student"] |= student < truth
-        ever["sequence"] |= looks[-1] and asymptotic_sequence(mean, deviation, n) < truth
+        ever["sequence"] |= looks[-1] and sequence < truth
         if n in WIDTHS and deviation > 0:
             result[f"width {n}"] = (bound - mean) / (student - mean)
         if n == TUNED and deviation > 0:

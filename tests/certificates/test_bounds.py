@@ -167,8 +167,8 @@ def test_finite_sample_bounds_cover_the_true_mean(method, a, b):
         ([-1], {"method": "student"}, "a bound by student needs at least 2 costs, got 1"),
         ([-1, -2], {"method": "total_variation"}, r"φ''\(1\) > 0, unlike TotalVariation\(\)"),
         ([-1, -2], {"method": CVaR(0.5)}, r"φ''\(1\) > 0, unlike CVaR\(0.5\)"),
-        ([-1, -2], {"method": "hoeffding"}, "method is 'hoeffding', expected one of student, empirical_b"),
-        ([-1, -2], {"method": 3}, "method is 3, expected one of student, empirical_b"),
+        ([-1, -2], {"method": "hoeffding"}, "method is 'hoeffding', expected one of student, confidence_sequence"),
+        ([-1, -2], {"method": 3}, "method is 3, expected one of student, confidence_sequence"),
         ([-1, np.nan], {}, "z is nan in row 1, expected a finite number"),
         ([-1, -2], {"weights": [1e308, 1e308]}, "the sum of weights is beyond the range of floating-point numbers"),
         ([-1e308, 1e308], {"method": "student"}, "the bound on costs from -1e[+]308 to 1e[+]308 is beyond"),
@@ -206,3 +206,23 @@ def test_bound_scales_with_the_unit_of_the_costs(method, scale):
     z = np.array([-1.0, -2, -3])
     scaled = upper_bound(scale * z, **with_range(method, -4 * scale, 0.0))
     assert scaled / scale == pytest.approx(upper_bound(z, **with_range(method)), rel=1e-12)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.999])
+def test_the_confidence_sequence_is_nearly_narrowest_at_1000_costs(confidence):
+    """The one-sided bound of Waudby-Smith et al. 2024 (proposition B.1), minimised over ρ by a search."""
+    z, delta = np.random.default_rng(0).normal(size=1000), 1 - confidence
+    rho2 = np.geomspace(1e-6, 1, 20_001)
+    spread = 2 * (1000 * rho2 + 1) / (1000**2 * rho2) * np.log(1 + np.sqrt(1000 * rho2 + 1) / (2 * delta))
+    narrowest = z.mean() + z.std(ddof=1) * np.sqrt(spread.min())
+    bound = upper_bound(z, confidence, "confidence_sequence")
+    assert narrowest - 1e-12 <= bound <= z.mean() + 1.02 * (narrowest - z.mean())
+
+
+def test_the_confidence_sequence_holds_at_every_look():
+    rng, is_false = np.random.default_rng(0), []
+    for _ in range(300):
+        z = (rng.random(1500) < 0.3).astype(float)
+        looks = range(100, 1501, 50)
+        is_false.append(any(upper_bound(z[:n], 0.9, "confidence_sequence") < 0.3 for n in looks))
+    assert np.mean(is_false) <= 0.1

@@ -22,8 +22,10 @@ HALVINGS = 45  # how often the interval that contains the bound is halved
 MOST_BETS = 10**7
 RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
 ANYTIME = "anytime"
+SEQUENCE = "confidence_sequence"
+TUNED = 1000  # number of costs near which a confidence sequence is narrowest
 FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting", ANYTIME)
-METHODS = ("student", *FINITE_SAMPLE)
+METHODS = ("student", SEQUENCE, *FINITE_SAMPLE)
 
 
 def upper_bound(
@@ -80,6 +82,10 @@ def upper_bound(
     "student"
         The mean plus t √(V/n) with Student's quantile t at n − 1 degrees of freedom. Exact for normal z, otherwise
         asymptotic.
+    "confidence_sequence"
+        The mean plus √(V · 2(nρ² + 1)/(n²ρ²) · ln(1 + √(nρ² + 1)/(2δ))), where ρ makes it narrowest near n = 1000. It
+        holds at all n together, but only asymptotically: use it from a few hundred costs on, without a long tail. It is
+        narrower than "anytime" and needs no ``high``. Source: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024.
     "empirical_bernstein"
         The mean plus √(2V ln(2/δ)/n) + 7 (high − low) ln(2/δ)/(3(n − 1)). It holds for every n. Source: Maurer & Pontil
         2009.
@@ -127,7 +133,7 @@ class Bound:
     @property
     def asymptotic(self) -> bool:
         """Whether the bound holds only as n → ∞."""
-        return self.ball is not None or self.name == "student"
+        return self.ball is not None or self.name in ("student", SEQUENCE)
 
     def __call__(self, z: np.ndarray, weights: np.ndarray) -> float:
         """Return the bound on E z for z that occur ``weights`` times."""
@@ -184,6 +190,14 @@ def _calibrated_ball(method: Any, confidence: float) -> PhiBall:
 def _student(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
     mean, deviation = mean_and_deviation(z, weights, n)
     return mean + stdtrit(n - 1, bound.confidence) * (deviation / np.sqrt(n))
+
+
+def _confidence_sequence(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
+    mean, deviation = mean_and_deviation(z, weights, n)
+    delta = 1 - bound.confidence
+    rate = (-2 * np.log(2 * delta) + np.log1p(-2 * np.log(2 * delta))) / TUNED  # ρ²
+    spread = 2 * (n * rate + 1) / (n * rate) * np.log1p(np.sqrt(n * rate + 1) / (2 * delta))
+    return mean + deviation / np.sqrt(n) * np.sqrt(spread)
 
 
 def _log_smoothing(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
@@ -259,6 +273,7 @@ def _check_range(bound: Bound, z: np.ndarray) -> tuple[float, float]:
 
 FORMULAS = {
     "student": _student,
+    SEQUENCE: _confidence_sequence,
     "log_smoothing": _log_smoothing,
     "empirical_bernstein": _empirical_bernstein,
     "betting": _betting,
