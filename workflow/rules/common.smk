@@ -1,10 +1,13 @@
 """The configuration, the environment of the jobs, and functions that several rules use."""
 
+import ast
+import hashlib
 import json
 import os
 import shutil
 import sys
 from functools import cache
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 from snakemake.utils import update_config
@@ -12,7 +15,6 @@ from snakemake.utils import update_config
 import drcrm.errors
 from drcrm.experiments.config import SCHEMA, complete, read_config
 from drcrm.experiments.datasets.sources import Source, local_digests, read_record
-from drcrm.experiments.dependencies import source_files
 from drcrm.experiments.report_plans import caption_words, figure_datasets, report_plan
 from drcrm.experiments.runs import all_runs, is_classifier, run_algorithms, study_runs, uses_cost_model
 from drcrm.experiments.step_parameters import (
@@ -22,7 +24,7 @@ from drcrm.experiments.step_parameters import (
     provenance_parameters,
     study_options,
 )
-from drcrm.experiments.steps import STEPS
+from drcrm.experiments.steps import PACKAGES, STEPS
 from drcrm.kernels import choose_kernels
 from drcrm.reports.figures.style import FIGURE_TITLES, LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE, LOSSES
@@ -94,15 +96,40 @@ def local_path(path):
     return local(os.path.relpath(path))
 
 
-@cache  # one result serves all jobs of a step; it took most of a dry run
-def code(step, data=""):
-    """Return the source files that a step runs, and the package's data files that match a pattern."""
-    files = source_files(SOURCE, SOURCE / f"experiments/steps/{STEPS[step]}.py")
-    return [local_path(path) for path in [*files, *(sorted(SOURCE.glob(data)) if data else [])]]
+@cache
+def version(path):
+    """Return a digest of the code in a file or folder, without comments and docstrings, and of its data files."""
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("[!.]*.*")) if path.is_dir() else [path]:
+        if file.suffix == ".py":
+            tree = ast.parse(file.read_bytes())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                    node.value.value = None  # a docstring
+            digest.update(ast.dump(tree).encode())
+        elif file.suffix != ".pyc":
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def code(step):
+    """Return a function to the version of each package that a step runs. Snakemake runs the step if one changes."""
+    names = [*PACKAGES[STEPS[step]], f"experiments/steps/{STEPS[step]}.py"]
+    return lambda wildcards: {name: version(SOURCE / name) for name in names}
+
+
+def whole_package(without=()):
+    """Return the versions of all packages, for jobs that run commands or scripts."""
+    names = {path.name for path in SOURCE.iterdir()} - {"__pycache__", *without}
+    return {name: version(SOURCE / name) for name in sorted(names)}
 
 
 def shell_command(step):
-    """Return the shell command of a step, see drcrm.experiments.steps. A table of many runs exceeds an argument."""
+    """Return the shell command of a step, see drcrm.experiments.steps.
+
+    The step reads files and settings from standard input. Snakemake runs a command that exceeds one argument, such as
+    that of a table of 3 000 runs, as a temporary script.
+    """
     lines = "{params.files}\n{params.settings}"
     return f"python -P -m drcrm.experiments.steps {step} 2> {{log}} <<'JSON'\n{lines}\nJSON"
 
@@ -139,8 +166,8 @@ def settings(*options, **parameters):
 
 AXES = {"dataset": lambda wildcards: wildcards.dataset, "seed": lambda wildcards: int(wildcards.seed)}
 REPLAY_COUNT = {"replay_count": lambda wildcards: int(wildcards.replays)}
-# Of steps that learn or evaluate: the profile's memory, and time that grows with the log.
-LEARNING_RESOURCES = {
+# Of steps whose time or memory grows with the data: the profile's memory, and time for each megabyte.
+DATA_RESOURCES = {
     "mem_mb": lambda wildcards, input, attempt: attempt * (1000 + 50 * input.size_mb),
     "runtime": lambda wildcards, input, attempt: attempt * (10 + 5 * input.size_mb),
 }

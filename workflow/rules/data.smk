@@ -2,8 +2,6 @@
 
 
 rule fetch:
-    input:
-        code("fetch"),
     output:
         train="resources/{dataset}/train.npz",
         test="resources/{dataset}/test.npz",
@@ -14,7 +12,10 @@ rule fetch:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("fetch"),
         files=mirror_files,
         settings=fetch_settings,
     message:
@@ -25,7 +26,6 @@ rule fetch:
 
 rule split:
     input:
-        code("split"),
         train="resources/{dataset}/train.npz",
     output:
         split=f"{RUN}/split.npz",
@@ -35,7 +35,10 @@ rule split:
         f"{RUN}/benchmarks/split.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("split"),
         files=job_files,
         settings=settings("split_unit", "logging_fraction", "heldout_fraction", **AXES),
     message:
@@ -46,7 +49,6 @@ rule split:
 
 rule log_crf:
     input:
-        code("log_crf"),
         **CONTEXTS,
     output:
         policy=f"{RUN}/logging.npz",
@@ -57,8 +59,9 @@ rule log_crf:
     conda:
         "../../environment.yml"
     resources:
-        **LEARNING_RESOURCES,
+        **DATA_RESOURCES,
     params:
+        code=code("log_crf"),
         files=job_files,
         settings=settings("logging_c", "logging_sharpness"),
     message:
@@ -69,7 +72,6 @@ rule log_crf:
 
 rule skyline:
     input:
-        code("skyline"),
         **CONTEXTS,
     output:
         policy=f"{RUN}/skyline.npz",
@@ -80,8 +82,9 @@ rule skyline:
     conda:
         "../../environment.yml"
     resources:
-        **LEARNING_RESOURCES,
+        **DATA_RESOURCES,
     params:
+        code=code("skyline"),
         files=job_files,
         settings=settings(),
     message:
@@ -92,7 +95,6 @@ rule skyline:
 
 rule replay:
     input:
-        code("replay"),
         **CONTEXTS,
         policy=f"{RUN}/logging.npz",
     output:
@@ -103,7 +105,10 @@ rule replay:
         f"{LOG}/benchmarks/replay.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("replay"),
         files=job_files,
         settings=settings("split_unit", "heldout_fraction", "click_rates", **AXES, **REPLAY_COUNT),
     message:

@@ -36,20 +36,13 @@ def inputs_of_fit(wildcards):
     return ({"logging": f"{RUN}/logging.npz".format(**wildcards)} if start == "logging" or model else {}) | model
 
 
-def code_of_fit(wildcards):
-    """Return the source files of a fit, and those of a user's risk and weight in the working folder."""
-    entry = config["algorithms"][wildcards.algorithm]
-    return code("fit") + files_of_classes(entry["estimator"], entry["options"].get("weight"))
+def own_classes(wildcards):
+    """Return the files in the working folder of a user's risk, weight, classifier or competitor.
 
-
-def code_of_classifier(wildcards):
-    """Return the source files of a classifier, and that of a user's class in the working folder."""
-    entry = config["algorithms"][wildcards.classifier]
-    return code("classify") + files_of_classes(entry.get("classifier"), entry.get("competitor"))
-
-
-def files_of_classes(*names):
-    """Return the files in the working folder of classes ``module:Class``, or of maps from such a name to parameters."""
+    A class is named ``module:Class``, or by a map from this name to parameters.
+    """
+    entry = config["algorithms"][wildcards.get("algorithm") or wildcards.classifier]
+    names = [entry.get(kind) for kind in ("estimator", "classifier", "competitor")] + [entry["options"].get("weight")]
     paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
     files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
     return [local_path(file) for file in files if file.exists()]
@@ -181,9 +174,11 @@ def words_of_lemma(wildcards):
 
 
 def code_of_study(wildcards):
-    """Return the source files that a study runs."""
-    scripts = [PROJECT / "studies" / f"{name}.py" for name in ("__main__", wildcards.study)]
-    return [local_path(path) for path in source_files(SOURCE, *scripts)]
+    """Return the versions of drcrm, of a study's script and of the scripts that it imports."""
+    finder = ModuleFinder(path=[str(PROJECT / "studies")])
+    finder.run_script(str(PROJECT / f"studies/{wildcards.study}.py"))
+    scripts = [PROJECT / "studies/__main__.py", *(Path(module.__file__) for module in finder.modules.values())]
+    return {**whole_package(), **{script.name: version(script) for script in sorted(scripts)}}
 
 
 def options_of_study(wildcards):

@@ -3,7 +3,6 @@
 
 rule cost_model:
     input:
-        code("cost_model"),
         log=f"{LOG}/log.npz",
     output:
         model=f"{LOG}/cost_model.npz",
@@ -14,8 +13,9 @@ rule cost_model:
     conda:
         "../../environment.yml"
     resources:
-        **LEARNING_RESOURCES,
+        **DATA_RESOURCES,
     params:
+        code=code("cost_model"),
         files=job_files,
         settings=settings(),
     message:
@@ -26,7 +26,7 @@ rule cost_model:
 
 rule fit:
     input:
-        code_of_fit,
+        own_classes,
         unpack(inputs_of_fit),
         log=f"{LOG}/log.npz",
     output:
@@ -38,8 +38,9 @@ rule fit:
     conda:
         "../../environment.yml"
     resources:
-        **LEARNING_RESOURCES,
+        **DATA_RESOURCES,
     params:
+        code=code("fit"),
         files=job_files,
         settings=lambda wildcards: json.dumps(fit_parameters(config, wildcards.experiment, wildcards.algorithm)),
     message:
@@ -50,7 +51,7 @@ rule fit:
 
 rule classify:
     input:
-        code_of_classifier,
+        own_classes,
         log=f"{LOG}/log.npz",
         test="resources/{dataset}/test.npz",
     output:
@@ -62,8 +63,9 @@ rule classify:
     conda:
         "../../environment.yml"
     resources:
-        **LEARNING_RESOURCES,
+        **DATA_RESOURCES,
     params:
+        code=code("classify"),
         files=job_files,
         settings=settings(**AXES, **CLASSIFIER),
     message:
@@ -74,7 +76,6 @@ rule classify:
 
 rule evaluate:
     input:
-        code("evaluate"),
         unpack(inputs_of_evaluate),
     output:
         metrics=f"{LOG}/metrics.csv",
@@ -86,8 +87,9 @@ rule evaluate:
     conda:
         "../../environment.yml"
     resources:
-        **LEARNING_RESOURCES,
+        **DATA_RESOURCES,
     params:
+        code=code("evaluate"),
         files=job_files,
         settings=settings("selection", "absent_label_score", "click_rates", **AXES, **REPLAY_COUNT),
     message:

@@ -3,7 +3,6 @@
 
 rule learn:
     input:
-        [local_path(path) for path in source_files(SOURCE, SOURCE / "cli/learn.py")],
         log=lambda wildcards: config["logs"][wildcards.log]["path"],
     output:
         **OWN_LOG,
@@ -16,6 +15,7 @@ rule learn:
     resources:
         **LEARN_RESOURCES,
     params:
+        code=lambda wildcards: whole_package(without=["experiments"]),
         mapping=lambda wildcards: mapping_of(config, wildcards.log),
     shell:
         "drcrm learn {input.log:q} --config {params.mapping:q} --output {output.policy} --json {output.answer}"

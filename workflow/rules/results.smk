@@ -3,7 +3,6 @@
 
 rule collect:
     input:
-        code("collect"),
         runs=runs_of,
     output:
         table="results/{experiment}/{table}.csv",
@@ -13,7 +12,10 @@ rule collect:
         "results/{experiment}/benchmarks/{table}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("collect"),
         files=job_files,
         settings=settings(),
     message:
@@ -24,7 +26,6 @@ rule collect:
 
 rule provenance:
     input:
-        code("provenance"),
         recorded_tables,
     output:
         provenance="results/{subject}/provenance.json",
@@ -35,6 +36,7 @@ rule provenance:
     conda:
         "../../environment.yml"
     params:
+        code=code("provenance"),
         files=project_files,
         settings=lambda wildcards: json.dumps(provenance_parameters(config, wildcards.subject), sort_keys=True),
     message:
@@ -45,7 +47,6 @@ rule provenance:
 
 rule tables:
     input:
-        code("tables", data="reports/tables/data/*.csv"),
         metrics="results/{experiment}/metrics.csv",
     output:
         **TABLE_FILES,
@@ -55,7 +56,10 @@ rule tables:
         "results/{experiment}/benchmarks/tables.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("tables"),
         files=job_files,
         settings=plan("tables"),
         words=words("tables"),
@@ -67,7 +71,6 @@ rule tables:
 
 rule overview:
     input:
-        code("overview"),
         metrics="results/{experiment}/metrics.csv",
     output:
         **OVERVIEW_FILES,
@@ -77,7 +80,10 @@ rule overview:
         "results/{experiment}/benchmarks/overview.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("overview"),
         files=job_files,
         settings=plan("overview"),
         words=words("overview"),
@@ -89,7 +95,6 @@ rule overview:
 
 rule figure:
     input:
-        code("figure"),
         **RESULTS,
     output:
         figures=pictures("results/{experiment}/figures/{figure}_{dataset}", FIGURE_PAGE),
@@ -99,7 +104,10 @@ rule figure:
         "results/{experiment}/benchmarks/{figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("figure"),
         files=job_files,
         settings=figure_settings,
         words=words(),

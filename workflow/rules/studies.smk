@@ -2,8 +2,6 @@
 
 
 rule study_file:
-    input:
-        code("fetch_file"),
     output:
         file="resources/studies/{study}/{file}",
     log:
@@ -13,7 +11,10 @@ rule study_file:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("fetch_file"),
         files=mirror_files,
         settings=file_settings,
     message:
@@ -24,7 +25,6 @@ rule study_file:
 
 rule study_run:
     input:
-        code_of_study,
         policy=f"{RUN}/logging.npz",
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
@@ -38,6 +38,7 @@ rule study_run:
     resources:
         **STUDY_RESOURCES,
     params:
+        code=code_of_study,
         arguments=arguments_of_run,
     shell:
         f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}} --output {{output}} 2> {{log}}"
@@ -45,7 +46,6 @@ rule study_run:
 
 rule study_table:
     input:
-        code_of_study,
         rows=rows_of_study,
         files=files_of_study,
     output:
@@ -60,6 +60,7 @@ rule study_table:
     resources:
         **STUDY_RESOURCES,
     params:
+        code=code_of_study,
         arguments=arguments_of_table,
     shell:
         f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}}"

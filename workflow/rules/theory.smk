@@ -3,7 +3,6 @@
 
 rule theory_table:
     input:
-        code("theory_table"),
         train="resources/{dataset}/train.npz",
     output:
         table="results/theory/{lemma}_{dataset}.csv",
@@ -13,7 +12,10 @@ rule theory_table:
         "results/theory/benchmarks/{lemma}_{dataset}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **STUDY_RESOURCES,
     params:
+        code=code("theory_table"),
         files=job_files,
         settings=theory_settings,
     message:
@@ -24,7 +26,6 @@ rule theory_table:
 
 rule theory_figure:
     input:
-        code("theory_figure"),
         table=table_of_figure,
     output:
         figures=pictures("results/theory/figures/{lemma_figure}_{dataset}", LEMMA_PAGE),
@@ -34,7 +35,10 @@ rule theory_figure:
         "results/theory/benchmarks/{lemma_figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        **DATA_RESOURCES,
     params:
+        code=code("theory_figure"),
         files=job_files,
         settings=lambda wildcards: json.dumps({"figure": wildcards.lemma_figure}),
         words=words_of_lemma,

@@ -15,8 +15,7 @@ from drcrm.experiments.runs import (
     uses_cost_model,
 )
 from drcrm.reports.figures.style import FIGURE_TITLES, Names
-from drcrm.reports.roles import LABELS, REFERENCE, SINGLE
-from drcrm.reports.tables.comparisons import ENOUGH_SEEDS
+from drcrm.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
 from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.selection.score_names import SCORES
 

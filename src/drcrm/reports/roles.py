@@ -5,6 +5,7 @@ ROLES = (LOGGING, SKYLINE)  # part of every experiment, in addition to the confi
 BASELINE = "cips"  # the plain importance-weighted estimate
 REFERENCE = "poem"  # the algorithm that others are compared with on the same seed
 PAPER_ALGORITHMS = ("cips", "poem", "kl_crm", "akl_crm", "akl_crm_sum", "kl_dro", "chi2_dro")  # default of experiments
+ENOUGH_SEEDS = 5  # with fewer, an interval of the mean says little, and hardly any difference is significant
 WITHOUT_HYPERPARAMETER = (*ROLES, BASELINE)
 
 LOSSES = {"expected_loss": "Expected", "greedy_loss": "Greedy"}  # of a drawn action, and of the most probable action

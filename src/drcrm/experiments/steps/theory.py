@@ -6,16 +6,16 @@ from typing import Any
 from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.datasets.array_files import read_truth
+from drcrm.experiments.lemmas import TABLES
 from drcrm.experiments.simulation.population import draw_policies, enumerate_losses
 from drcrm.experiments.simulation.random_generators import generator
-from drcrm.experiments.simulation.theory import TABLES
 from drcrm.files import write_csv
 
 
 def theory_table(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
     """Tabulate a ``lemma``. The training contexts of the data set are the whole population.
 
-    Reads ``train``. Writes ``table``: csv with columns that :mod:`drcrm.experiments.simulation.theory` describes.
+    Reads ``train``. Writes ``table``: csv with columns that :mod:`drcrm.experiments.lemmas` describes.
     Lemma 1 draws ``repetitions`` samples of each size, and Lemma 2 as many but at most 50.
     """
     lemma, dataset, seed = parameters["lemma"], parameters["dataset"], parameters["seed"]

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.comparisons import ENOUGH_SEEDS, interval
+from drcrm.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
+from drcrm.reports.tables.comparisons import interval
 from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 

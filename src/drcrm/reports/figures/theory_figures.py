@@ -1,6 +1,6 @@
 """Figures of the paper's lemmas. Each function takes the table of a lemma on one data set and returns a figure.
 
-The module ``drcrm.experiments.simulation.theory`` describes the columns.
+The module ``drcrm.experiments.lemmas`` describes the columns.
 """
 
 from collections.abc import Mapping

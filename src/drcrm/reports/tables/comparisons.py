@@ -12,7 +12,6 @@ from statsmodels.stats.multitest import multipletests
 from drcrm.reports.roles import ROLES, SKYLINE
 
 LEVEL = 0.05
-ENOUGH_SEEDS = 5  # with fewer, an interval of the mean says little, and hardly any difference is significant
 ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
 
 

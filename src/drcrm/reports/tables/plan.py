@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from drcrm.errors import InputError
 from drcrm.reports.figures.style import Names
 from drcrm.reports.roles import ROLES
 from drcrm.selection.score_names import SCORES
+
+if TYPE_CHECKING:  # the workflow makes plans while Snakemake reads it
+    import pandas as pd
 
 PROTOCOL = (
     *("split_unit", "logging_fraction", "logging_c", "logging_sharpness", "heldout_fraction"),

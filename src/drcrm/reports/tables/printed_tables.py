@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.reports.figures.style import Names
-from drcrm.reports.roles import LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
-from drcrm.reports.tables.comparisons import ENOUGH_SEEDS
+from drcrm.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.reports.tables.markup import PrintedTable, number, power_of_ten, with_error
 from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from drcrm.reports.figures.figure_data import GREEDY, DatasetResults, closed_gap
-from drcrm.reports.roles import BASELINE, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.comparisons import ENOUGH_SEEDS, LEVEL, compare
+from drcrm.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
+from drcrm.reports.tables.comparisons import LEVEL, compare
 from drcrm.reports.tables.markup import number, with_error
 
 CAPTION = (

@@ -11,8 +11,8 @@ from scipy.optimize import minimize_scalar
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
 from drcrm.experiments.columns import LEMMA_COLUMNS
+from drcrm.experiments.lemmas import FEW, LOOKS, SAMPLE, TABLES, expansion
 from drcrm.experiments.simulation.population import Population
-from drcrm.experiments.simulation.theory import FEW, LOOKS, SAMPLE, TABLES, expansion
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
