@@ -24,9 +24,9 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.experiments.datasets.source_formats import load_digits
-from drcrm.experiments.simulation.losses import expected_hamming
 from drcrm.experiments.simulation.population import draw_policies
 from drcrm.experiments.simulation.replay import replay
+from drcrm.experiments.simulation.truth import LabelTruth
 from drcrm.policies.exponential import ExponentialPolicy
 
 ROWS = 1500
@@ -58,7 +58,7 @@ def certify(digits: Digits, policies: dict, model: CostModel, choices: int = 1) 
     log, q, rows = digits.log(), digits.labels.shape[1], []
     losses = log.with_cost(log.cost + q)
     for tilt, policy in policies.items():
-        truth = expected_hamming(policy, digits.X, digits.labels)
+        truth = LabelTruth(digits.labels).losses(policy, digits.X)["expected_loss"]
         for kind in CERTIFICATES:
             estimate, *raw = kind.split(", ")
             costs, origin = (losses, 0) if raw else (log, q)

@@ -253,7 +253,7 @@ def write_csv(path: str | Path, columns: list[str], rows: Iterable[Mapping[str, 
         writer.writerows([_cell(row[column]) for column in columns] for row in rows)
 
 
-def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
+def read_csv(path: str | Path, columns: Sequence[str], dtype: type | None = None) -> pd.DataFrame:
     """Read a CSV file, or a gzip file of one, that must have ``columns``. Only empty cells are missing values."""
     import pandas as pd
 
@@ -261,7 +261,7 @@ def read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as stream:
             text = stream.read()
-        table = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+        table = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=dtype)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (ValueError, OSError, EOFError, zlib.error) as error:

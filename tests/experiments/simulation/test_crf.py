@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 from drcrm import ExponentialPolicy
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.crf import fit_crf, fit_skyline
-from drcrm.experiments.simulation.losses import greedy_hamming
 from drcrm.experiments.simulation.truth import LabelTruth
 
 
@@ -44,10 +43,11 @@ def test_skyline_is_the_best_of_the_grid_on_the_heldout_part(labelled):
     X, labels = labelled(1, n=200, features=5, labels=3, density=0.7)
     grid = [0.001, 0.1, 10.0]
     policy, C = fit_skyline(X[:100], labels[:100], X[100:], labels[100:], grid)
-    losses = {value: greedy_hamming(fit_crf(X[:100], labels[:100], value), X[100:], labels[100:]) for value in grid}
+    truth = LabelTruth(labels[100:])
+    losses = {value: truth.losses(fit_crf(X[:100], labels[:100], value), X[100:])["greedy_loss"] for value in grid}
     assert losses[C] == min(losses.values())
     assert policy.coef == pytest.approx(fit_crf(X[:100], labels[:100], C).coef, abs=2e-5)
-    assert losses[C] < greedy_hamming(ExponentialPolicy(np.zeros((5, 3))), X[100:], labels[100:])
+    assert losses[C] < truth.losses(ExponentialPolicy(np.zeros((5, 3))), X[100:])["greedy_loss"]
 
 
 def test_features_for_which_crfsuite_stays_at_zero_are_an_error(data):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.losses import expected_hamming
 from drcrm.experiments.simulation.population import Population, draw_policies, enumerate_losses
+from drcrm.experiments.simulation.truth import LabelTruth
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def setting(labelled, random_policy):
 def test_the_mean_is_the_loss_of_the_policy(setting):
     _, policy, X, labels = setting
     populations = enumerate_losses(*setting)
-    loss = expected_hamming(policy, X, labels)
+    loss = LabelTruth(labels).losses(policy, X)["expected_loss"]
     assert populations["right"].mean == pytest.approx(loss, abs=1e-12)
     assert populations["left"].mean == pytest.approx(loss - 3, abs=1e-12)
 

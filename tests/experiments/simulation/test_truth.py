@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drcrm import ExponentialPolicy, SoftmaxPolicy
+from drcrm import SoftmaxPolicy
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.crf import fit_crf
-from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost, hamming_losses
+from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost
 from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
 
@@ -66,24 +66,14 @@ class TestClasses:
         [
             (lambda t: ClassTruth([0, 3], 3), "labels is 3 in row 1, expected 0 to 2"),
             (
-                lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 2))), np.ones((2, 1))),
-                "one of 2 actions, expected one of 3",
-            ),
-            (lambda t: t.losses(ExponentialPolicy(np.zeros((1, 3))), np.ones((2, 1))), "3 labels, expected one of 3"),
-            (
                 lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 3))), np.ones((2, 1)), np.ones(3)),
                 "absent labels can count as ½ only for label vectors",
             ),
-            (lambda t: t.losses_of_probabilities(np.ones((2, 4))), r"must have shape \(2, 3\), got \(2, 4\)"),
             (
                 lambda t: t.cost(t.labels, np.arange(2), (0.2, 0.7)),
                 "click rates must satisfy 1 ≥ right > wrong ≥ 0, got 0.2 and 0.7",
             ),
             (lambda t: t.vectors, "expected label vectors, got one action of K"),
-            (
-                lambda t: replay(SoftmaxPolicy(np.zeros((1, 3))), np.ones((3, 1)), t, 1, None),
-                "labels has 2 rows, expected 3",
-            ),
         ],
     )
     def test_wrong_inputs_are_an_error(self, call, message):
@@ -92,34 +82,31 @@ class TestClasses:
 
 
 class TestLabels:
-    def test_loss_is_the_hamming_loss_and_the_policy_the_crf(self, labelled, random_policy):
+    def test_losses_are_those_of_drawn_and_most_probable_labels(self, labelled, random_policy):
         (X, labels), policy = labelled(n=120, features=5, labels=3), random_policy(0, 5, 3)
+        many, truth = np.repeat(np.arange(120), 1000), as_truth(labels)
+        wrong, greedy = policy.sample(X[many], 1) != labels[many], policy.greedy(X) != labels
+        losses = truth.losses(policy, X)
+        assert losses["expected_loss"] == pytest.approx(wrong.sum(axis=1).mean(), abs=0.01)
+        assert losses["greedy_loss"] == pytest.approx(greedy.sum(axis=1).mean())
+        assert truth.losses_of_probabilities(policy.marginals(X)) == losses
+        absent = np.array([False, True, False])
+        assert truth.losses(policy, X, absent)["greedy_loss"] == pytest.approx(greedy[:, ~absent].sum() / 120 + 0.5)
+        assert truth.losses(policy, X, ~absent & absent) == losses
+
+    def test_costs_are_hamming_distances_minus_q_and_the_policy_is_the_crf(self, labelled):
+        X, labels = labelled(n=120, features=5, labels=3)
         truth = as_truth(labels)
-        assert as_truth(truth) is truth
-        assert truth.losses(policy, X) == hamming_losses(policy, X, labels)
-        assert np.array_equal(truth.cost(1 - labels, np.arange(120)), hamming_cost(1 - labels, labels))
+        assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
+        assert np.array_equal(truth.cost(1 - labels, np.arange(120)), np.zeros(120))
         assert truth.loss(-1.25) == 1.75
         assert np.array_equal(truth.logging_policy(X, 0.1, 4).coef, 4 * fit_crf(X, labels, 0.1).coef)
-        assert np.array_equal(truth.vectors, labels)
-        assert truth[:7].labels.shape == (7, 3)
 
-    @pytest.mark.parametrize(
-        ("call", "message"),
-        [
-            (
-                lambda t: t.cost(t.labels, np.arange(2), (0.7, 0.2)),
-                "click rates need one action of K, got label vectors",
-            ),
-            (lambda t: t.loss(-1, (0.7, 0.2)), "click rates need one action of K, got label vectors"),
-            (
-                lambda t: t.losses_of_probabilities(np.ones((2, 3))),
-                r"probability must have shape \(2, 2\), got \(2, 3\)",
-            ),
-        ],
-    )
-    def test_wrong_inputs_are_an_error(self, call, message):
-        with pytest.raises(InputError, match=message):
-            call(LabelTruth(np.eye(2)))
+    def test_clicks_need_classes(self):
+        truth = LabelTruth(np.eye(2))
+        for call in (lambda: truth.cost(truth.labels, np.arange(2), (0.7, 0.2)), lambda: truth.loss(-1, (0.7, 0.2))):
+            with pytest.raises(InputError, match="click rates need one action of K, got label vectors"):
+                call()
 
 
 def test_the_choice_of_C_stops_when_the_loss_rises():

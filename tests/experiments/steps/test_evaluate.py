@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from step_chain import EVALUATE, GRID, LEARNED, SCORES, error_of, evaluate_inputs, run_step
+from step_chain import EVALUATE, GRID, LEARNED, SCORES, evaluate_inputs, run_step
 
 from drcrm import ExponentialPolicy
 from drcrm.certificates import policy_certificate
@@ -109,21 +109,3 @@ def test_an_absent_label_counts_as_logged_or_half(toy, tmp_path):
         inputs = without(evaluate_inputs(toy, names=["cips"], logging=tmp_path / "logging.npz"), "cost_model")
         table = evaluated(tmp_path, inputs, ["ips"], absent_label_score=score)
         assert table.loc["logging", "expected_loss"] == pytest.approx(present + expected)
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        ("log", lambda log: {"X": log["X"][:, 1:]}, "the log has 4 features and 3 labels, expected 5 and 3 labels"),
-        ("log", lambda log: {"Y": log["Y"][:, 1:]}, "the log has 5 features and 2 labels, expected 5 and 3 labels"),
-        ("cost_model", lambda _: {"coef": np.ones((4, 4))}, "the cost model's coef has shape (4, 4), expected (5, 4)"),
-    ],
-)
-def test_files_of_another_run_are_an_error(toy, tmp_path, capsys, file, change, message):
-    path = tmp_path / f"{file}.npz"
-    log = read_npz(toy / "replay4/log.npz", LOG)
-    write_npz(path, **((log if file == "log" else {}) | change(log)))
-    outputs = {name: tmp_path / f"{name}.csv" for name in ("metrics", "grids")}
-    parameters = {**EVALUATE, "selection": ["ips"]}
-    error = error_of(capsys, "evaluate", evaluate_inputs(toy, **{file: path}), outputs, parameters)
-    assert error.startswith(f"{path}: {message}")

@@ -80,7 +80,7 @@ def test_the_training_part_sets_the_scale(tmp_path, mirror, capsys):
     [
         (LINE, b"9 1:1\n", "raw/b.bz2: line 1: label 9 is out of range, expected 0 to 2"),
         (b"0 1:nan\n", LINE, "raw/a.svm: line 1: feature 1 is nan, expected a finite number"),
-        (LINE, None, "raw/b.bz2: truncated: the compressed data end before their end mark"),
+        (LINE, None, "raw/b.bz2: cannot be read: Compressed file ended before the end-of-stream marker was reached"),
     ],
 )
 def test_a_fetched_file_with_bad_content_is_not_kept(tmp_path, mirror, capsys, train, test, message):

@@ -38,7 +38,7 @@ def test_wrong_arguments_print_the_usage(capsys, arguments):
 def test_a_process_uses_one_thread_and_the_same_kernels_everywhere(tmp_path):
     """A json.py in the working folder is not imported instead of Python's."""
     (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
-    files = json.dumps({"input": {"runs": ["nothing.csv"]}, "output": {"table": "out.csv"}})
+    files = json.dumps({"input": {"runs": ["nothing.csv"]}, "output": {"table": "metrics.csv"}})
     done = python("-P", "-m", "drcrm.experiments.steps", "collect", input=f"{files}\n{{}}\n", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "drcrm collect: nothing.csv: no such file\n"

@@ -10,8 +10,6 @@ import pytest
 from scipy import stats
 from step_chain import error_of, plan_of, run_step
 
-from drcrm.experiments.columns import COLUMNS
-
 
 def make_tables(metrics, folder, plan: dict) -> int:
     outputs = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages"}
@@ -51,26 +49,12 @@ def test_differences_to_poem_are_paired_by_seed(metrics, tmp_path):
     assert (means["n_seeds"] == 3).all()
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("toy,4,0", f"line 2 must have {len(COLUMNS)} cells, one for each column"),
-        ("," * len(COLUMNS), f"line 2 must have {len(COLUMNS)} cells, one for each column"),
-        ("," * (len(COLUMNS) - 1) + "x" * 200_000, "line 2: field larger than field limit (131072)"),
-    ],
-)
-def test_collect_refuses_rows_that_are_cut_off(tmp_path, capsys, line, message):
-    (tmp_path / "a.csv").write_text(",".join(COLUMNS) + "\n" + line + "\n")
-    error = error_of(capsys, "collect", {"runs": [tmp_path / "a.csv"]}, {"table": tmp_path / "b.csv"})
-    assert error == f"{tmp_path / 'a.csv'}: {message}"
-
-
 def test_collect_refuses_another_table(toy, tmp_path, capsys):
     for header in ("dataset,seed\ntoy,0\n", (toy / "replay4/grids.csv").read_text()):
         (tmp_path / "a.csv").write_text(header)
         runs = [toy / "replay4/metrics.csv", tmp_path / "a.csv"]
         error = error_of(capsys, "collect", {"runs": runs}, {"table": tmp_path / "metrics.csv"})
-        assert error.startswith(f"{tmp_path / 'a.csv'}: columns ['dataset', ")
+        assert error.startswith(f"{tmp_path / 'a.csv'}: no column ")
 
 
 @pytest.mark.parametrize(

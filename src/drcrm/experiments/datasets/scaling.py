@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from drcrm.arrays.validation import Features, check_features
-from drcrm.data.scaling import feature_scales
 from drcrm.errors import InputError
 
 SCALES = ("none", "max_abs", "standard")
@@ -26,18 +26,6 @@ def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features
         return X, X_test
     if kind == "standard" and sparse.issparse(X):
         raise InputError("scale must be max_abs or none for a sparse data set, got standard, which does not keep zeros")
-    scales = feature_scales(X)
+    scaler = MaxAbsScaler() if kind == "max_abs" else StandardScaler()
     with np.errstate(over="ignore"):
-        train, test = _divide(X, scales), check_features(_divide(X_test, scales))
-        if kind == "max_abs":
-            return train, test
-        mean, deviation = train.mean(axis=0), train.std(axis=0)
-        deviation[train.max(axis=0) == train.min(axis=0)] = 1
-        return (train - mean) / deviation, check_features((test - mean) / deviation)
-
-
-def _divide(X: Features, scales: np.ndarray) -> Features:
-    """Return X with each column divided by its scale."""
-    if not sparse.issparse(X):
-        return X / scales
-    return sparse.csr_array((X.data / scales[X.indices], X.indices, X.indptr), shape=X.shape)
+        return scaler.fit_transform(X), check_features(scaler.transform(X_test))

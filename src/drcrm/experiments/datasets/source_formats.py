@@ -1,5 +1,7 @@
 """Load data sets: LibSVM text files, which a strict reader checks, ARFF files, and scikit-learn's digits."""
 
+import bz2
+import gzip
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,6 @@ from scipy import sparse
 
 from drcrm.errors import InputError, prefix_errors
 
-MAGIC = {".bz2": b"BZh", ".gz": b"\x1f\x8b"}  # first bytes of compressed files
 DENSE_FROM = 0.25  # a data set is stored dense if at least this share of its features is not 0
 
 
@@ -143,14 +144,14 @@ def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np
     """
     from sklearn.datasets import load_svmlight_file
 
-    with prefix_errors(path), _readable(path):
+    with prefix_errors(path), _readable():
         if ".arff" in Path(path).suffixes:
-            X, tuples = _read_arff(path, spec)
+            with _open(path) as stream:
+                X, tuples = _read_arff(stream, spec)
         else:
             try:
-                X, tuples = load_svmlight_file(
-                    _Lines(path), n_features=spec.features, multilabel=True, zero_based=False
-                )
+                with _open(path) as stream:
+                    X, tuples = load_svmlight_file(stream, n_features=spec.features, multilabel=True, zero_based=False)
             except (ValueError, OverflowError) as error:
                 raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
@@ -172,10 +173,10 @@ def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np
         return X, labels
 
 
-def _read_arff(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, list[tuple[int, ...]]]:
+def _read_arff(stream: BinaryIO, spec: DatasetSpec) -> tuple[sparse.csr_array, list[tuple[int, ...]]]:
     """Return the features of an ARFF file, and the ids of the labels of each row: the columns after the features."""
     n_columns, is_header, rows = 0, True, []
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(stream, start=1):
         text = line.decode(errors="replace").strip()
         if is_header:
             n_columns += text.lower().startswith("@attribute")
@@ -227,104 +228,49 @@ def _fits(label: float, spec: DatasetSpec) -> bool:
     return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
 
 
-class _Lines:
-    """Lines of a file for scikit-learn's reader. Unlike that reader, reject ``qid`` and numbers such as 1_0."""
-
-    def __init__(self, path: str | Path):
-        self.path = path
-
-    def read(self) -> bytes:
-        return b"\n".join(self)
-
-    def __iter__(self) -> Iterator[bytes]:
-        for line in _lines(self.path):
-            if (b"_" in line or b"qid" in line) and (b"_" in (used := line.split(b"#")[0]) or b"qid" in used):
-                raise ValueError("'_' and 'qid' are not part of the format")
-            yield line
-
-
 def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
     """Return the error of the first line that cannot be used."""
-    for number, line in enumerate(_lines(path), start=1):
-        tokens = line.split(b"#", 1)[0].split()
-        labels = [] if not tokens or b":" in tokens[0] else tokens.pop(0).split(b",")
-        try:
-            for token in labels:
-                if not _fits(_number(float, token), spec):
-                    return f"line {number}: label {token.decode()} is out of range, expected {spec.ids}"
-            if spec.single and line.split(b"#", 1)[0].strip() and len(labels) != 1:
-                return f"line {number}: {len(labels) or 'no'} labels, expected exactly one"
-            last = 0
-            for token in tokens:
-                index, value = token.split(b":")
-                index = _number(int, index)
-                if not 1 <= index <= spec.features:
-                    return f"line {number}: feature {index} is out of range, expected 1 to {spec.features}"
-                if index <= last:
-                    return f"line {number}: feature {index} follows feature {last}, expected rising indices"
-                if not math.isfinite(_number(float, value)):
-                    return f"line {number}: feature {index} is {value.decode()}, expected a finite number"
-                last = index
-        except ValueError:
-            text = line.decode(errors="replace").strip()
-            text = text if len(text) <= 60 else text[:60] + "…"
-            form = "label index:value …" if spec.single else "label,label index:value …"
-            return f"line {number}: malformed: {text!r}, expected {form!r}"
+    with _open(path) as stream:
+        faults = ((number, _fault_of(line, spec)) for number, line in enumerate(stream, start=1))
+        return next((f"line {number}: {fault}" for number, fault in faults if fault), None)
+
+
+def _fault_of(line: bytes, spec: DatasetSpec) -> str | None:
+    """Return what is wrong with a line of LibSVM's format; None for nothing."""
+    tokens = line.split(b"#", 1)[0].split()
+    labels = [] if not tokens or b":" in tokens[0] else tokens.pop(0).split(b",")
+    try:
+        for token in labels:
+            if not _fits(float(token), spec):
+                return f"label {token.decode()} is out of range, expected {spec.ids}"
+        if spec.single and (tokens or labels) and len(labels) != 1:
+            return f"{len(labels) or 'no'} labels, expected exactly one"
+        last = 0
+        for token in tokens:
+            index, value = token.split(b":")
+            if not 1 <= int(index) <= spec.features:
+                return f"feature {int(index)} is out of range, expected 1 to {spec.features}"
+            if int(index) <= last:
+                return f"feature {int(index)} follows feature {last}, expected rising indices"
+            if not math.isfinite(float(value)):
+                return f"feature {int(index)} is {value.decode()}, expected a finite number"
+            last = int(index)
+    except ValueError:
+        text = line.decode(errors="replace").strip()
+        text = text if len(text) <= 60 else text[:60] + "…"
+        return f"malformed: {text!r}, expected {'label' if spec.single else 'label,label'} index:value …"
     return None
 
 
-def _number(kind: type, token: bytes) -> float:
-    """Return a number. ValueError for an underscore, which only Python's numbers may have."""
-    if b"_" in token:
-        raise ValueError
-    return kind(token)
-
-
 @contextmanager
-def _readable(path: str | Path) -> Iterator[None]:
+def _readable() -> Iterator[None]:
     """Turn errors of reading or decompressing a file into an InputError with the reason."""
     try:
         yield
-    except FileNotFoundError:
-        raise InputError("no such file") from None
-    except EOFError:
-        raise InputError("truncated: the compressed data end before their end mark") from None
-    except (OSError, zlib.error) as error:
-        if getattr(error, "errno", None):
-            raise InputError(f"cannot be read ({error.strerror})") from None
-        suffix = Path(path).suffix
-        with open(path, "rb") as stream:
-            begins = stream.read(3).startswith(MAGIC[suffix])
-        damaged = f"damaged: its {suffix[1:]} data cannot be decompressed"
-        raise InputError(damaged if begins else f"not a {suffix[1:]} file, although its name says so") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot be read: {error}") from None
 
 
-def _lines(path: str | Path) -> Iterator[bytes]:
-    """Yield the lines of a file, decompressed if its name ends in .gz or .bz2."""
-    import gzip
-
-    suffix = Path(path).suffix
-    with gzip.open(path) if suffix == ".gz" else open(path, "rb") as stream:
-        if suffix != ".bz2":
-            yield from stream
-            return
-        rest = b""
-        for chunk in _unpacked(stream):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-        if rest:
-            yield rest
-
-
-def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
-    """Decompress bz2 streams one after another. ``bz2.open`` would ignore damaged bytes after the first stream."""
-    import bz2
-
-    part = bz2.BZ2Decompressor()
-    while chunk := stream.read(8192):
-        while chunk:
-            part = bz2.BZ2Decompressor() if part.eof else part
-            yield part.decompress(chunk)
-            chunk = part.unused_data
-    if not part.eof:
-        raise EOFError
+def _open(path: str | Path) -> BinaryIO:
+    """Open a file, decompressed if its name ends in .gz or .bz2."""
+    return {".gz": gzip.open, ".bz2": bz2.open}.get(Path(path).suffix, open)(path, "rb")

@@ -6,14 +6,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import Features
-from drcrm.errors import InputError
-from drcrm.policies.exponential import ExponentialPolicy
-
-
-def check_labels(policy: ExponentialPolicy, labels: np.ndarray) -> None:
-    """Raise InputError unless a policy has as many labels as ``labels``, (n, q)."""
-    if policy.coef.shape[1] != labels.shape[1]:
-        raise InputError(f"the policy has {policy.coef.shape[1]} labels, expected {labels.shape[1]}")
 
 
 def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -25,34 +17,28 @@ def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (labels != Y).sum(axis=1, dtype=float) - Y.shape[1]
 
 
-def expected_hamming(policy: ExponentialPolicy, X: Features, labels: np.ndarray) -> float:
-    """Return the mean over contexts of Σ_l P(y_l ≠ y*_l), in labels."""
-    marginals = policy.marginals(X)
-    return float(np.where(labels == 1, 1 - marginals, marginals).sum(axis=1).mean())
-
-
-def greedy_hamming(policy: ExponentialPolicy, X: Features, labels: np.ndarray) -> float:
-    """Return the mean Hamming loss of the most probable actions, y_l = 1[u_l ≥ 0], in labels."""
-    return float((policy.greedy(X) != labels).sum(axis=1).mean())
-
-
 def hamming_losses(
-    policy: ExponentialPolicy, X: Features, labels: np.ndarray, tossed: np.ndarray | None = None
+    probability: np.ndarray, greedy: np.ndarray, labels: np.ndarray, tossed: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Return ``expected_loss`` and ``greedy_loss``, Hamming losses in labels. A label in the mask ``tossed`` counts ½.
+    """Return ``expected_loss`` and ``greedy_loss``, mean Hamming losses in labels.
 
-    Raise InputError for a policy with another number of labels.
+    The first is the mean over contexts of Σ_l P(y_l ≠ y*_l), and the second that of Σ_l 1[y_l ≠ y*_l] for the most
+    probable action y. A label in the mask ``tossed`` counts ½ in both.
+
+    Parameters
+    ----------
+    probability : array (n, q)
+        Probabilities P(y_l = 1).
+    greedy : array (n, q)
+        The most probable actions.
+    labels : array (n, q)
+        The true labels y*.
+    tossed : boolean array (q,), optional
     """
-    check_labels(policy, labels)
-    judged = np.ones(labels.shape[1], dtype=bool) if tossed is None else ~tossed
-    if not judged.any():
-        return dict.fromkeys(("expected_loss", "greedy_loss"), 0.5 * len(judged))
-    part = ExponentialPolicy(policy.coef[:, judged], features=policy.features)
-    truth, coins = labels[:, judged], 0.5 * (~judged).sum()
-    return {
-        "expected_loss": expected_hamming(part, X, truth) + coins,
-        "greedy_loss": greedy_hamming(part, X, truth) + coins,
-    }
+    judged = slice(None) if tossed is None else ~tossed
+    coins = 0.0 if tossed is None else tossed.sum() / 2
+    wrong = {"expected_loss": abs(labels - probability), "greedy_loss": labels != greedy}
+    return {name: float(entries[:, judged].sum(axis=1).mean() + coins) for name, entries in wrong.items()}
 
 
 def error_rates(probability: np.ndarray, greedy: np.ndarray, classes: np.ndarray) -> dict[str, float]:

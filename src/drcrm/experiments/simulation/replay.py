@@ -71,9 +71,6 @@ def replay(
         Draws the clicks unless the probabilities are 1 and 0. The actions do not depend on it.
     """
     truth: Truth = as_truth(labels, policy.actions.log_options.get("n_actions"))
-    if len(truth) != X.shape[0]:
-        raise InputError(f"labels has {len(truth)} rows, expected {X.shape[0]}")
-    truth.check(policy)
     mean, kind = policy.marginals(X), policy.actions
     Y = np.concatenate([kind.check(kind.sample(mean, rng)) for _ in range(count)])
     context = np.tile(np.arange(X.shape[0]), count)

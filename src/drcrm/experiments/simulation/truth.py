@@ -15,7 +15,6 @@ from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.validation import Features, check_actions, check_integers, reject_rows
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.losses import (
-    check_labels,
     choose_by_greedy_loss,
     error_rates,
     hamming_cost,
@@ -83,20 +82,13 @@ class LabelTruth:
         _check_certain(clicks)
         return cost + self.labels.shape[1]
 
-    def check(self, policy) -> None:
-        """Raise InputError for a policy over other actions."""
-        check_labels(policy, self.labels)
-
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
         """Return expected and greedy loss. A label in the mask ``absent`` counts ½ in both."""
-        return hamming_losses(policy, X, self.labels, absent)
+        return hamming_losses(policy.marginals(X), policy.greedy(X), self.labels, absent)
 
     def losses_of_probabilities(self, probability: np.ndarray) -> dict[str, float]:
         """Return expected and greedy loss of labels that are 1 with these probabilities, (n, q)."""
-        if probability.shape != self.labels.shape:
-            raise InputError(f"probability must have shape {self.labels.shape}, got {probability.shape}")
-        wrong = abs(self.labels - probability), self.labels != (probability > 0.5)
-        return dict(zip(("expected_loss", "greedy_loss"), (float(w.sum(axis=1).mean()) for w in wrong), strict=True))
+        return hamming_losses(probability, probability > 0.5, self.labels)
 
 
 class ClassTruth:
@@ -162,22 +154,14 @@ class ClassTruth:
         right, wrong = _check_rates(clicks)
         return (cost + right) / (right - wrong)
 
-    def check(self, policy) -> None:
-        """Raise InputError for a policy over other actions."""
-        if str(policy.actions) != str(self.actions):
-            raise InputError(f"the policy has {policy.actions}, expected {self.actions}")
-
     def losses(self, policy, X: Features, absent: np.ndarray | None = None) -> dict[str, float]:
         """Return expected and greedy loss, the means of 1 − π(a*|x) and of 1[a ≠ a*] for the most probable action a."""
         if absent is not None:
             raise InputError("absent labels can count as ½ only for label vectors, got one action of K")
-        self.check(policy)
         return error_rates(policy.marginals(X), policy.greedy(X), self.labels)
 
     def losses_of_probabilities(self, probability: np.ndarray) -> dict[str, float]:
         """Return expected and greedy loss of actions drawn with these probabilities, (n, K)."""
-        if probability.shape != (shape := (len(self), self.actions.shape[0])):
-            raise InputError(f"probability must have shape {shape}, got {probability.shape}")
         return error_rates(probability, probability.argmax(axis=1), self.labels)
 
 

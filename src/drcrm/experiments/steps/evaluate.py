@@ -3,7 +3,7 @@
 A run is one data set, seed and replay count.
 """
 
-import csv
+import json
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from drcrm.arrays.stored_estimators import from_bytes
-from drcrm.arrays.validation import Features, as_float_array, check_actions
+from drcrm.arrays.validation import Features
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.experiments.datasets.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.experiments.simulation.truth import Rates, Truth
-from drcrm.files import read_npz, write_csv
+from drcrm.files import atomic, read_csv, read_npz, write_csv
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.reports.roles import LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
@@ -54,17 +55,24 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     """
     selections = parameters["selection"]
     X, truth = read_truth(inputs["test"])
-    certifier = _certifier(inputs, X.shape[1], truth, parameters["click_rates"])
-    absent = _absent(inputs["logging"], truth) if parameters["absent_label_score"] == "half" else None
-    by_algorithm = {LOGGING: dict.fromkeys(selections, _policy_losses(inputs["logging"], X, truth, absent))}
+    logging_policy, skyline = (read_policy(inputs[name], truth.actions) for name in (LOGGING, SKYLINE))
+    train, heldout = read_log(inputs["log"])
+    model = None
+    if "cost_model" in inputs:
+        model = SupportedModel.of(read_cost_model(inputs["cost_model"]), train, logging_policy, SUPPORT)
+    certifier = _Certifier(train, heldout, truth, parameters["click_rates"], logging_policy, model)
+    half = parameters["absent_label_score"] == "half"
+    absent = read_npz(inputs["logging"], ["absent"])["absent"] if half else None
+    by_algorithm = {LOGGING: dict.fromkeys(selections, truth.losses(logging_policy, X, absent))}
     key = {name: parameters[name] for name in ("dataset", "replay_count", "seed")}
     grid_rows = []
     for path in map(Path, inputs["fits"]):
         rows, by_algorithm[path.stem] = _grid(path, X, truth, certifier, selections)
         grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
     for path in map(Path, inputs["classifiers"]):
-        by_algorithm[path.stem] = dict.fromkeys(selections, _classifier_losses(path, truth))
-    by_algorithm[SKYLINE] = dict.fromkeys(selections, _policy_losses(inputs["skyline"], X, truth))
+        probability = read_npz(path, ["probability"])["probability"]
+        by_algorithm[path.stem] = dict.fromkeys(selections, truth.losses_of_probabilities(probability))
+    by_algorithm[SKYLINE] = dict.fromkeys(selections, truth.losses(skyline, X))
     rows = [
         {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **measured}
         for algorithm, by_selection in by_algorithm.items()
@@ -75,26 +83,14 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
 
 
 def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Write one ``table`` with the rows of all ``runs``, csv files from ``evaluate``, in the order of the files."""
-    rows: list[dict] = []
-    columns: list[str] = []
-    for path in map(Path, inputs["runs"]):
-        if not path.is_file():
-            raise InputError(f"{path}: no such file")
-        with open(path, newline="", encoding="utf-8", errors="replace") as stream, prefix_errors(path):
-            reader = csv.DictReader(stream)
-            try:
-                header = list(reader.fieldnames or [])
-                if header not in ([columns] if columns else [COLUMNS, GRID_COLUMNS]):
-                    raise InputError(f"columns {header}, expected {columns or COLUMNS}")
-                columns = header
-                for row in reader:
-                    if None in row or None in row.values():
-                        raise InputError(f"line {reader.line_num} must have {len(columns)} cells, one for each column")
-                    rows.append(row)
-            except csv.Error as error:
-                raise InputError(f"line {reader.line_num + 1}: {error}") from None
-    write_csv(outputs["table"], columns, rows)
+    """Write one ``table`` with the rows of all ``runs``, csv files from ``evaluate``, in the order of the files.
+
+    The name of the table, ``metrics`` or ``grids``, determines its columns.
+    """
+    columns = {"metrics": COLUMNS, "grids": GRID_COLUMNS}[Path(outputs["table"]).stem]
+    rows = pd.concat([read_csv(path, columns, dtype=str) for path in inputs["runs"]])  # text keeps all digits
+    with atomic(outputs["table"]) as part:
+        rows.to_csv(part, columns=columns, index=False, lineterminator="\n")
 
 
 @dataclass(frozen=True)
@@ -132,45 +128,6 @@ class _Certifier:
         return dict(zip(CERTIFICATE, (value, bound, certificate.effective_size), strict=True))
 
 
-def _certifier(inputs: Mapping[str, Any], n_features: int, truth: Truth, clicks: Rates) -> _Certifier:
-    """Read the log, π0 and the cost model. InputError if their shapes do not fit the test contexts."""
-    train, heldout = read_log(inputs["log"])
-    with prefix_errors(inputs["log"]):
-        if (train.X.shape[1], *train.actions.shape) != (n_features, *truth.actions.shape):
-            actual, expected = f"{train.X.shape[1]} features and {train.actions}", f"{n_features} and {truth.actions}"
-            raise InputError(f"the log has {actual}, expected {expected} as in {inputs['test']}")
-    logging_policy, model = read_policy(inputs["logging"], truth.actions), None
-    if "cost_model" in inputs:
-        fitted = read_cost_model(inputs["cost_model"])
-        expected_shape = n_features, *truth.actions.effect_shape
-        with prefix_errors(inputs["cost_model"]):
-            if fitted.coef_.shape != expected_shape:
-                raise InputError(f"the cost model's coef has shape {fitted.coef_.shape}, expected {expected_shape}")
-            model = SupportedModel.of(fitted, train, logging_policy, SUPPORT)
-    return _Certifier(train, heldout, truth, clicks, logging_policy, model)
-
-
-def _absent(path: str, truth: Truth) -> np.ndarray:
-    """Return the mask of labels that occur in no training context of π0, (q,)."""
-    absent = read_npz(path, ["absent"])["absent"]
-    with prefix_errors(path):
-        if np.shape(absent) != truth.actions.shape:
-            raise InputError(f"absent has shape {np.shape(absent)}, expected {truth.actions.shape}")
-        return check_actions(absent[None], name="absent")[0].astype(bool)
-
-
-def _policy_losses(path: str, X: Features, truth: Truth, absent: np.ndarray | None = None) -> dict[str, float]:
-    policy = read_policy(path, truth.actions)
-    with prefix_errors(path):
-        return truth.losses(policy, X, absent)
-
-
-def _classifier_losses(path: Path, truth: Truth) -> dict[str, float]:
-    probability = read_npz(path, ["probability"])["probability"]
-    with prefix_errors(path):
-        return truth.losses_of_probabilities(as_float_array(probability, "probability"))
-
-
 def _grid(
     path: Path, X: Features, truth: Truth, certifier: _Certifier, selections: Iterable[str]
 ) -> tuple[list[dict], dict[str, dict]]:
@@ -178,23 +135,22 @@ def _grid(
 
     A chosen row also has a certificate and the score that chose it. It is empty if no fit has a score.
     """
-    fits = read_fits(path, len(SCORES))
-    with prefix_errors(path):
-        features = _features(fits, certifier)
-        policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
-        rows = [
-            {
-                "hyperparameter": float(value),
-                **dict(zip(SCORES, map(float, scores), strict=True)),
-                **truth.losses(policy, X),
-                "iterations": int(iterations),
-                "converged": bool(converged),
-                "tilt": float(fits["tilt"][0]),
-            }
-            for policy, value, iterations, converged, scores in zip(
-                policies, *(fits[name] for name in ("grid", "iterations", "converged", "scores")), strict=True
-            )
-        ]
+    fits = read_fits(path)
+    features = _features(fits, certifier)
+    policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
+    rows = [
+        {
+            "hyperparameter": float(value),
+            **dict(zip(SCORES, map(float, scores), strict=True)),
+            **truth.losses(policy, X),
+            "iterations": int(iterations),
+            "converged": bool(converged),
+            "tilt": float(fits["tilt"][0]),
+        }
+        for policy, value, iterations, converged, scores in zip(
+            policies, *(fits[name] for name in ("grid", "iterations", "converged", "scores")), strict=True
+        )
+    ]
     indices = np.zeros(len(SCORES), dtype=int) if len(rows) == 1 else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, indices), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
@@ -211,4 +167,4 @@ def _features(fits: Mapping[str, Any], certifier: _Certifier):
 
     if "feature_map" in fits:
         return from_bytes(fits["feature_map"], FeatureMap, "feature_map")
-    return FeatureMap(as_transformer(fits["features"]), certifier.train.X)
+    return FeatureMap(as_transformer(json.loads(str(fits["features"]))), certifier.train.X)

@@ -106,8 +106,6 @@ def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: 
     with prefix_errors(inputs["log"]):
         if parameters["classifier"] and not train.actions.are_classes:
             raise InputError(f"a classifier needs one action of K per row, got {train.actions}")
-        if train.X.shape[1] != X.shape[1]:
-            raise InputError(f"has {train.X.shape[1]} features, expected {X.shape[1]} as in {inputs['test']}")
         seed = int(generator(parameters["dataset"], parameters["seed"], "classify").integers(2**31))
         kind, weights = parameters["classifier"], parameters["weights"]
         if kind is None:

@@ -43,7 +43,7 @@ def log_crf(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: M
     ``logging_sharpness``. Its mask ``absent`` marks labels, or classes, without a positive context.
     """
     X, truth = read_truth(inputs["train"])
-    rows = read_split(inputs["split"], X.shape[0])["logging"]
+    rows = read_split(inputs["split"])["logging"]
     share = truth[rows]
     policy = share.logging_policy(X[rows], parameters["logging_c"], parameters["logging_sharpness"])
     write_policy(outputs["policy"], policy, absent=share.absent())
@@ -55,7 +55,7 @@ def skyline(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: M
     Reads ``train`` and ``split``. Writes ``policy``: npz with coef (features + 1, labels) and the chosen C.
     """
     X, truth = read_truth(inputs["train"])
-    parts = read_split(inputs["split"], X.shape[0])
+    parts = read_split(inputs["split"])
     train, heldout = parts["train"], parts["heldout"]
     policy, C = truth[train].skyline(X[train], X[heldout], truth[heldout], SKYLINE_GRID)
     write_policy(outputs["policy"], policy, C=np.array(C))
@@ -78,7 +78,7 @@ def replay(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Ma
         share = parameters["heldout_fraction"]
         is_heldout = simulation.heldout_rows(log.size, share, generator(dataset, seed, "heldout"))
     else:
-        is_heldout = np.isin(log.context, read_split(inputs["split"], X.shape[0])["heldout"])
+        is_heldout = np.isin(log.context, read_split(inputs["split"])["heldout"])
     merged, group = log.merge_duplicates()
     heldout = np.bincount(group, is_heldout).astype(int)
     write_log(outputs["log"], merged, train=merged.count - heldout, heldout=heldout)
