@@ -20,7 +20,7 @@ SPLIT = {"split_unit": "row", "logging_fraction": 0.2, "heldout_fraction": 0.25}
 PROTOCOL = {"split_unit": "row", "logging_c": 0.5, "absent_label_score": "logged"}
 PROTOCOL |= {"variance_penalty_scale": "calibrated", "logging_fraction": 0.2, "heldout_fraction": 0.25}
 PROTOCOL |= {"logging_sharpness": 1, "stopping": "scaled"}
-EVALUATE = {"absent_label_score": "logged", "click_rates": [1, 0], "replay_count": 4, **AXES}
+EVALUATE = {"absent_label_score": "logged", "click_rates": [1, 0], "test_shift": None, "replay_count": 4, **AXES}
 TILTED = {"estimate": "dr", "start": "model", "tilt": "auto", "context_effects": False}
 LEARNED = {  # parameters of the fits of the chain
     "cips": {"estimator": "CIPS"},

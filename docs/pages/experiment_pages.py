@@ -14,7 +14,7 @@ from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.printed_tables import print_losses, report_tables
 
 TERMS = "The [glossary](../reference/glossary.md) explains the terms, the [protocol](../paper/protocol.md) a run."
-DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0]}  # options that a page shows only if they differ
+DEFAULTS = {"logging_sharpness": 1, "click_rates": [1, 0], "test_shift": None}  # shown only if they differ
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ class TestDefaults:
             "logging_c": 0.1,
             "logging_sharpness": 1,
             "click_rates": [1, 0],
+            "test_shift": None,
             "logging_fraction": 0.05,
             "heldout_fraction": 0.25,
             "absent_label_score": "logged",

@@ -91,7 +91,7 @@ rule evaluate:
     params:
         code=code("evaluate"),
         files=job_files,
-        settings=settings("selection", "absent_label_score", "click_rates", **AXES, **REPLAY_COUNT),
+        settings=settings("selection", "absent_label_score", "click_rates", "test_shift", **AXES, **REPLAY_COUNT),
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
     shell:

@@ -106,13 +106,15 @@ def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]
 
 
 def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
-    """Describe unusual options of an experiment's log: the sharpness of π0, and click rates for one action of K."""
+    """Describe unusual options of an experiment: π0's sharpness, click rates for one action of K, shifted test sets."""
     experiment, parts = config["experiments"][name], []
     sharpness, (right, wrong) = experiment.get("logging_sharpness", 1), experiment.get("click_rates", (1, 0))
     if sharpness != 1:
         parts.append(f"π0's scores × {sharpness:g}")
     if (right, wrong) != (1, 0) and any(is_single(config, dataset) for dataset in datasets):
         parts.append(f"clicks with probability {right:g} for the right action, {wrong:g} for another")
+    if (radius := experiment.get("test_shift")) is not None:
+        parts.append(f"test sets shifted within the KL divergence {radius:g}")
     return ", ".join(parts)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
 
 from drcrm import SoftmaxPolicy
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost
 from drcrm.experiments.simulation.replay import replay
-from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
+from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth, shifted_rows
 
 
 @pytest.fixture
@@ -20,6 +22,34 @@ def classes():
     X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)])
     right = (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(200, 3))).argmax(axis=1)
     return X, ClassTruth(right, 3), SoftmaxPolicy(rng.normal(size=(4, 3)))
+
+
+def test_a_shifted_test_set_has_the_shares_of_classes_that_are_worst_for_the_policy(classes):
+    """The shares maximise the loss within the KL divergence, by another optimiser; contexts of a class stay equal."""
+    X, truth, policy = (np.tile(classes[0], (50, 1)), ClassTruth(np.tile(classes[1].labels, 50), 3), classes[2])
+    rows = shifted_rows(truth, X, policy, 0.1)
+    today, shares = (np.bincount(labels) / len(labels) for labels in (truth.labels, truth.labels[rows]))
+    loss = np.array([truth[truth.labels == k].losses(policy, X[truth.labels == k])["expected_loss"] for k in range(3)])
+    limits = (
+        {"type": "eq", "fun": lambda q: q.sum() - 1},
+        {"type": "ineq", "fun": lambda q: 0.1 - q @ np.log(q / today)},
+    )
+    worst = minimize(lambda q: -q @ loss, today, bounds=[(1e-9, 1)] * 3, constraints=limits, tol=1e-12)
+    assert shares == pytest.approx(worst.x, abs=2e-4)
+    assert truth[rows].losses(policy, X[rows])["expected_loss"] == pytest.approx(-worst.fun, abs=5e-4)
+    assert np.diff(np.unique(rows[truth.labels[rows] == 0], return_counts=True)[1]).max() <= 1
+
+
+def test_label_vectors_are_shifted_by_quarters_of_the_feature_with_the_largest_variance():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(400, 3)) * [1, 5, 2], rng.integers(0, 2, (400, 2))
+    groups = LabelTruth(labels).groups(X)
+    assert np.bincount(groups).tolist() == [100] * 4
+    assert (groups == LabelTruth(labels).groups(csr_array(X))).all()
+    assert X[groups == 3, 1].min() > np.quantile(X[:, 1], 0.74)
+    rows = shifted_rows(LabelTruth(labels), X, ExponentialPolicy(rng.normal(size=(3, 2))), 0.2)
+    shares = np.bincount(groups[rows]) / 400
+    assert shares @ np.log(shares * 4) == pytest.approx(0.2, abs=0.02)
 
 
 class TestClasses:

@@ -59,6 +59,12 @@ def test_losses_are_those_of_the_chosen_fits(toy, metrics):
     assert len(metrics) == len(rows_seen)
 
 
+def test_a_shifted_test_set_is_worse_for_the_logging_policy_and_certificates_stay(toy, tmp_path):
+    today, shifted = (evaluated(tmp_path, evaluate_inputs(toy), test_shift=radius) for radius in (None, 0.2))
+    assert shifted.loc["logging", "expected_loss"] > today.loc["logging", "expected_loss"]
+    assert shifted["bound"].equals(today["bound"])
+
+
 @pytest.mark.filterwarnings("ignore:the effective sample size is", "ignore:the mean weight is")
 @pytest.mark.parametrize("estimate", ["dr", "snips"])
 def test_certificates_are_those_of_the_library(toy, metrics, estimate, tmp_path):

@@ -89,7 +89,14 @@ def test_a_file_that_is_no_npz_is_an_error(toy, tmp_path, capsys, step):
             "replay4/cips.npz",
             "metrics",
             evaluate_inputs(toy, fits=[broken]),
-            {"selection": ["ips"], "absent_label_score": "half", "click_rates": [1, 0], "replay_count": 4, **AXES},
+            {
+                "selection": ["ips"],
+                "absent_label_score": "half",
+                "click_rates": [1, 0],
+                "test_shift": None,
+                "replay_count": 4,
+                **AXES,
+            },
         ),
     }[step]
     content = (toy / sound).read_bytes()

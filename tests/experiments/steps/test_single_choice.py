@@ -35,7 +35,7 @@ FITS = {
     "safe": algorithm("CIPS", options=TILTED | {"safe": True, "context_effects": True}),
 }
 SELECTION = {"selection": ["dr_bound", "snips"], "absent_label_score": "logged"}
-PARAMETERS = {**SELECTION, "click_rates": CLICKS, "replay_count": 4, **AXES}
+PARAMETERS = {**SELECTION, "test_shift": None, "click_rates": CLICKS, "replay_count": 4, **AXES}
 
 
 def write_contexts(path: Path, n: int, seed: int) -> None:

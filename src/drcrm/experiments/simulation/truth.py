@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.preprocessing import StandardScaler
 
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.actions.single_choice import SingleChoice
@@ -20,7 +22,8 @@ from drcrm.experiments.simulation.losses import (
     hamming_cost,
     hamming_losses,
 )
-from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
+from drcrm.risks import KLBall
 
 CERTAIN = (1.0, 0.0)  # probabilities of a click on the right action and on a wrong action
 
@@ -71,6 +74,14 @@ class LabelTruth:
         from drcrm.experiments.simulation.crf import fit_skyline
 
         return fit_skyline(X, self.labels, X_heldout, heldout.labels, grid)
+
+    def groups(self, X: Features) -> np.ndarray:
+        """Return the quarter of each context, 0 to 3, by the feature with the largest variance."""
+        variance = StandardScaler(with_mean=False).fit(X).var_
+        column = X[:, [int(np.argmax(variance))]]
+        values = column.toarray() if issparse(column) else column
+        rank = values.ravel().argsort(kind="stable").argsort()
+        return 4 * rank // len(rank)
 
     def cost(self, Y: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
         """Return the translated cost of logged actions, (n,). Raise InputError unless the clicks are certain."""
@@ -138,6 +149,10 @@ class ClassTruth:
         """Return the softmax regression with the smallest greedy error on the held-out contexts, and its C."""
         return choose_by_greedy_loss(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)
 
+    def groups(self, X: Features) -> np.ndarray:
+        """Return the class of each context."""
+        return self.labels
+
     def cost(self, A: np.ndarray, context: np.ndarray, clicks: Rates = CERTAIN, rng=None) -> np.ndarray:
         """Return the cost of logged actions, (n,): −1 for a click and 0 otherwise.
 
@@ -178,6 +193,22 @@ def as_truth(labels, n_actions: int | None = None) -> Truth:
     if np.ndim(labels) == 1 and np.size(labels):
         return ClassTruth(labels, int(np.max(labels)) + 1 if n_actions is None else n_actions)
     return LabelTruth(labels)
+
+
+def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius: float) -> np.ndarray:
+    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of groups.
+
+    Groups are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
+    the expected loss of the logging policy is the largest. Within a group, contexts are repeated equally often.
+    """
+    groups = truth.groups(X)
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    size = np.array([*map(len, members)])
+    loss = [truth[rows].losses(logging_policy, X[rows])["expected_loss"] for rows in members]
+    _, share = KLBall(radius)(np.array(loss), size)
+    cumulated = np.cumsum(np.repeat(share / size, size))
+    drawn = np.searchsorted(cumulated / cumulated[-1], (np.arange(len(truth)) + 0.5) / len(truth))
+    return np.sort(np.concatenate(members)[drawn])
 
 
 def _check_rates(clicks: Rates) -> tuple[float, float]:

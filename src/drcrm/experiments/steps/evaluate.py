@@ -21,7 +21,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.experiments.datasets.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
-from drcrm.experiments.simulation.truth import Rates, Truth
+from drcrm.experiments.simulation.truth import Rates, Truth, shifted_rows
 from drcrm.files import atomic, read_csv, read_npz, write_csv
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.reports.roles import LOGGING, SKYLINE
@@ -40,9 +40,10 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
         ``metrics``: csv with a row for each algorithm and selection criterion. ``grids``: csv with a row for each grid
         value of each algorithm, with its held-out scores and losses.
     parameters
-        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates`` and ``absent_label_score``. The last
-        concerns labels that occur in no training context of π0. Their part of π0's loss is computed from π0's
-        probabilities ("logged"), or it is ½ ("half").
+        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates``, ``test_shift`` and
+        ``absent_label_score``. The last concerns labels that occur in no training context of π0. Their part of π0's
+        loss is computed from π0's probabilities ("logged"), or it is ½ ("half"). ``test_shift`` is None, or the radius
+        within which classes, or quarters by a feature, get the shares in the test set that are worst for π0.
 
     Notes
     -----
@@ -61,6 +62,10 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     if "cost_model" in inputs:
         model = SupportedModel.of(read_cost_model(inputs["cost_model"]), train, logging_policy, SUPPORT)
     certifier = _Certifier(train, heldout, truth, parameters["click_rates"], logging_policy, model)
+    drawn: Any = slice(None)
+    if parameters["test_shift"] is not None:
+        drawn = shifted_rows(truth, X, logging_policy, parameters["test_shift"])
+        X, truth = X[drawn], truth[drawn]
     half = parameters["absent_label_score"] == "half"
     absent = read_npz(inputs["logging"], ["absent"])["absent"] if half else None
     by_algorithm = {LOGGING: dict.fromkeys(selections, truth.losses(logging_policy, X, absent))}
@@ -70,7 +75,7 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
         rows, by_algorithm[path.stem] = _grid(path, X, truth, certifier, selections)
         grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
     for path in map(Path, inputs["classifiers"]):
-        probability = read_npz(path, ["probability"])["probability"]
+        probability = read_npz(path, ["probability"])["probability"][drawn]
         by_algorithm[path.stem] = dict.fromkeys(selections, truth.losses_of_probabilities(probability))
     by_algorithm[SKYLINE] = dict.fromkeys(selections, truth.losses(skyline, X))
     rows = [
