@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from drcrm import SoftmaxPolicy
+from drcrm import ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost
