@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.common.candidates import algorithm_entries, fit_candidates
+from drcrm.cli.common.candidates import fit_candidates, read_algorithms
 from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
@@ -144,9 +144,9 @@ def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple
     path = path_of(resources, policy, name)
     opened = open_log(path, as_mapping(None), lambda _: None, select=hold_out_by(0))
     train = opened.train
-    entries = algorithm_entries([{**entry, "name": key} for key, entry in algorithms.items()])
-    results, _ = fit_candidates(train, opened.log, entries, lambda _: None)
-    return read_part(path, train.encoding), results
+    entries = read_algorithms([{**entry, "name": key} for key, entry in algorithms.items()])
+    selection = fit_candidates(train, opened.log, entries, lambda _: None)
+    return read_part(path, train.encoding), selection.policies
 
 
 def rows(resources: Path, name: str, source: str, target: str, algorithms: Mapping) -> Iterator[dict[str, object]]:

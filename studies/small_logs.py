@@ -19,13 +19,11 @@ from finished import Run
 from drcrm.experiments.datasets.array_files import read_truth
 from drcrm.experiments.simulation.truth import Truth
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.policies.exponential import make_policy
 from drcrm.reports.tables.comparisons import interval, larger_p_value
-from drcrm.selection.grid_search import LearnSettings, learn
+from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.score_names import SCORES
 
-PUBLIC_CODE = LearnSettings(lbfgs=LbfgsSettings(stopping="public_code"))
+PUBLIC_CODE = LbfgsSettings(stopping="public_code")
 CRITERIA = ("dr_bound", "improvement_bound")
 LEVEL = 0.05  # of one-tailed paired t-tests that the selected policy is worse than the logging policy
 LARGE = 3000  # contexts
@@ -48,11 +46,12 @@ def rows(
             key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
             logging = expected_loss(truth, policy, X)
             for name, entry in algorithms.items():
-                fits = learn(train, Algorithm(**entry), heldout, policy, settings=PUBLIC_CODE).fits
-                losses = [expected_loss(truth, make_policy(truth.actions, coef), X) for coef in fits.coef]
+                learned = learn(train, Algorithm(**entry, lbfgs=PUBLIC_CODE), heldout, policy)
+                losses = [expected_loss(truth, candidate.policy, X) for candidate in learned.candidates]
                 for criterion in CRITERIA:
-                    best = fits.chosen[list(SCORES).index(criterion)] if len(losses) > 1 else 0
-                    selected = {"expected_loss": losses[best], "step": fits.step[best], "ridge": fits.ridge[best]}
+                    best = learned.chosen[criterion] if len(losses) > 1 else 0
+                    candidate = learned.candidates[best]
+                    selected = {"expected_loss": losses[best], "step": candidate.step, "ridge": candidate.ridge}
                     names = {"all": size == n_contexts, "algorithm": name, "selection": criterion}
                     yield {**key, **names, **selected, "logging": logging, "least": min(losses)}
 

@@ -38,14 +38,13 @@ from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.reports.tables.comparisons import interval
 from drcrm.risks import MeanRisk
-from drcrm.selection.grid_search import LearnSettings, learn
+from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.score_names import SCORES
 from drcrm.weights import Weight
 
 PUBLIC_CODE = LbfgsSettings(stopping="public_code")
-HEADLINE = list(SCORES).index("dr_bound")
+HEADLINE = "dr_bound"
 VALUES = {
     "plain": (np.nan,),
     "support": (0.002, 0.01, 0.05, 0.2, 0.5),
@@ -160,16 +159,15 @@ def learn_by(
         options["weight"] = Switch(value)
     if method == "pessimistic":
         model = Pessimistic.of(model, train, value)
-    entry = Algorithm(**{**algorithm, "options": options})
-    learned = learn(train, entry, heldout, policy, model, LearnSettings(lbfgs=PUBLIC_CODE))
+    entry = Algorithm(**{**algorithm, "options": options}, lbfgs=PUBLIC_CODE)
+    learned = learn(train, entry, heldout, policy, model)
     if method != "normalised":
-        return learned.fits.coef, int(learned.fits.chosen[HEADLINE])
+        return [candidate.policy.coef for candidate in learned.candidates], learned.chosen[HEADLINE]
     unit = cost_deviation(train.cost, train.count)
     objectives = [Normalised(objective, value * unit) for objective in learned.objectives]
     coefs = [fit.coef for fit in minimize_objectives(objectives, learned.start, PUBLIC_CODE)]
-    supported = learned.cost_model.with_support(SUPPORT)
-    score = HeldoutScores(heldout, learned.clip, supported.action_effects(heldout.X, heldout.actions))
-    return coefs, int(np.argmin([score(coef)["dr_bound"] for coef in coefs]))
+    score = HeldoutScores(heldout, learned.clip, learned.cost_model.with_support(SUPPORT))
+    return coefs, int(np.argmin([score(SoftmaxPolicy(coef))[HEADLINE] for coef in coefs]))
 
 
 def restrict_to_supported(log: BanditLog, policy: SoftmaxPolicy) -> BanditLog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -24,11 +25,9 @@ PARAMETER_VALUES = {
     "sharpness": [1.0],
 }
 RISKS = {
-    " ".join([name, *map(str, values)]): estimator.criterion(
-        **dict(zip(estimator.parameters, values, strict=True))
-    ).risk
-    for name, estimator in ESTIMATORS.items()
-    for values in product(*(PARAMETER_VALUES[parameter] for parameter in estimator.parameters))
+    " ".join([name, *map(str, values)]): kind(*values)
+    for name, kind in ESTIMATORS.items()
+    for values in product(*(PARAMETER_VALUES[name] for name in signature(kind).parameters if name != "atom"))
 }
 NOT_TRANSLATION_EQUIVARIANT = (LogSmoothingRisk,)
 NOT_HOMOGENEOUS = (LogSmoothingRisk, BoltzmannRisk, LogSumExpRisk)

@@ -28,6 +28,7 @@ from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.style import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPER_ALGORITHMS, REFERENCE, ROLES
+from drcrm.risks import Risk
 from drcrm.selection.registry.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES
 from drcrm.weights import WEIGHTS
@@ -115,12 +116,11 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     assert LOGGING in STARTS
     for kind in WEIGHTS.values():
         assert len(signature(kind).parameters) == 1
-    for name, estimator in ESTIMATORS.items():
-        of_risk = set(signature(estimator.risk).parameters) - {"atom"}  # only certificates use an atom
-        assert len(estimator.parameters) == (1 if estimator.likelihood else len(of_risk))
-        assert set(estimator.estimates) <= set(ESTIMATES)
-        face = list(signature(getattr(drcrm, name)).parameters)
-        assert tuple(face[: len(estimator.parameters)]) == estimator.parameters
+    assert Risk.estimates == tuple(ESTIMATES)
+    for name, risk in ESTIMATORS.items():
+        parameters = [parameter for parameter in signature(risk).parameters if parameter != "atom"]  # of certificates
+        assert set(risk.estimates) <= set(ESTIMATES)
+        assert [*signature(getattr(drcrm, name)).parameters][: len(parameters)] == parameters
 
 
 @pytest.mark.parametrize("name", [*ESTIMATORS, "DoublyRobustDRO"])

@@ -21,7 +21,7 @@ from strategies import result_or_message
 import drcrm
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.registry.algorithms import ESTIMATORS
+from drcrm.selection.registry.algorithms import ESTIMATORS, hyper_parameter
 from drcrm.weights import WEIGHTS
 
 MAX_ITER = 15
@@ -92,9 +92,8 @@ LOGS = {
 
 def weights_and_estimates(name: str) -> list[tuple[str, str]]:
     """Return the pairs of weight and estimate that an estimator accepts; "dm" uses no weights."""
-    estimator = ESTIMATORS[name]
-    weights = ["clipped"] if estimator.likelihood else [*PARAMETERS]
-    return [(w, e) for w in weights for e in estimator.estimates if w == "clipped" or e != "dm"]
+    weights = ["clipped"] if name == "WeightedLikelihood" else [*PARAMETERS]
+    return [(w, e) for w in weights for e in ESTIMATORS[name].estimates if w == "clipped" or e != "dm"]
 
 
 @cache
@@ -115,8 +114,8 @@ def fit(name: str, value: float | None, weight: str, weight_value: float | None,
         log["cost_model"] = cost_model(log_name)
     if weight != "clipped":
         options["weight"] = SMOOTH_WEIGHTS[PARAMETERS[weight]](weight_value)
-    if ESTIMATORS[name].parameters:
-        options[ESTIMATORS[name].hyper_parameter] = value
+    if parameter := hyper_parameter(ESTIMATORS[name]):
+        options[parameter] = value
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -128,7 +127,7 @@ def fit(name: str, value: float | None, weight: str, weight_value: float | None,
     assert 0 <= fitted.n_iter_ <= MAX_ITER
     rows = BanditLog(log["X"], log["Y"], log["propensity"], log["cost"], count=log.get("count"))
     with np.errstate(all="ignore"):
-        scores, _ = result_or_message(HeldoutScores(rows, fitted.clip_), fitted.coef_)
+        scores, _ = result_or_message(HeldoutScores(rows, fitted.clip_), fitted.policy_)
     assert scores is None or not np.isinf([*scores.values()]).any()
 
 
@@ -138,7 +137,7 @@ def values(parameter: str | None) -> list:
 
 def combinations(name: str) -> Iterator[tuple]:
     """Yield value, weight, weight value and estimate: every weight and estimate, hyper-parameters by turns."""
-    grid = cycle(values(ESTIMATORS[name].hyper_parameter))
+    grid = cycle(values(hyper_parameter(ESTIMATORS[name])))
     weight_grids = {weight: cycle(values(parameter)) for weight, parameter in PARAMETERS.items()}
     for weight, estimate in weights_and_estimates(name):
         yield next(grid), weight, next(weight_grids[weight]), estimate
@@ -151,7 +150,7 @@ def test_a_fit_is_finite_or_refused_in_one_line(log_name):
     for place, name in [*enumerate(ESTIMATORS)][turn % 2 :: 2]:
         pairs = weights_and_estimates(name)
         weight, estimate = pairs[(turn + place) % len(pairs)]
-        grid, weight_grid = values(ESTIMATORS[name].hyper_parameter), values(PARAMETERS[weight])
+        grid, weight_grid = values(hyper_parameter(ESTIMATORS[name])), values(PARAMETERS[weight])
         fit(name, grid[turn % len(grid)], weight, weight_grid[turn % len(weight_grid)], estimate, log_name)
 
 

@@ -18,7 +18,7 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, algorithm_entries
+from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, read_algorithms
 from drcrm.data import chunked_log
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
@@ -243,11 +243,11 @@ class TestCluster:
 
 
 def test_default_and_named_algorithms():
-    assert [entry.name for entry in algorithm_entries(None, has_scores=True)] == [DEFAULT, WITH_SCORES]
-    assert [entry.name for entry in algorithm_entries(None)] == [DEFAULT]
-    [entry] = algorithm_entries({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
-    assert (entry.name, entry.label, entry.algorithm.options["safe"]) == ("CIPS", "mine", False)
-    assert [entry.name for entry in algorithm_entries(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
+    assert [entry.name for entry in read_algorithms(None, has_scores=True)] == [DEFAULT, WITH_SCORES]
+    assert [entry.name for entry in read_algorithms(None)] == [DEFAULT]
+    [entry] = read_algorithms({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
+    assert (entry.name, entry.label, entry.safe) == ("CIPS", "mine", False)
+    assert [entry.name for entry in read_algorithms(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
 
 
 def test_an_algorithm_without_tests_and_cost_model_can_be_learned(tmp_path, run):
@@ -296,4 +296,4 @@ KL = {"estimator": "KLDRO", "parameter": "radius"}
 )
 def test_invalid_entries_are_refused_with_their_key(algorithm, key):
     with pytest.raises(InputError, match=key):
-        algorithm_entries(algorithm)
+        read_algorithms(algorithm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.cli.common.candidates import algorithm_entries
+from drcrm.cli.common.candidates import read_algorithms
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
@@ -81,15 +82,15 @@ def test_radii_beyond_the_largest_cost_are_named(tmp_path, run):
 
 
 def test_shipped_algorithms_take_the_radius_of_the_mapping():
-    [entry] = algorithm_entries(None, 100, shift=0.3)
-    assert (entry.name, entry.algorithm.grid, entry.shift) == ("shift_dr", (0.3,), 0.3)
+    [entry] = read_algorithms(None, 100, shift=0.3)
+    assert (entry.name, entry.grid, entry.shift) == ("shift_dr", (0.3,), 0.3)
     own = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1, 0.2]}
-    entries = algorithm_entries(["shift_snips", "kl_dro_dr", own], 100, shift=0.3)
+    entries = read_algorithms(["shift_snips", "kl_dro_dr", own], 100, shift=0.3)
     assert [entry.shift for entry in entries] == [0.3] * 3
-    assert entries[0].algorithm.grid == (0.3,)
-    assert entries[2].algorithm.grid == (0.1, 0.2)
-    assert entries[1].algorithm == algorithm_entries("kl_dro_dr", 100)[0].algorithm
-    assert all(entry.shift is None for entry in algorithm_entries(["shift_snips"], 100))
+    assert entries[0].grid == (0.3,)
+    assert entries[2].grid == (0.1, 0.2)
+    assert replace(entries[1], shift=None) == read_algorithms("kl_dro_dr", 100)[0]
+    assert all(entry.shift is None for entry in read_algorithms(["shift_snips"], 100))
 
 
 def test_mappings_keep_a_shift_above_0():

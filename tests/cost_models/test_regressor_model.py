@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, RegressorModel, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
-from drcrm.selection.registry.shipped_algorithms import as_entry
+from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(90, 2)), np.ones(90)])
@@ -109,4 +109,4 @@ def test_a_mapping_names_a_regressor_and_the_policy_file_stores_it(tmp_path, run
 )
 def test_other_cost_models_are_refused(value, message):
     with pytest.raises(InputError, match=message):
-        as_entry({"estimator": "CIPS", "options": {"estimate": "dr", "cost_model": value}})
+        as_algorithm({"estimator": "CIPS", "options": {"estimate": "dr", "cost_model": value}})

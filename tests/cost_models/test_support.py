@@ -146,9 +146,9 @@ def test_support_prevents_a_bad_policy_on_a_near_deterministic_log(seed):
     losses, scores = [], []
     for support in ({"support": 0}, {}):  # by default, the threshold is 0.05
         options = {"estimate": "dr", "start": "model", "tilt": "auto", **support}
-        fits = learn(log, Algorithm("KLDRO", "radius", [0.01], options), log, policy).fits
-        losses.append(loss(ExponentialPolicy(fits.coef[0])))
-        scores.append(fits.scores[0, list(SCORES).index("dr")])
+        fits = learn(log, Algorithm("KLDRO", "radius", [0.01], options), log, policy).as_arrays()
+        losses.append(loss(ExponentialPolicy(fits["coef"][0])))
+        scores.append(fits["scores"][0, list(SCORES).index("dr")])
     assert losses[1] < loss(policy) < losses[0]
     assert scores[1] < scores[0]
 

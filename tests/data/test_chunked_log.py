@@ -106,4 +106,4 @@ def test_contexts_without_rows_do_not_change_a_fit(is_large, monkeypatch):
         learn(BanditLog(X[rows], Y[rows], np.full(len(Y[rows]), 0.5), cost[rows], count=count[rows]), algorithm)
         for rows in (slice(None), count > 0)
     )
-    assert result.fits.coef == pytest.approx(expected.fits.coef, rel=1e-10)
+    assert result.candidates[0].policy.coef == pytest.approx(expected.candidates[0].policy.coef, rel=1e-10)

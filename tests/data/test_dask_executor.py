@@ -69,13 +69,13 @@ def test_values_and_gradients_do_not_depend_on_storage_or_workers(kind, client, 
 def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypatch):
     use_small_samples(monkeypatch, sample, 8)
     train, heldout = block_log(kind, 420), block_log(kind, 150, seed=1)
-    expected = learn(train, ALGORITHM, heldout).fits
+    expected = learn(train, ALGORITHM, heldout).as_arrays()
     on_disk = [write_mapped_log(log, tmp_path / name) for name, log in (("train", train), ("heldout", heldout))]
     with use_cluster(client, tmp_path), scratch_folder(tmp_path):
-        result = learn(on_disk[0], ALGORITHM, on_disk[1]).fits
-    assert np.array_equal(result.chosen, expected.chosen)
-    assert result.scores == pytest.approx(expected.scores, rel=1e-6, abs=1e-6, nan_ok=True)
-    assert result.coef == pytest.approx(expected.coef, rel=1e-6, abs=1e-6)
+        result = learn(on_disk[0], ALGORITHM, on_disk[1]).as_arrays()
+    assert np.array_equal(result["chosen"], expected["chosen"])
+    assert result["scores"] == pytest.approx(expected["scores"], rel=1e-6, abs=1e-6, nan_ok=True)
+    assert result["coef"] == pytest.approx(expected["coef"], rel=1e-6, abs=1e-6)
 
 
 def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,14 +37,19 @@ def make(name: str, **options):
     return getattr(drcrm, name)(**({"safe": False} if name == "DoublyRobustDRO" else {}), **options)
 
 
+def risk_of(name: str, estimator):
+    """Return the risk that an estimator minimises."""
+    names = signature(ESTIMATORS[name]).parameters
+    return ESTIMATORS[name](**{name: getattr(estimator, name) for name in names if hasattr(estimator, name)})
+
+
 def ips_objective(name: str, estimator, data, coef: np.ndarray) -> float:
     """Return an estimator's objective for "ips": the risk of the clipped costs, or the weighted likelihood."""
     probability, cost, count = data.probability(coef), data.rows["cost"], data.rows["count"]
-    if ESTIMATORS[name].likelihood:
+    if name == "WeightedLikelihood":
         return -np.average(np.exp(-estimator.sharpness * cost) * np.log(probability), weights=count)
-    values = {parameter: getattr(estimator, parameter) for parameter in ESTIMATORS[name].parameters}
     weight = np.minimum(probability / data.rows["propensity"], estimator.clip_)
-    return ESTIMATORS[name].criterion(**values).risk(cost * weight, count)[0]
+    return risk_of(name, estimator)(cost * weight, count)[0]
 
 
 @every_estimator
@@ -94,10 +100,9 @@ def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_l
     assert estimator.tilt_ == pytest.approx(tilt)
 
     def value(coef: np.ndarray) -> float:
-        if ESTIMATORS[name].likelihood:
+        if name == "WeightedLikelihood":
             return ips_objective(name, estimator, data, coef)
-        values = {parameter: getattr(estimator, parameter) for parameter in ESTIMATORS[name].parameters}
-        risk = ESTIMATORS[name].criterion(**values).risk
+        risk = risk_of(name, estimator)
         clipped, clip = (estimate, None) if estimate == "dm" else (f"clipped_{estimate}", 4.0)
         return off_policy_value(ExponentialPolicy(coef), log, clipped, risk, None, clip, model)
 

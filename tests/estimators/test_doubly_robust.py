@@ -17,9 +17,9 @@ from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
-from drcrm.selection.grid_search import STEPS, learn
-from drcrm.selection.heldout_scores import SCORES
-from drcrm.selection.registry.algorithms import RIDGES, Algorithm
+from drcrm.selection.grid_search import learn
+from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
+from drcrm.selection.score_names import SCORES
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
 SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
@@ -56,13 +56,13 @@ def split(data, heldout: np.ndarray) -> list[BanditLog]:
 def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(data):
     estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
     train, heldout = split(data, estimator.heldout_)
-    fits = learn(train, ALGORITHM, heldout, data.logging_policy).fits
-    chosen = fits.chosen[IMPROVEMENT]
-    assert estimator.improvement_bound_ == fits.scores[chosen, IMPROVEMENT] < 0
-    assert np.array_equal(estimator.coef_, fits.coef[chosen])
+    fits = learn(train, ALGORITHM, heldout, data.logging_policy).as_arrays()
+    chosen = fits["chosen"][IMPROVEMENT]
+    assert estimator.improvement_bound_ == fits["scores"][chosen, IMPROVEMENT] < 0
+    assert np.array_equal(estimator.coef_, fits["coef"][chosen])
     attributes = estimator.step_, estimator.ridge_, estimator.objective_
-    assert attributes == (fits.step[chosen], fits.ridge[chosen], fits.objective[chosen])
-    assert estimator.n_candidates_ == len(fits.step) == 2 + len(RIDGES) + len(STEPS)
+    assert attributes == (fits["step"][chosen], fits["ridge"][chosen], fits["objective"][chosen])
+    assert estimator.n_candidates_ == len(fits["step"]) == 2 + len(RIDGES) + len(STEPS)
 
 
 @pytest.mark.parametrize("fraction", [0.3, 0.95])
@@ -85,8 +85,8 @@ def test_heldout_rows_are_used_neither_for_fits_nor_for_cloning_nor_for_the_feat
         assert estimator.features_.scale == feature_map.scale
         train, heldout = (log.replace(X=feature_map(log.X)) for log in (train, heldout))
     assert np.array_equal(estimator.cost_model_.logging_policy.coef, clone_behaviour(train).coef)
-    fits = learn(train, ALGORITHM, heldout).fits
-    assert np.array_equal(estimator.coef_, fits.coef[fits.chosen[IMPROVEMENT]])
+    fits = learn(train, ALGORITHM, heldout).as_arrays()
+    assert np.array_equal(estimator.coef_, fits["coef"][fits["chosen"][IMPROVEMENT]])
 
 
 def test_without_safety_it_is_the_fit_to_all_rows(labels):

@@ -12,10 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from drcrm import CIPS, KLDRO, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
-from drcrm.cost_models.ridge_model import action_effects
 from drcrm.errors import InputError
-from drcrm.selection.heldout_scores import SCORES, HeldoutScores
-from drcrm.selection.score_names import MODELLED
+from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.score_names import MODELLED, SCORES
 
 RADII = [1e-3, 1e-1, 0.5]
 KINDS = ("labels", "single", "eligible", "lists")
@@ -56,13 +55,11 @@ def test_a_scorer_returns_minus_its_heldout_score(kind, one_row_logs):
     train, test = one_row_logs[kind, 1], one_row_logs[kind, 4]
     estimator = train.fit(DoublyRobustDRO(safe=False))
     model, log = estimator.cost_model_, test.log
-    options = {"logging_policy": model.logging_policy, "is_cloned": model.is_cloned}
-    modelled = HeldoutScores(log, estimator.clip_, action_effects(model, log.X, log.actions), **options)
-    plain = HeldoutScores(log, estimator.clip_)
+    modelled, plain = HeldoutScores(log, estimator.clip_, model), HeldoutScores(log, estimator.clip_)
     context = np.arange(90)
     for name in SCORES:
         score = estimator.score(test.X, test.Y, **test.rows, **test.eligible, by=name)
-        assert score == -(modelled if name in MODELLED else plain)(estimator.coef_)[name]
+        assert score == -(modelled if name in MODELLED else plain)(estimator.policy_)[name]
         rows = {key: values for key, values in test.rows.items() if key != "context"}
         assert np.array_equal(test.rows["context"], context)
         assert HeldoutScorer(name)(estimator, test.X, test.Y, **rows, **test.eligible) == score

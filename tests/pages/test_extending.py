@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from drcrm.selection.registry.shipped_algorithms import as_entry
+from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "user-guide/extending.md").read_text(encoding="utf-8")
@@ -42,9 +42,9 @@ def test_a_configuration_accepts_the_algorithms():
     with_risk, classifier = (
         yaml.safe_load(re.search(rf"`(\{{{key}: .*?\}})`", PAGE)[1]) for key in ("estimator", "classifier")
     )
-    criteria = as_entry(with_risk).algorithm.criteria()
-    assert [criterion.risk.penalty for criterion in criteria] == [0.1, 0.5, 1]
+    criteria = as_algorithm(with_risk).variants()
+    assert [risk.penalty for risk, _ in criteria] == [0.1, 0.5, 1]
     model = yaml.safe_load(re.search(r"`cost_model: (.*?)`", PAGE)[1])
     modelled = {**with_risk, "grid": [0.1], "options": {**with_risk["options"], "cost_model": model}}
-    assert as_entry(modelled).algorithm.fit_options.make_regressor().min_samples_leaf == 20
-    assert as_entry(classifier).classifier.min_samples_leaf == 20
+    assert as_algorithm(modelled).make_regressor().min_samples_leaf == 20
+    assert as_algorithm(classifier).classifier.min_samples_leaf == 20

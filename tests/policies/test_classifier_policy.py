@@ -17,7 +17,7 @@ from drcrm.errors import InputError
 from drcrm.experiments.classifiers import action_probabilities
 from drcrm.logs.policy_file import read_policy
 from drcrm.policies.classifier_policy import LEAST, row_weights
-from drcrm.selection.registry.shipped_algorithms import as_entry
+from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(400, 2)), np.ones(400)])
@@ -98,4 +98,4 @@ def test_a_configuration_names_a_classifier_with_its_parameters():
 )
 def test_invalid_entries_are_refused(entry, message):
     with pytest.raises(InputError, match=message):
-        as_entry(entry)
+        as_algorithm(entry)

@@ -21,7 +21,7 @@ from drcrm import off_policy_value as value_of
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
-from drcrm.selection.heldout_scores import SCORES
+from drcrm.selection.score_names import SCORES
 
 SQUARES = FunctionTransformer(lambda X: np.column_stack([X[:, 0] * X[:, 1], X[:, 0] ** 2, X[:, 1] ** 2]))
 

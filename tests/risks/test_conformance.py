@@ -41,9 +41,8 @@ def test_a_fault_is_named(risk, message):
     ],
 )
 def test_an_algorithm_with_a_faulty_risk_is_refused(risk, message):
-    algorithm = Algorithm(f"own_risks:{risk}", "temperature", (0.5, 1.0))
     if message is None:
-        check_algorithm(algorithm)
+        check_algorithm(Algorithm(f"own_risks:{risk}", "temperature", (0.5, 1.0)))
         return
     with pytest.raises(InputError, match=message):
-        check_algorithm(algorithm)
+        check_algorithm(Algorithm(f"own_risks:{risk}", "temperature", (0.5, 1.0)))

@@ -11,12 +11,13 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
-from drcrm.selection.candidates import IMPROVEMENT
-from drcrm.selection.grid_search import STEPS, learn
-from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores, select_improvement
-from drcrm.selection.registry.algorithms import RIDGES, Algorithm
+from drcrm.selection.candidates import select_improvement
+from drcrm.selection.grid_search import learn
+from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores
+from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
+IMPROVEMENT = list(SCORES).index("improvement_bound")
 OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto"}
 
 
@@ -44,100 +45,106 @@ def paired_differences(policy: ExponentialPolicy, coef: np.ndarray, log: BanditL
 
 def test_fits_are_scored_on_heldout_rows_with_the_training_clip(logged, parts):
     train, heldout = parts(logged(2))
-    fits = learn(train, Algorithm("KLCRM", "temperature", [0.1, 1.0, 10.0]), heldout).fits
-    for coef, row in zip(fits.coef, fits.scores, strict=True):
+    fits = learn(train, Algorithm("KLCRM", "temperature", [0.1, 1.0, 10.0]), heldout).as_arrays()
+    for coef, row in zip(fits["coef"], fits["scores"], strict=True):
         weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
         expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
         assert row[: len(UNMODELLED)] == pytest.approx(list(expected.values()), rel=1e-10)
-    for name, index, column in zip(SCORES, fits.chosen, fits.scores.T, strict=True):
+    for name, index, column in zip(SCORES, fits["chosen"], fits["scores"].T, strict=True):
         assert index == -1 if name in MODELLED else column[index] == column.min()
 
 
 def test_a_tiny_heldout_propensity_leaves_the_clipped_scores(logged):
     log = logged()
     tiny = log.replace(propensity=np.where(np.arange(len(log.Y)) == 0, 5e-324, log.propensity))
-    fits = learn(log, Algorithm("CIPS"), BanditLog(tiny.X, tiny.Y, tiny.propensity, tiny.cost, tiny.context)).fits
-    assert np.isnan(fits.scores[0, :4]).tolist() == [True, False, True, False]
-    assert fits.chosen[:4].tolist() == [-1, 0, -1, 0]
-    assert np.isnan([*fits.grid, *fits.tilt]).tolist() == [True, True]
+    fits = learn(
+        log, Algorithm("CIPS"), BanditLog(tiny.X, tiny.Y, tiny.propensity, tiny.cost, tiny.context)
+    ).as_arrays()
+    assert np.isnan(fits["scores"][0, :4]).tolist() == [True, False, True, False]
+    assert fits["chosen"][:4].tolist() == [-1, 0, -1, 0]
+    assert np.isnan([*fits["grid"], *fits["tilt"]]).tolist() == [True, True]
 
 
 def test_hopeless_fits_end_early_and_the_choice_stays(monkeypatch, logged, parts):
     train, heldout = parts(logged(5, n=200, features=11, labels=5, scale=0.1))
     arguments = train, Algorithm("POEM", "variance_penalty", [1e-3, 0.1, 10.0, 100.0, 1000.0]), heldout
-    full = learn(*arguments).fits
+    full = learn(*arguments).as_arrays()
     monkeypatch.setattr(lbfgs, "MIN_ITERATIONS", 10)
-    short = learn(*arguments).fits
-    is_early = short.iterations != full.iterations
-    assert (short.iterations[is_early] == 10).all()
-    assert (is_early.any(), short.converged[is_early].any()) == (True, False)
-    assert short.chosen.tolist() == full.chosen.tolist()
-    assert np.array_equal(short.coef[~is_early], full.coef[~is_early])
+    short = learn(*arguments).as_arrays()
+    is_early = short["iterations"] != full["iterations"]
+    assert (short["iterations"][is_early] == 10).all()
+    assert (is_early.any(), short["converged"][is_early].any()) == (True, False)
+    assert short["chosen"].tolist() == full["chosen"].tolist()
+    assert np.array_equal(short["coef"][~is_early], full["coef"][~is_early])
     scores = slice(len(UNMODELLED))
-    limit = (full.scores[:, scores].min(axis=0) + 3 * heldout.cost.mean()) / 4
-    assert (short.scores[is_early, scores] > limit).all()
+    limit = (full["scores"][:, scores].min(axis=0) + 3 * heldout.cost.mean()) / 4
+    assert (short["scores"][is_early, scores] > limit).all()
 
 
 def test_a_safe_algorithm_has_ridges_steps_and_the_logging_policy(learned, policy):
     train, heldout, result = learned
-    fits = result.fits
-    assert fits.step.tolist() == [1, 1, 1, 1, 1, *STEPS, *STEPS, 0]
-    assert fits.ridge.tolist() == [0, 0, *RIDGES, 0, 0, 0, 0, 0]
-    assert fits.grid[:-1].tolist() == [0.01, 0.1, *[0.01] * 5, *[0.1] * 2]
-    plain = learn(train, Algorithm("KLDRO", "radius", [0.01, 0.1], OPTIONS), heldout, policy).fits
-    assert np.array_equal(fits.coef[:2], plain.coef)
-    expected = [policy.coef + step * (fits.coef[fit] - policy.coef) for fit in (0, 1) for step in STEPS]
-    assert fits.coef[5:-1] == pytest.approx(np.array(expected), rel=1e-12)
-    assert np.array_equal(fits.coef[-1], policy.coef)
-    distances = [abs(coef - policy.coef).max() for coef in fits.coef[2:5]]
+    fits = result.as_arrays()
+    assert fits["step"].tolist() == [1, 1, 1, 1, 1, *STEPS, *STEPS, 0]
+    assert fits["ridge"].tolist() == [0, 0, *RIDGES, 0, 0, 0, 0, 0]
+    assert fits["grid"][:-1].tolist() == [0.01, 0.1, *[0.01] * 5, *[0.1] * 2]
+    plain = learn(train, Algorithm("KLDRO", "radius", [0.01, 0.1], OPTIONS), heldout, policy).as_arrays()
+    assert np.array_equal(fits["coef"][:2], plain["coef"])
+    expected = [policy.coef + step * (fits["coef"][fit] - policy.coef) for fit in (0, 1) for step in STEPS]
+    assert fits["coef"][5:-1] == pytest.approx(np.array(expected), rel=1e-12)
+    assert np.array_equal(fits["coef"][-1], policy.coef)
+    distances = [abs(coef - policy.coef).max() for coef in fits["coef"][2:5]]
     assert distances == sorted(distances, reverse=True)
 
 
 def test_the_improvement_bound_is_that_of_paired_differences(learned, policy):
     train, heldout, result = learned
-    model = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT)
-    for coef, scores in zip(result.fits.coef, result.fits.scores, strict=True):
+    model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
+    for coef, scores in zip(fits["coef"], fits["scores"], strict=True):
         difference = paired_differences(policy, coef, heldout, model)
         expected = upper_bound(difference, 0.95, weights=heldout.count) if difference.any() else 0
         assert scores[IMPROVEMENT] == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert result.fits.scores[-1, IMPROVEMENT] == 0
+    assert fits["scores"][-1, IMPROVEMENT] == 0
 
 
 def test_candidates_are_tested_in_the_order_of_their_training_noise(learned, policy):
     train, _, result = learned
-    model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.fits
-    scorer = HeldoutScores(train, result.clip, model.action_effects(train.X, train.actions), False, policy)
-    differences = [paired_differences(policy, coef, train, model) for coef in fits.coef]
+    model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
+    scorer = HeldoutScores(train, result.clip, model)
+    differences = [paired_differences(policy, coef, train, model) for coef in fits["coef"]]
     noise = [np.sqrt(np.cov(difference, fweights=train.count)) for difference in differences]
-    assert [scorer.noise(coef) for coef in fits.coef] == pytest.approx(noise, rel=1e-9, abs=1e-12)
-    chosen = fits.chosen[IMPROVEMENT]
-    assert chosen == select_improvement(fits.scores[:-1, IMPROVEMENT], noise[:-1])
-    assert fits.scores[chosen, IMPROVEMENT] < 0
+    assert [scorer.noise(candidate.policy) for candidate in result.candidates] == pytest.approx(
+        noise, rel=1e-9, abs=1e-12
+    )
+    chosen = fits["chosen"][IMPROVEMENT]
+    assert chosen == select_improvement(fits["scores"][:-1, IMPROVEMENT], noise[:-1])
+    assert fits["scores"][chosen, IMPROVEMENT] < 0
 
 
 def test_the_ridges_of_safe_fits_are_in_units_of_the_costs(logged, policy):
     log, algorithm = logged(0, n=200), Algorithm("CIPS", options={**OPTIONS, "safe": True})
-    coef = learn(log, algorithm, None, policy).fits.coef
-    scaled = learn(log.with_cost(1000 * log.cost + 7), algorithm, None, policy).fits.coef
+    coef = learn(log, algorithm, None, policy).as_arrays()["coef"]
+    scaled = learn(log.with_cost(1000 * log.cost + 7), algorithm, None, policy).as_arrays()["coef"]
     assert scaled == pytest.approx(coef, rel=1e-3, abs=1e-3)
 
 
 def test_a_ridge_towards_the_start_can_be_the_hyper_parameter(logged, parts, policy):
     train, heldout = parts(logged(0, n=200))
     options = {"smoothing": 0.1, "start": "logging"}
-    fits = learn(train, Algorithm("LogSmoothing", "ridge", [1e-3, 1e-1, 1e3], options), heldout, policy).fits
-    assert fits.ridge.tolist() == fits.grid.tolist() == [1e-3, 1e-1, 1e3]
-    distances = [abs(coef - policy.coef).max() for coef in fits.coef]
+    fits = learn(train, Algorithm("LogSmoothing", "ridge", [1e-3, 1e-1, 1e3], options), heldout, policy).as_arrays()
+    assert fits["ridge"].tolist() == fits["grid"].tolist() == [1e-3, 1e-1, 1e3]
+    distances = [abs(coef - policy.coef).max() for coef in fits["coef"]]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < 1e-3
-    fixed = learn(train, Algorithm("LogSmoothing", options={**options, "ridge": 1e-1}), heldout, policy).fits
-    assert np.array_equal(fixed.coef[0], fits.coef[1])
+    fixed = learn(train, Algorithm("LogSmoothing", options={**options, "ridge": 1e-1}), heldout, policy).as_arrays()
+    assert np.array_equal(fixed["coef"][0], fits["coef"][1])
 
 
 def test_label_vectors_have_context_effects_by_default(logged, policy):
     log = logged(0, n=200)
     auto, on, off = (
-        learn(log, Algorithm("CIPS", options={"estimate": "dr", "context_effects": value}), None, policy).fits.coef
+        learn(log, Algorithm("CIPS", options={"estimate": "dr", "context_effects": value}), None, policy).as_arrays()[
+            "coef"
+        ]
         for value in ("auto", True, False)
     )
     assert np.array_equal(auto, on)
@@ -145,17 +152,14 @@ def test_label_vectors_have_context_effects_by_default(logged, policy):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "message"),
+    ("arguments", "message"),
     [
-        (Algorithm("CIPS", options={"safe": "yes"}), "safe is 'yes', expected True or False"),
-        (Algorithm("CIPS", options={"ridge": -1}), "ridge is -1, expected"),
-        (
-            Algorithm("CIPS", options={"context_effects": "yes"}),
-            "context_effects is 'yes', expected True, False or 'auto'",
-        ),
-        (Algorithm("LogSmoothing", "ridge", [1.0]), "is ridge and 1 values, expected smoothing and at least one value"),
+        (("CIPS", None, (), {"safe": "yes"}), "safe is 'yes', expected True or False"),
+        (("CIPS", None, (), {"ridge": -1}), "ridge is -1, expected"),
+        (("CIPS", None, (), {"context_effects": "yes"}), "context_effects is 'yes', expected True, False or 'auto'"),
+        (("LogSmoothing", "ridge", [1.0]), "is ridge and 1 values, expected smoothing and at least one value"),
     ],
 )
-def test_invalid_algorithms_are_refused(logged, algorithm, message):
+def test_invalid_algorithms_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
-        learn(logged(), algorithm)
+        Algorithm(*arguments)

@@ -11,7 +11,9 @@ from scipy.stats import norm
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.selection.heldout_scores import HeldoutScores, choose, off_policy_scores, select_improvement
+from drcrm.cost_models.support import SupportedModel
+from drcrm.selection.candidates import choose, select_improvement
+from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores
 from drcrm.selection.score_names import SCORES, UNMODELLED
 
 SELF_NORMALISED = {"snips", "clipped_snips"}
@@ -25,9 +27,13 @@ def make_model(features: int = 4, labels: int = 2) -> CostModel:
 
 def score(log: BanditLog, coef: np.ndarray, clip: float = 2.0, model: CostModel | None = None) -> dict[str, float]:
     """Return all scores of Θ; with a model, the logging policy is uniform."""
-    effects = None if model is None else action_effects(model, log.X, log.actions)
-    uniform = None if model is None else ExponentialPolicy(np.zeros_like(coef))
-    return HeldoutScores(log, clip, effects, logging_policy=uniform)(coef)
+    uniform = ExponentialPolicy(np.zeros_like(coef))
+    return HeldoutScores(log, clip, model and as_known(model, uniform))(ExponentialPolicy(coef))
+
+
+def as_known(model: CostModel, policy: object, **options) -> SupportedModel:
+    """Return a model that is trusted everywhere, with π0."""
+    return SupportedModel(model, policy, 0.0, (-np.inf, np.inf), **options)
 
 
 def kl_worst_case(z: np.ndarray, count: np.ndarray, radius: float) -> float:
@@ -112,15 +118,16 @@ def test_scores_with_exploration_are_those_of_the_mixture(seed, logged):
     coef = np.random.default_rng(seed).normal(size=(4, 2))
     policy, uniform = ExponentialPolicy(coef), ExponentialPolicy(np.zeros_like(coef))
     effects = action_effects(model, log.X, log.actions)
-    scorer = HeldoutScores(log, clip, effects, logging_policy=uniform, explore=explore)
+    scorer = HeldoutScores(log, clip, as_known(model, uniform))
     weights, expected = [], []
     for part in (policy, uniform):
         weights.append(np.exp(part.log_prob(log.X, log.Y, log.context)) / log.propensity)
         expected.append((part.marginals(log.X) * effects[:, :-1]).sum(axis=1) + effects[:, -1])
     weight, mean = ((1 - explore) * known + explore * of_uniform for known, of_uniform in (weights, expected))
-    scores, plain = scorer(coef), off_policy_scores(weight, log.cost, clip, log.count)
+    mixture = policy.with_exploration(explore)
+    scores, plain = scorer(mixture), off_policy_scores(weight, log.cost, clip, log.count)
     assert {name: scores[name] for name in UNMODELLED} == pytest.approx(plain)
-    assert scorer.unmodelled(coef) == pytest.approx([*plain.values()])
+    assert scorer.unmodelled(mixture) == pytest.approx([*plain.values()])
     residual = log.cost - (log.Y * effects[log.context, :-1]).sum(axis=1) - effects[log.context, -1]
     z = mean[log.context] + weight * residual
     assert scores["dr"] == pytest.approx(
@@ -132,7 +139,7 @@ def test_scores_with_exploration_are_those_of_the_mixture(seed, logged):
     assert scores["improvement_bound"] == pytest.approx(bound, rel=1e-5)
     center = np.average(difference, weights=log.count)
     deviation = np.sqrt(np.average((difference - center) ** 2, weights=log.count) * n / (n - 1))
-    assert scorer.noise(coef) == pytest.approx(deviation)
+    assert scorer.noise(mixture) == pytest.approx(deviation)
 
 
 def test_logarithmic_smoothing_needs_costs_of_at_most_0_in_range(logged):
@@ -185,15 +192,14 @@ def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned)
         CostModel(0.01).fit_log(draw_log("single", seed=1)),
         SoftmaxPolicy(np.zeros((3, 4)), np.arange(4) / 4),
     )
-    effects, logging = model.action_effects(log.X, log.actions), SoftmaxPolicy(np.full((3, 4), 0.1))
-    scores = HeldoutScores(log, None, effects, True, logging, is_cloned, shift=0.1)
-    bound = scores(policy.coef_with_intercept)["improvement_bound"]
+    logging = SoftmaxPolicy(np.full((3, 4), 0.1))
+    supported = as_known(model, logging, is_cloned=is_cloned)
+    scores = HeldoutScores(log, None, supported, 0.1)
+    bound = scores(policy)["improvement_bound"]
     options = {"shift": 0.1, "cost_model": model, "check_tails": False}
     certificate = policy_certificate(policy, log, "dr", baseline="logging" if is_cloned else logging, **options)
     if not certificate.missing:
         assert bound == pytest.approx(certificate.bound, rel=1e-9)
-    assert scores.noise(policy.coef_with_intercept) > 0
-    plain = HeldoutScores(log, None, effects, True, logging, is_cloned)(policy.coef_with_intercept)
-    assert plain["improvement_bound"] != bound
-    saturated = HeldoutScores(log, None, effects, True, logging, is_cloned, shift=50.0)
-    assert np.isnan(saturated(policy.coef_with_intercept)["improvement_bound"])
+    assert scores.noise(policy) > 0
+    assert HeldoutScores(log, None, supported)(policy)["improvement_bound"] != bound
+    assert np.isnan(HeldoutScores(log, None, supported, 50.0)(policy)["improvement_bound"])

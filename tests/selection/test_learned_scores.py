@@ -84,22 +84,21 @@ def test_groups_stay_together():
 def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
     log, logging = draw_log()
     heldout, _ = draw_log(600, 1, logging)
-    learned, features = learn_over_scores(log, ALGORITHM, heldout, logging)
+    learned = learn_over_scores(log, ALGORITHM, heldout, logging)
+    features, fits = learned.candidates[0].policy.features, learned.as_arrays()
     scores = features.transformer.transform(heldout.X).reshape(600, 4, 3)
     assert scores[:, 0] == pytest.approx(np.log(np.maximum(logging.marginals(heldout.X), 1e-4)))
-    fits = learned.fits
-    [known] = fits.coef[(fits.step == 0) & (fits.sharpness == 1)]
-    policy = SoftmaxPolicy(known, features=features)
-    assert policy.marginals(heldout.X) == pytest.approx(logging.marginals(heldout.X), abs=1e-3)
-    theta_of = fits.coef[:, features.n_features :: 3, 0] * features.scale
-    assert theta_of[fits.step == 0] == pytest.approx(np.outer([1.5, 2, 4, 8, 1], [1, 0, 0, 0]), abs=1e-12)
-    steps = (1 - fits.step[:4, None]) * [1, 0, 0, 0] + fits.step[:4, None] * theta_of[0]
+    [known] = [candidate.policy for candidate in learned.candidates if candidate.is_logging]
+    assert known.marginals(heldout.X) == pytest.approx(logging.marginals(heldout.X), abs=1e-3)
+    theta_of = fits["coef"][:, features.n_features :: 3, 0] * features.scale
+    assert theta_of[fits["step"] == 0] == pytest.approx(np.outer([1.5, 2, 4, 8, 1], [1, 0, 0, 0]), abs=1e-12)
+    steps = (1 - fits["step"][:4, None]) * [1, 0, 0, 0] + fits["step"][:4, None] * theta_of[0]
     assert theta_of[:5] == pytest.approx(np.vstack([steps, 10 * theta_of[:1]]), abs=1e-9)
-    for coef in fits.coef:
-        theta = coef[features.n_features :: 3, 0] * features.scale
+    for candidate in learned.candidates:
+        theta = candidate.policy.coef[features.n_features :: 3, 0] * features.scale
         weights = np.exp(np.einsum("j,mjk->mk", theta, scores))
         expected = weights / weights.sum(axis=1, keepdims=True)
-        assert SoftmaxPolicy(coef, features=features).marginals(heldout.X) == pytest.approx(expected, abs=1e-9)
+        assert candidate.policy.marginals(heldout.X) == pytest.approx(expected, abs=1e-9)
     modelled = learned.cost_model.model.action_effects(features(heldout.X), heldout.actions)
     deviation = features.transformer.deviation
     assert modelled == pytest.approx(-deviation * scores[:, 1], abs=1e-9)

@@ -10,10 +10,10 @@ from scipy.special import softmax
 
 from drcrm import BanditLog
 from drcrm.cli.common import candidates
-from drcrm.cli.common.candidates import algorithm_entries, fit_candidates
+from drcrm.cli.common.candidates import fit_candidates, read_algorithms
 from drcrm.selection import successive_halving
 from drcrm.selection.grid_search import learn
-from drcrm.selection.successive_halving import halve_entries, is_expensive
+from drcrm.selection.successive_halving import halve_algorithms, is_expensive
 
 K, D = 40, 3
 OTHER = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01, 0.1], "options": {"estimate": "dr"}}
@@ -51,52 +51,50 @@ def test_only_logs_with_many_actions_and_scores_are_expensive():
 
 def test_a_small_log_is_fitted_without_halving():
     train, heldout = split(make_log(600))
-    [entry] = algorithm_entries("kl_dro_dr")
-    entry = replace(entry, algorithm=replace(entry.algorithm, grid=(0.01,)))
-    [result], _ = fit_candidates(train, heldout, [entry], ignore)
-    fits = learn(train, entry.algorithm, heldout).fits
-    assert result.tried == len(fits.grid)
-    assert any(np.array_equal(result.policy.coef, coef) for coef in fits.coef)
+    [entry] = read_algorithms("kl_dro_dr")
+    entry = replace(entry, grid=(0.01,))
+    selection = fit_candidates(train, heldout, [entry], ignore)
+    fits = learn(train, entry, heldout).as_arrays()
+    assert selection.tried == len(fits["grid"])
+    assert any(np.array_equal(selection.best.policy.coef, coef) for coef in fits["coef"])
 
 
 @pytest.mark.usefixtures("every_log_is_expensive")
 def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
     """With other held-out costs, the same single fit is made on all training rows."""
     train, heldout = split(make_log(2400))
-    entries, fitted = algorithm_entries(["kl_dro_dr", OTHER]), []
+    entries, fitted = read_algorithms(["kl_dro_dr", OTHER]), []
 
     def record(part, scored, entry, *options, **keywords):
         if part is train:
-            fitted.append((entry.name, entry.algorithm.grid, [*entry.ridges]))
-        return successive_halving.fit_entry(part, scored, entry, *options, **keywords)
+            fitted.append((entry.name, entry.grid, [*entry.ridges]))
+        return successive_halving.fit_algorithm(part, scored, entry, *options, **keywords)
 
-    monkeypatch.setattr(candidates, "fit_entry", record)
+    monkeypatch.setattr(candidates, "fit_algorithm", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
-        [result], _ = fit_candidates(train, part, entries, ignore)
-        assert result.tried == 4 + len(fitted[-1][2])
+        assert fit_candidates(train, part, entries, ignore).tried == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
     assert len(fitted[0][1]) == 1
 
 
 def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
-    units, fit_entry, n_stages = np.arange(6000) // 3, successive_halving.fit_entry, []
+    units, fit_algorithm, n_stages = np.arange(6000) // 3, successive_halving.fit_algorithm, []
     train = make_log(6000)
     train = train.replace(propensity=train.propensity * (1 - 1e-9 * units))  # identifies rows
     unit_of = dict(zip(train.propensity, units, strict=True))
 
-    def check(part, scored, entry, *options, explore):
+    def check(part, scored, entry, *options):
         fitted_units, scored_units = ({unit_of[p] for p in rows.propensity} for rows in (part, scored))
         assert not fitted_units & scored_units
         assert (len(part.Y), len(scored.Y)) == (3 * len(fitted_units), 3 * len(scored_units))
         n_stages.append(1)
-        assert explore == 0.1
-        return fit_entry(part, scored, entry, *options, explore=explore)
+        return fit_algorithm(part, scored, entry, *options)
 
-    monkeypatch.setattr(successive_halving, "fit_entry", check)
-    halve_entries(train, algorithm_entries("kl_dro_dr"), units, ignore, 0.1)
+    monkeypatch.setattr(successive_halving, "fit_algorithm", check)
+    halve_algorithms(train, read_algorithms("kl_dro_dr"), units, ignore)
     assert len(n_stages) == len(successive_halving.STAGES)
 
 
 def test_few_units_are_not_halved():
-    train, entries = make_log(1500), algorithm_entries("kl_dro_dr")
-    assert halve_entries(train, entries, np.arange(1500) % 500, ignore) == entries
+    train, entries = make_log(1500), read_algorithms("kl_dro_dr")
+    assert halve_algorithms(train, entries, np.arange(1500) % 500, ignore) == entries

@@ -18,7 +18,7 @@ OWN = {"weight": "own_classes:Tempered"}
 def test_a_configuration_gives_the_first_parameter_a_grid():
     algorithm = Algorithm("CIPS", "weight.power", [0.5, 1.0], {**OWN, "weight.scale": 2.0})
     check_algorithm(algorithm)
-    weights = [criterion.weight for criterion in algorithm.criteria()]
+    weights = [weight for _, weight in algorithm.variants()]
     assert [weight.get_params() for weight in weights] == [{"power": power, "scale": 2.0} for power in (0.5, 1.0)]
     assert algorithm.robust_end == "low"
 

@@ -14,13 +14,13 @@ from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.candidates import (
     ESTIMATE,
     CandidateSettings,
-    algorithm_entries,
-    best_candidate,
+    Selection,
     can_have_scores,
     fit_candidates,
+    read_algorithms,
     require_exportable,
 )
-from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
+from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status, guarded_outcomes
 from drcrm.cli.common.shift import mapping_with_shift, require_compatible
 from drcrm.cli.evaluate_policy import read_baseline, reference_of
 from drcrm.data.dask_executor import use_cluster
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = mapping_with_shift(options.config, options)
     require_compatible(mapping.shift, options)
-    named = algorithm_entries(mapping.algorithm, shift=mapping.shift)  # report its errors before the log is read
+    named = read_algorithms(mapping.algorithm, shift=mapping.shift)  # report its errors before the log is read
     if options.exportable:
         require_exportable(named)
     with (
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         _require_several_actions(opened)
         train, groups = opened.train, opened.checks.groups
         has_scores = can_have_scores(train) and not options.exportable
-        entries = algorithm_entries(mapping.algorithm, has_scores=has_scores, shift=mapping.shift)
+        algorithms = read_algorithms(mapping.algorithm, has_scores=has_scores, shift=mapping.shift)
         settings = CandidateSettings(
             mapping.explore,
             options.confidence,
@@ -73,9 +73,9 @@ def run(options: argparse.Namespace) -> int:
             opened.units,
             guarded_outcomes(opened, ESTIMATE, opened.units),
         )
-        results, effective = fit_candidates(train, opened.log, entries, report, settings)
+        selection = fit_candidates(train, opened.log, algorithms, report, settings)
         report("evaluating the candidates")
-        evaluation = _evaluate(opened, results, effective, options)
+        evaluation = _evaluate(opened, selection, options)
         answer = _answer(evaluation, options)
         keeps_baseline = baseline is not None and not evaluation.is_better
         kept = baseline if keeps_baseline else _stored_policy(evaluation, options, evaluation.is_better)
@@ -113,21 +113,19 @@ def _require_several_actions(heldout: OpenedLog) -> None:
         )
 
 
-def _evaluate(
-    opened: OpenedLog, results: list[EvaluatedPolicy], effective: int, options: argparse.Namespace
-) -> Evaluation:
+def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespace) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
     settings = ComparisonSettings(
         estimate=ESTIMATE,
         confidence=options.confidence,
-        choices=sum(result.tried for result in results),
-        effective_choices=effective,
+        choices=selection.tried,
+        effective_choices=selection.choices,
         cost_range=opened.records.mapping.cost_range,
         gamma=options.sensitivity,
         reference=reference_of(options),
         shift=opened.records.mapping.shift,
     )
-    evaluation = evaluate(opened, results, best_candidate(results), settings)
+    evaluation = evaluate(opened, selection.policies, selection.best, settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
         return evaluation

@@ -1,16 +1,15 @@
 """The base class of all estimators: fit, predict and score with scikit-learn's conventions."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
-from inspect import cleandoc
+from dataclasses import KW_ONLY, dataclass
+from inspect import cleandoc, signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from drcrm.arrays.validation import check_bool, check_fraction, check_positive, check_positive_integer
-from drcrm.cost_models.context_effects import as_context_effects
+from drcrm.arrays.validation import check_bool, check_positive, check_positive_integer
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
@@ -18,15 +17,15 @@ from drcrm.errors import InputError
 from drcrm.estimators.fit_warnings import warn_of_data, warn_of_result
 from drcrm.estimators.fitted_policy import FittedPolicy
 from drcrm.estimators.scoring import require_routing, require_rows
+from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.policies.exponential import POLICIES, as_policy
-from drcrm.policies.feature_maps import FeatureMap
+from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
-from drcrm.selection.grid_search import Learned, LearnSettings
+from drcrm.selection.candidates import Learned
 from drcrm.selection.learned_scores import learn_with_features
-from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm, Estimator, find_estimator
-from drcrm.weights import CLIPPED, Weight, as_weight
+from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm
+from drcrm.weights import Weight, as_weight
 
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
 
@@ -142,20 +141,19 @@ class CounterfactualEstimator(FittedPolicy):
     n_jobs: int | None = None
     verbose: bool = False
 
-    # Not scikit-learn's _parameter_constraints: these checks also serve the configuration, and raise InputError.
+    # Not scikit-learn's _parameter_constraints, so that all errors are InputErrors. Algorithm checks other parameters.
     _CHECKS: ClassVar[dict[str, Callable[[Any, str], Any]]] = {
         "n_jobs": count_threads,
         "verbose": check_bool,
-        "support": check_fraction,
-        "context_effects": as_context_effects,
         "fit_intercept": check_bool,
         "max_iter": check_positive_integer,
         "tol": check_positive,
     }
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Add inherited parameters and attributes to the docstring of a class, in the order of its signature."""
+        """Find the risk of a class, and add inherited parameters and attributes to its docstring."""
         super().__init_subclass__(**options)
+        cls.RISK = vars(cls).get("RISK", ESTIMATORS.get(cls.__name__, cls.RISK))
         if cls.__doc__:
             summary, parameters, attributes = _split_docstring(cls.__doc__)
             _, inherited, inherited_attributes = _split_docstring(super(cls, cls).__doc__ or "")
@@ -234,7 +232,6 @@ class CounterfactualEstimator(FittedPolicy):
         """
         algorithm = self._algorithm()
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
-        algorithm.criteria()  # raise errors in parameters before the log is read
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
         occurring = whole.recount(whole.count)
@@ -247,18 +244,14 @@ class CounterfactualEstimator(FittedPolicy):
             train = whole.recount(whole.count * ~is_heldout)
             heldout = whole.recount(whole.count * is_heldout).merge_duplicates()[0]
         log, names = train.merge_duplicates()[0], [*getattr(X, "columns", ())]
-        lbfgs = LbfgsSettings(self.max_iter, self.tol)
-        settings = LearnSettings(self.clip, intercept=bool(self.fit_intercept), lbfgs=lbfgs)
         passes: Any = show_progress(True, self.n_jobs) if self.verbose else use_threads(self.n_jobs)
         with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
                 progress(type(self).__name__)
-            learned, features = learn_with_features(
-                log, algorithm, heldout, self.features, logging_policy, cost_model, settings, names or None
-            )
+            learned = learn_with_features(log, algorithm, heldout, logging_policy, cost_model, names or None)
         validate_data(self, X, skip_check_array=True)
-        self._set_fitted(log, learned, features, is_heldout)
-        warn_of_data(self, occurring, is_likelihood=self._entry.likelihood)
+        self._set_fitted(learned, is_heldout)
+        warn_of_data(self, occurring, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
         self._warn_of_result(log, heldout, learned)
         return self
 
@@ -270,26 +263,22 @@ class CounterfactualEstimator(FittedPolicy):
         tags.target_tags.multi_output = tags.target_tags.two_d_labels = True
         return tags
 
-    @property
-    def _entry(self) -> Estimator:
-        """The entry of the class's own risk, or the registry entry of the class or its first registered parent."""
-        if self.RISK is not None:
-            return find_estimator(self.RISK)
-        name = next((parent.__name__ for parent in type(self).__mro__ if parent.__name__ in ESTIMATORS), None)
-        if name is None:
-            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass of them, or a class with the attribute RISK"
-            raise InputError(f"{type(self).__name__} has no risk, expected {expected}")
-        return ESTIMATORS[name]
-
     def _algorithm(self) -> Algorithm:
         """Return the algorithm that the parameters describe; InputError for an invalid parameter."""
-        entry = self._entry
+        if self.RISK is None:
+            expected = f"one of {', '.join(ESTIMATORS)}, or a subclass of them, or a class with the attribute RISK"
+            raise InputError(f"{type(self).__name__} has no risk, expected {expected}")
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
-        names = *(entry.parameters or ()), "estimate", "start", "tilt", "support", "context_effects"
-        weight = as_weight(self.weight)
-        options = {name: getattr(self, name) for name in names} | {"weight": CLIPPED if weight is None else weight}
-        return Algorithm(self.RISK or entry.name, options=options)
+        as_weight(self.weight)
+        shared = "estimate", "weight", "start", "tilt", "support", "context_effects", "features", "clip"
+        return Algorithm(
+            next((name for name, risk in ESTIMATORS.items() if risk is self.RISK), self.RISK),
+            options={name: getattr(self, name) for name in signature(self.RISK).parameters if hasattr(self, name)},
+            **{name: getattr(self, name) for name in shared},
+            intercept=bool(self.fit_intercept),
+            lbfgs=LbfgsSettings(self.max_iter, self.tol),
+        )
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         """Return a mask, (n,), of rows that are held out to choose among candidates."""
@@ -299,23 +288,14 @@ class CounterfactualEstimator(FittedPolicy):
         """Return the index of the chosen candidate."""
         return 0
 
-    def _set_fitted(
-        self, log: BanditLog, learned: Learned, features: FeatureMap | None, is_heldout: np.ndarray
-    ) -> None:
+    def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
         """Set the fitted attributes."""
-        self.features_ = features
-        fits, self._policy_class = learned.fits, POLICIES[type(log.actions)]
-        chosen = self._choose(learned)
-        fitted = chosen if fits.step[chosen] == 1 else 0
-        self.coef_, self.intercept_ = fits.coef[chosen], np.zeros(fits.coef.shape[2:])
-        if self.fit_intercept:
-            self.coef_, self.intercept_ = self.coef_[:-1], self.coef_[-1]
-        self.clip_, model = learned.clip, learned.cost_model
-        self.cost_model_ = model and replace(model, features=features)
-        self.tilt_ = None if np.isnan(fits.tilt[0]) else float(fits.tilt[0])
-        self.objective_ = float(fits.objective[chosen])
-        self.n_iter_ = int(fits.iterations[fitted])
-        self.converged_ = bool(fits.converged[fitted])
+        chosen = learned.candidates[self._choose(learned)]
+        fit, policy = chosen if chosen.step == 1 else learned.candidates[0], chosen.policy
+        self.coef_, self.intercept_, self.features_ = policy.coef, policy.intercept, policy.features
+        self._policy_class, self.clip_, self.cost_model_ = type(policy), learned.clip, learned.cost_model
+        self.tilt_ = None if np.isnan(learned.tilt) else float(learned.tilt)
+        self.objective_, self.n_iter_, self.converged_ = float(chosen.objective), fit.iterations, fit.converged
 
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         warn_of_result(self, log, learned)

@@ -10,9 +10,7 @@ from drcrm.arrays.validation import check_bool, check_open_fraction
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn
 from drcrm.estimators.dro import KLDRO
-from drcrm.policies.feature_maps import FeatureMap
-from drcrm.selection.candidates import IMPROVEMENT
-from drcrm.selection.grid_search import Learned
+from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.registry.algorithms import Algorithm
 
 LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
@@ -47,7 +45,7 @@ class DoublyRobustDRO(KLDRO):
 
     A test computes an upper bound on the candidate's cost minus the cost of π0. If the bound is below 0, the candidate
     is better. The sequence of the tests is fixed, and ends at the first candidate that is not shown to be better: see
-    :func:`drcrm.selection.heldout_scores.select_improvement`. Of the candidates that passed, the one with the smallest
+    :func:`drcrm.selection.candidates.select_improvement`. Of the candidates that passed, the one with the smallest
     bound is kept. With ``features="scores"``, the tests hold together by the max-t method instead: see
     :mod:`drcrm.selection.multiplicity`. If no candidate is better, π0 is kept, with a warning. The kept policy is not
     fitted again to all rows, so it is the policy that was tested.
@@ -115,8 +113,7 @@ class DoublyRobustDRO(KLDRO):
     }
 
     def _algorithm(self) -> Algorithm:
-        algorithm = super()._algorithm()
-        return replace(algorithm, options={**algorithm.options, "safe": bool(self.safe)})
+        return replace(super()._algorithm(), safe=bool(self.safe))
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         is_heldout = np.zeros(log.n_contexts, dtype=bool)
@@ -130,27 +127,20 @@ class DoublyRobustDRO(KLDRO):
 
     def _choose(self, learned: Learned) -> int:
         """Return the index of the candidate that is shown to be better, or else of the logging policy."""
-        return int(learned.fits.chosen[IMPROVEMENT]) if self.safe else 0
+        return learned.chosen[IMPROVEMENT] if self.safe else 0
 
-    def _set_fitted(
-        self, log: BanditLog, learned: Learned, features: FeatureMap | None, is_heldout: np.ndarray
-    ) -> None:
-        super()._set_fitted(log, learned, features, is_heldout)
-        fits, chosen = learned.fits, self._choose(learned)
-        self.step_, self.ridge_ = float(fits.step[chosen]), float(fits.ridge[chosen])
-        self.sharpness_ = float(fits.sharpness[chosen])
-        self.n_candidates_, self.heldout_ = len(fits.step) if is_heldout.any() else 1, np.flatnonzero(is_heldout)
-        self.improvement_bound_ = None
+    def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
+        super()._set_fitted(learned, is_heldout)
+        chosen = learned.candidates[self._choose(learned)]
+        self.step_, self.ridge_, self.sharpness_ = chosen.step, chosen.ridge, chosen.sharpness
+        self.n_candidates_ = len(learned.candidates) if is_heldout.any() else 1
+        self.heldout_, self.improvement_bound_ = np.flatnonzero(is_heldout), None
         if self.safe:
-            self.improvement_bound_ = 0.0 if self._keeps_logging_policy else float(fits.scores[chosen, IMPROVEMENT])
-
-    @property
-    def _keeps_logging_policy(self) -> bool:
-        return self.step_ == 0 and self.sharpness_ == 1
+            self.improvement_bound_ = 0.0 if chosen.is_logging else chosen.scores[IMPROVEMENT]
 
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         super()._warn_of_result(log, heldout, learned)
-        if self.safe and self._keeps_logging_policy:
+        if self.safe and self.step_ == 0 and self.sharpness_ == 1:
             rows = f"fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS}" if heldout is None else heldout.size
             warn(
                 f"{type(self).__name__} keeps π0: no candidate is shown to be better on {rows} held-out rows; log more "

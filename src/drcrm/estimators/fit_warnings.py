@@ -7,7 +7,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import warn
 from drcrm.optimization.flat_starts import explain_flat_start
-from drcrm.selection.grid_search import Learned
+from drcrm.selection.candidates import Learned
 
 
 def warn_of_data(estimator: BaseEstimator, log: BanditLog, is_likelihood: bool) -> None:

@@ -145,7 +145,7 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
         policy.actions.check(log.Y)
         log = log.replace(X=policy.map_features(log.X))
         model = self.cost_model_ and replace(self.cost_model_, support=self.support or SUPPORT, features=None)
-        return -heldout_score(policy, log, by, self.clip_, model)
+        return -heldout_score(self._policy_class(self.coef_, self.intercept_), log, by, self.clip_, model)
 
     def _policy_for(self, X: Any) -> LinearPolicy:
         """Return the policy. Raise InputError or scikit-learn's errors if X does not have the columns of the fit."""

@@ -70,15 +70,11 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
 def heldout_score(
     policy: LinearPolicy, log: BanditLog, by: str, clip: float | None, model: SupportedModel | None
 ) -> float:
-    """Return a score of a policy on a log with the policy's mapped features; ``clip`` is M."""
-    options: dict[str, Any] = {"intercept": True, "explore": policy.explore}
-    if by in MODELLED:
-        if model is None:
-            raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-        effects = model.action_effects(log.X, log.actions)
-        options |= {"effects": effects, "logging_policy": model.logging_policy, "is_cloned": model.is_cloned}
+    """Return a score of a policy on a log with its features; ``clip`` is M."""
+    if by in MODELLED and model is None:
+        raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return HeldoutScores(log, clip, **options)(policy.coef_with_intercept)[by]
+        return HeldoutScores(log, clip, model if by in MODELLED else None)(policy)[by]
 
 
 def require_rows(method: str, **rows: Any) -> None:

@@ -11,7 +11,7 @@ from drcrm.files import check_file_name
 from drcrm.logs.mapping import as_mapping
 from drcrm.optimization.starts import STARTS
 from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
-from drcrm.selection.registry.shipped_algorithms import as_entry
+from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.registry.user_classes import make_object
 from drcrm.selection.score_names import SCORES
 
@@ -147,7 +147,7 @@ def _check_log(name: str, entry: Mapping, config: Mapping) -> Iterator[str]:
                 estimators = [key for key, options in config["algorithms"].items() if "estimator" in options]
                 faults += _unknown(f"{key}.algorithm", [algorithm], estimators, "algorithm")
             else:
-                as_entry(algorithm)
+                as_algorithm(algorithm)
     yield from faults
 
 

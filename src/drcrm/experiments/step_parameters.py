@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from drcrm.experiments.report_plans import LOOKS
 from drcrm.experiments.runs import all_algorithms, all_datasets
-from drcrm.selection.registry.algorithms import find_estimator
+from drcrm.risks import VariancePenalizedRisk
+from drcrm.selection.registry.algorithms import find_risk
 
 
 def fetch_parameters(config: Mapping, dataset: str) -> dict[str, object]:
@@ -19,7 +20,7 @@ def fetch_parameters(config: Mapping, dataset: str) -> dict[str, object]:
 def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
     """Return the entry of an algorithm. ``calibrated`` says whether its grid is in units of POEM's λ0."""
     entry, experiment = config["algorithms"][algorithm], config["experiments"][name]
-    is_calibrated = find_estimator(entry["estimator"]).calibrated
+    is_calibrated = find_risk(entry["estimator"]) is VariancePenalizedRisk
     return {
         "estimator": entry["estimator"],
         "parameter": entry.get("parameter"),

@@ -1,58 +1,56 @@
-"""What an algorithm minimises: a risk, a weight and an estimate, which give an objective on a log."""
+"""What an algorithm minimises: the objective of a risk, a weight and an estimate, and the weighted likelihood."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.validation import check_nonnegative
 from drcrm.errors import InputError
 from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.risks import Risk
+from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Likelihood, Weight
 
 MAX_EXPONENT = 100  # the largest weight of the weighted likelihood is e to this power; e^710 would overflow
 
 
-@dataclass(frozen=True)
-class Criterion:
-    """What an algorithm minimises: an objective without its log.
+class WeightedLikelihoodRisk(MeanRisk):
+    """Mean of −e^{−βc} log π, a weighted log-likelihood of the actions. It has no importance weight.
+
+    If the largest factor e^{−βc} exceeds e¹⁰⁰, all are rescaled so that it is e¹⁰⁰. Source: Aouali & Sakhi 2025.
 
     Parameters
     ----------
-    risk : Risk
-    weight : Weight, optional
-        By default min(M, π/p).
-    estimate : "ips", "snips", "dr" or "dm"
-    sharpness : float, optional
-        β of the weighted log-likelihood, the mean of −e^{−βc} log π, which replaces risk, weight and estimate. If the
-        largest factor e^{−βc} exceeds e¹⁰⁰, all are rescaled so that it is e¹⁰⁰. Source: Aouali & Sakhi 2025.
+    sharpness : float ≥ 0
+        β, in the inverse unit of the cost.
     """
 
-    risk: Risk
-    weight: Weight | None = None
-    estimate: str = "ips"
-    sharpness: float | None = None
+    robust_end = "low"
+    estimates = ("ips",)
 
-    @property
-    def is_cross_fitted(self) -> bool:
-        """Whether the objective needs the effects of a cross-fitted cost model."""
-        return self.risk.is_shift and self.estimate == "dr"
+    def __init__(self, sharpness: float):
+        self.sharpness = check_nonnegative(sharpness, "sharpness")
 
-    def make_objective(self, design: LinearPredictor, clip: float | None) -> Objective:
-        """Return the objective on a log, with weights clipped at M."""
-        if self.is_cross_fitted:
-            risk: Any = self.risk
-            return EnvironmentObjective(design, risk, self.weight or Clipped(clip))
-        if self.sharpness is None:
-            return Objective(design, self.risk, self.weight or Clipped(clip), self.estimate)
+    def factors(self, cost: np.ndarray) -> np.ndarray:
+        """Return −e^{−βc} of each row, (n,); InputError if an exponent is beyond the range of numbers."""
         with np.errstate(over="ignore"):
-            exponent = -self.sharpness * design.log.cost
+            exponent = -self.sharpness * cost
         if not np.isfinite(exponent).all():
-            smallest = design.log.cost.min()
-            raise InputError(f"sharpness {self.sharpness:.6g} is too large for a cost of {smallest:.6g}")
-        cost = -np.exp(exponent - max(exponent.max() - MAX_EXPONENT, 0))
-        return Objective(design, self.risk, Likelihood(), cost=cost)
+            raise InputError(f"sharpness {self.sharpness:.6g} is too large for a cost of {cost.min():.6g}")
+        return -np.exp(exponent - max(exponent.max() - MAX_EXPONENT, 0))
+
+
+def make_objective(
+    design: LinearPredictor, risk: Risk, weight: Weight | None = None, estimate: str = "ips", clip: float | None = None
+) -> Objective:
+    """Return the objective on a log; the default weight is min(M, π/p) with M = ``clip``."""
+    weight = weight or Clipped(clip)
+    if isinstance(risk, WeightedLikelihoodRisk):
+        return Objective(design, risk, Likelihood(), cost=risk.factors(design.log.cost))
+    if risk.is_shift and estimate == "dr":
+        ball: Any = risk
+        return EnvironmentObjective(design, ball, weight)
+    return Objective(design, risk, weight, estimate)

@@ -43,7 +43,7 @@ class Risk(ABC):
     """Base class of risks. ``risk(z, weights)`` returns the risk of costs z and its gradient.
 
     A subclass must implement ``evaluate``. If it has a hyper-parameter, that is the first argument of the constructor.
-    It may set ``monotone`` and ``robust_end``. If it implements ``evaluate_sums``, a large log needs no array of all
+    It may set the attributes. If it implements ``evaluate_sums``, a large log needs no array of all
     costs. :func:`drcrm.risks.check_risk` tests a subclass.
 
     Attributes
@@ -52,6 +52,10 @@ class Risk(ABC):
         Whether the risk is a worst case over distributions of the rows. Such a risk never falls as a cost rises.
     robust_end : "low" or "high"
         Which end of a grid of the hyper-parameter is more pessimistic.
+    hyper_parameter : str or None
+        Name of the hyper-parameter, if it is not the first argument of the constructor.
+    estimates : tuple of str
+        Names of the estimates that the risk supports, the default first.
     is_shift : bool
         Whether the risk is a worst case over environments instead of logs. Importance weights are then multiplicities
         of the costs, and not part of z.
@@ -60,6 +64,8 @@ class Risk(ABC):
     monotone = False
     is_shift = False
     robust_end: Literal["low", "high"] = "high"
+    hyper_parameter: str | None = None
+    estimates: tuple[str, ...] = ("ips", "snips", "dr", "dm")
     __repr__ = constructor_repr
 
     def __call__(self, z: ArrayLike, weights: ArrayLike | None = None) -> tuple[float, np.ndarray]:

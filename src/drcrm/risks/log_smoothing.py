@@ -26,6 +26,8 @@ class LogSmoothingRisk(Risk):
         When evaluated at a cost of 1/λ or more.
     """
 
+    estimates = "ips", "dm"  # "snips" and "dr" have z above 1/λ
+
     def __init__(self, smoothing: float):
         self.smoothing = check_positive(smoothing, "smoothing")
 

@@ -17,12 +17,12 @@ class VariancePenalizedRisk(Risk):
 
     Parameters
     ----------
-    penalty : float ≥ 0
+    variance_penalty : float ≥ 0
         Number λ of standard errors.
     """
 
-    def __init__(self, penalty: float):
-        self.penalty = check_nonnegative(penalty, "penalty")
+    def __init__(self, variance_penalty: float):
+        self.variance_penalty = check_nonnegative(variance_penalty, "variance_penalty")
 
     @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
@@ -30,6 +30,6 @@ class VariancePenalizedRisk(Risk):
         if variance == 0 or n <= 1:
             return mean, share, None
         standard_error = np.sqrt(variance / (n - 1))
-        gradient *= self.penalty * standard_error / variance
+        gradient *= self.variance_penalty * standard_error / variance
         gradient += share
-        return mean + self.penalty * standard_error, gradient, None
+        return mean + self.variance_penalty * standard_error, gradient, None

@@ -2,100 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from drcrm.optimization.lbfgs import Fit
-from drcrm.selection.heldout_scores import choose, select_improvement
+from drcrm.cost_models.support import SupportedModel
+from drcrm.optimization.objective import Objective
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.selection.score_names import SCORES
 
-IMPROVEMENT = list(SCORES).index("improvement_bound")
-ROUNDING = 1e-9  # a candidate whose noise is below this many standard deviations of the costs equals π0
+ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
+IMPROVEMENT = "improvement_bound"
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A fit for a grid value, possibly with a ridge; or, with a step below 1, a point between π0 and that fit.
 
-    ``sharpness`` is a factor of Θ: a sharpened π0 has step 0, and a factor far above 1 makes a policy greedy.
+    Attributes
+    ----------
+    policy : LinearPolicy
+    value : float
+        Value of the hyper-parameter; NaN for π0, and if there is no hyper-parameter.
+    objective : float
+    iterations : int
+    converged : bool
+    ridge : float
+        λ, in units of the standard deviation of the costs.
+    step, sharpness : float
+        Position between π0 (0) and a fit (1), and the factor of Θ. A sharpened π0 has step 0, and a factor far above 1
+        makes a policy greedy.
+    scores : mapping
+        Held-out scores by the names in ``drcrm.selection.score_names.SCORES``; NaN without held-out rows.
     """
 
-    value: float
-    fit: Fit
+    policy: LinearPolicy
+    value: float = np.nan
+    objective: float = np.nan
+    iterations: int = 0
+    converged: bool = True
     ridge: float = 0.0
     step: float = 1.0
     sharpness: float = 1.0
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the candidate is a fit."""
+        return self.step == self.sharpness == 1
+
+    @property
+    def is_logging(self) -> bool:
+        """Whether the candidate is π0."""
+        return self.step == 0 and self.sharpness == 1
 
 
 @dataclass(frozen=True)
-class GridFit:
-    """The k candidates of an algorithm as arrays.
-
-    If there is no hyper-parameter, the grid has the single value NaN. A safe algorithm has additional candidates after
-    the fits along the grid; the last of them is π0.
+class Learned:
+    """Result of ``learn``.
 
     Attributes
     ----------
-    grid : array (k,)
-        Value of the hyper-parameter; NaN for π0.
-    ridge : array (k,)
-        λ, in units of the standard deviation of the costs.
-    step, sharpness : array (k,)
-        Position between π0 (0) and a fit (1), and the factor of Θ.
-    coef : array (k, d, …)
-    objective, iterations, converged : array (k,)
-    scores : array (k, s)
-        A column for each of ``drcrm.selection.score_names.SCORES``; NaN without held-out rows.
-    chosen : array (s,)
+    candidates : sequence of Candidate
+        One for each value of the grid. A safe algorithm has additional candidates; the last of them is π0.
+    chosen : dict
         Index of the candidate that each score chooses, −1 if all values of the score are NaN. For a safe algorithm,
-        ``select_improvement`` chooses by improvement_bound.
-    tilt : array (1,)
+        tests for an improvement choose by improvement_bound.
+    objectives : list of Objective
+        One for each value of the grid.
+    start : array (d, …)
+        Start of the fits, Θ.
+    clip : float or None
+        M.
+    cost_model : SupportedModel or None
+    tilt : float
         κ of the start; NaN if the start is not tilted.
+    differences : PairedDifferences or None
+        Differences of the candidates from π0 on the held-out rows, if the algorithm asks for them.
     """
 
-    grid: np.ndarray
-    ridge: np.ndarray
-    step: np.ndarray
-    sharpness: np.ndarray
-    coef: np.ndarray
-    objective: np.ndarray
-    iterations: np.ndarray
-    converged: np.ndarray
-    scores: np.ndarray
-    chosen: np.ndarray
-    tilt: np.ndarray
+    candidates: Sequence[Candidate]
+    chosen: dict[str, int]
+    objectives: list[Objective]
+    start: np.ndarray
+    clip: float | None
+    cost_model: SupportedModel | None = None
+    tilt: float = np.nan
+    differences: Any = None
 
-    @classmethod
-    def of(
-        cls, candidates: list[Candidate], scores: np.ndarray, robust_end: str, shift: float, tilt: float | None
-    ) -> GridFit:
-        """Return candidates as arrays, their objectives increased by ``shift``, with the choice of each score."""
-        values, fits = np.array([candidate.value for candidate in candidates]), [c.fit for c in candidates]
-        chosen = [choose(column, values, robust_end) for column in scores.T]
-        return cls(
-            grid=values,
-            ridge=np.array([candidate.ridge for candidate in candidates]),
-            step=np.array([candidate.step for candidate in candidates]),
-            sharpness=np.array([candidate.sharpness for candidate in candidates]),
-            coef=np.stack([fit.coef for fit in fits]),
-            objective=np.array([fit.objective for fit in fits]) + shift,
-            iterations=np.array([fit.iterations for fit in fits]),
-            converged=np.array([fit.converged for fit in fits]),
-            scores=scores,
-            chosen=np.array([-1 if index is None else index for index in chosen]),
-            tilt=np.array([np.nan if tilt is None else tilt]),
-        )
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """Return the k candidates as arrays by the names of their fields: grid, coef, scores (k, s) and others.
 
-    def choose_safe(self, noise: Callable[[np.ndarray], float], cost_unit: float) -> int:
-        """Return the candidate that improvement_bound chooses: π0, unless another one is shown to be better.
-
-        Candidates are tested in the order of their noise on the training rows, which does not depend on the held-out
-        rows. A candidate without noise equals π0. It is not tested, because its result would be rounding.
-        ``cost_unit`` is the standard deviation of the costs.
+        ``grid`` has their values, and ``chosen`` and the columns of ``scores`` have the order of ``SCORES``.
         """
-        noises = np.array([noise(coef) for coef in self.coef[:-1]])
-        tested = np.flatnonzero(noises > ROUNDING * cost_unit)
-        index = select_improvement(self.scores[tested, IMPROVEMENT], noises[tested])
-        return len(self.coef) - 1 if index is None else int(tested[index])
+        fields, candidates = ("ridge", "step", "sharpness", "objective", "iterations", "converged"), self.candidates
+        return {name: np.array([getattr(candidate, name) for candidate in candidates]) for name in fields} | {
+            "grid": np.array([candidate.value for candidate in candidates]),
+            "coef": np.stack([candidate.policy.coef for candidate in candidates]),
+            "scores": np.array([[candidate.scores[name] for name in SCORES] for candidate in candidates]),
+            "chosen": np.array([self.chosen[name] for name in SCORES]),
+            "tilt": np.array([self.tilt]),
+        }
+
+    def with_features(self, features: Any) -> Learned:
+        """Return the result over mapped features as policies and a cost model that map the features themselves."""
+        candidates = []
+        for candidate in self.candidates:
+            policy = candidate.policy
+            mapped = make_policy(policy.actions, policy.coef, policy.intercept, features)
+            candidates.append(replace(candidate, policy=mapped.with_exploration(policy.explore)))
+        model = self.cost_model and replace(self.cost_model, features=features)
+        return replace(self, candidates=candidates, cost_model=model)
+
+
+def select_improvement(bounds: Any, noise: Any) -> int | None:
+    """Return the index of the smallest bound that is shown to be below 0, or None.
+
+    The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each bound
+    holds with probability 1 − δ. If ``noise`` does not depend on the rows of the bounds, all claims are true with
+    probability 1 − δ, for any number of tests. The reason: a claim can be false only if the first policy in the
+    sequence that is not an improvement passes its test. Among bounds that differ only by rounding, the one with the
+    least noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
+    """
+    bounds = np.asarray(bounds, dtype=float)
+    order = np.argsort(noise, kind="stable")
+    passed = order[np.logical_and.accumulate(bounds[order] < 0)]
+    if not passed.size:
+        return None
+    smallest = bounds[passed].min()
+    return int(passed[np.argmax(bounds[passed] <= smallest + ROUNDING * abs(smallest))])
+
+
+def choose(scores: Any, grid: Any, robust_end: str = "high") -> int | None:
+    """Return the index of the smallest score, or None if all are NaN; the most robust grid value wins a tie."""
+    scores = np.asarray(scores, dtype=float)
+    if np.isnan(scores).all():
+        return None
+    ties = np.flatnonzero(scores == np.nanmin(scores))
+    return int((max if robust_end == "high" else min)(ties, key=lambda index: grid[index]))

@@ -2,112 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
-from drcrm.cost_models.support import SUPPORT, SupportedModel
+from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, as_clip
 from drcrm.data.listeners import report_progress
 from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
-from drcrm.estimates import find_estimate
-from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
+from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
-from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
-from drcrm.selection.candidates import IMPROVEMENT, Candidate, GridFit
+from drcrm.selection.candidates import IMPROVEMENT, ROUNDING, Candidate, Learned, choose, select_improvement
 from drcrm.selection.heldout_scores import HeldoutScores
-from drcrm.selection.multiplicity import PairedDifferences
-from drcrm.selection.registry.algorithms import RIDGES, Algorithm
+from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES, UNMODELLED
 from drcrm.selection.training_costs import model_training_costs
 
-STEPS = 0.25, 0.5  # fractions of the way from π0 to a fit
 RIDGE_TOLERANCE = 100  # factor on the tolerance of fits with a ridge: they were as good, and took half the time
 MAX_RIDGE_TOLERANCE = 1e-4  # with hundreds of actions, the gradient at π0 already meets a larger tolerance
-
-
-@dataclass(frozen=True)
-class LearnSettings:
-    """Settings of ``learn``.
-
-    Parameters
-    ----------
-    clip : "auto", float ≥ 1 or None
-        M, the upper limit of training and held-out weights: see ``as_clip``.
-    intercept : bool
-        Whether the policy has an intercept; it is the last row of Θ.
-    is_calibrated : bool
-        Whether the grid of POEM is in units of ``calibrated_penalty``.
-    ridges : sequence of float
-        λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
-    steps : sequence of float
-        Fractions of the way from π0 to a fit at which a safe algorithm has candidates.
-    sharpened : sequence of float
-        Factors of Θ of π0 for further candidates of a safe algorithm.
-    greedy : float, optional
-        Factor of Θ of each fit for a further candidate of a safe algorithm, which is nearly greedy.
-    fewer_rows : float
-        If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
-    start : array (d, …), optional
-        Start of the fits, Θ, in place of the algorithm's start.
-    explore : float
-        Share ε of the uniform policy in the policies that are scored. Fits do not depend on it.
-    shift : float, optional
-        Radius κ, if ``improvement_bound`` compares worst cases around the environment.
-    has_differences : bool
-        Whether to keep the candidates' differences from π0 on all held-out rows. They need a cost model.
-    lbfgs : LbfgsSettings
-        Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
-        translation-equivariant, because costs far from 0 lose digits.
-    """
-
-    clip: float | str | None = "auto"
-    intercept: bool = False
-    is_calibrated: bool = False
-    ridges: Sequence[float] = RIDGES
-    steps: Sequence[float] = STEPS
-    sharpened: Sequence[float] = ()
-    greedy: float | None = None
-    fewer_rows: float = 1.0
-    start: np.ndarray | None = None
-    explore: float = 0.0
-    shift: float | None = None
-    has_differences: bool = False
-    lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Result of ``learn``.
-
-    Attributes
-    ----------
-    fits : GridFit
-    objectives : list of Objective
-        One for each value of the grid.
-    start : array (d, …)
-        Start of the fits, Θ.
-    clip : float or None
-        M.
-    cost_model : SupportedModel or None
-    differences : PairedDifferences or None
-        Differences of the candidates from π0 on the held-out rows, if the settings ask for them.
-    """
-
-    fits: GridFit
-    objectives: list[Objective]
-    start: np.ndarray
-    clip: float | None
-    cost_model: SupportedModel | None
-    differences: PairedDifferences | None = None
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # results that are not finite are reported at the end
@@ -117,7 +38,6 @@ def learn(
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
     cost_model: Any = None,
-    settings: LearnSettings | None = None,
 ) -> Learned:
     """Fit an algorithm to a log for each value of its grid, and score the fits on held-out rows.
 
@@ -132,129 +52,98 @@ def learn(
     cost_model : optional
         The cost model of estimates, starts and scores. If it is None and an estimate or a start needs a model, a ridge
         regression is fitted to the log. A regressor of scikit-learn is fitted to the log, too.
-    settings : LearnSettings, optional
 
     Raises
     ------
     InputError
-        If the algorithm is invalid, or does not fit the log.
+        If the algorithm does not fit the log.
     """
-    settings = settings or LearnSettings()
-    log, options = LinearPredictor(log).log, algorithm.fit_options
-    clip = as_clip(settings.clip, log)
+    log, intercept = LinearPredictor(log).log, algorithm.intercept
+    clip = as_clip(algorithm.clip, log)
     cost_unit = cost_deviation(log.cost, log.count)  # computed while few arrays of the rows are in memory
-    criteria = algorithm.criteria(calibrated_penalty(log) if settings.is_calibrated else 1)
-    estimate = find_estimate(criteria[0].estimate)
-    is_shifted = settings.lbfgs.stopping == "scaled" and estimate.is_translation_equivariant
-    shift = log.cost.min() if is_shifted else 0.0
-    regressor, effects, coef = options.make_regressor(), None, None
-    if regressor is None and is_regressor(cost_model):
-        regressor = cost_model
-    fit = _model_fitter(regressor, cost_model, settings.intercept)
-    if regressor is not None:
-        cost_model = fit(log)
-    needs_model = estimate.uses_model or options.start == "model" or options.safe or settings.has_differences
-    if cost_model is not None or needs_model:
-        is_auto = options.context_effects == "auto"
-        wanted = log.actions.has_context_effects if is_auto else options.context_effects
-        cost_model, effects = model_training_costs(
-            log,
-            cost_model,
-            logging_policy,
-            options.support,
-            shift,
-            settings.intercept,
-            estimate.uses_model and bool(wanted) and not criteria[0].is_cross_fitted,
-            fit if criteria[0].is_cross_fitted else None,
-        )
-    if options.start == "model":
-        logging_policy, coef = cost_model.logging_policy, _tilt(cost_model.model, log, settings.intercept)
-    shifted = log.replace(cost=log.cost - shift)
-    design = LinearPredictor(shifted, effects if estimate.uses_model else None, settings.intercept, trains=True)
-    origin, tilt = settings.start, None
+    is_shifted = algorithm.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
+    shift = float(log.cost.min()) if is_shifted else 0.0
+    model: Any = None
+    effects = slope = None
+    if cost_model is not None or algorithm.needs_model:
+        model, effects = model_training_costs(log, algorithm, cost_model, logging_policy, shift)
+    design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept, trains=True)
+    origin, tilt = algorithm.origin, None
     if origin is None:
-        origin, tilt = start_coef(options.start, design, logging_policy, coef, options.tilt)
-    criteria = [replace(criterion, risk=criterion.risk.for_fewer_rows(settings.fewer_rows)) for criterion in criteria]
-    objectives = [criterion.make_objective(design, clip) for criterion in criteria]
-    search = _Search(design, algorithm, objectives, origin, settings)
-    scored_model = cost_model and cost_model.with_support(options.support or SUPPORT)
-    scorer = None if heldout is None else _make_scorer(heldout, clip, settings, scored_model)
-    candidates = search.fit_candidates(scorer, cost_model)
-    scores, differences = _score(candidates, scorer, settings.has_differences or bool(settings.sharpened))
-    fits = GridFit.of(candidates, scores, algorithm.robust_end, shift, tilt)
-    if options.safe:
-        fits.chosen[IMPROVEMENT] = len(candidates) - 1
-        if settings.sharpened and differences is not None:  # their noise is small, but they are seldom better than π0
-            index = differences.choose(differences.effective_choices())
-            fits.chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
+        if algorithm.start == "model":
+            logging_policy, linear = model.logging_policy, model.model
+            if not hasattr(linear, "coef_"):
+                linear = CostModel().fit_log(log, action_intercepts=intercept)
+            slope = tilt_coefficients(linear, intercept)
+        origin, tilt = start_coef(algorithm.start, design, logging_policy, slope, algorithm.tilt)
+    search = _Search(design, algorithm, algorithm.make_objectives(design, clip), origin)
+    scored = model and model.with_support(algorithm.support or SUPPORT)
+    scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.shift)
+    candidates = search.fit_candidates(scorer, model)
+    candidates = [replace(candidate, objective=candidate.objective + shift) for candidate in candidates]
+    has_differences = algorithm.compares or bool(algorithm.sharpened)
+    learned = _score(candidates, scorer, has_differences, algorithm)
+    learned = replace(learned, objectives=search.objectives, start=origin, clip=clip, cost_model=model)
+    if algorithm.safe:
+        index = None
+        if algorithm.sharpened and learned.differences is not None:  # sharpened policies have little noise, and seldom
+            index = learned.differences.choose(learned.differences.effective_choices())  # are better than π0
         elif scorer:
-            noise = _make_scorer(design.sample.log, clip, settings, scored_model).noise
-            fits.chosen[IMPROVEMENT] = fits.choose_safe(noise, cost_unit)
-    return Learned(fits, search.objectives, origin, clip, cost_model, differences)
+            noise = HeldoutScores(design.sample.log, clip, scored, algorithm.shift).noise
+            index = _choose_safe(learned.candidates, noise, cost_unit)
+        learned.chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
+    return learned if tilt is None else replace(learned, tilt=tilt)
 
 
-def score_policy(
-    coef: np.ndarray, log: BanditLog, heldout: BanditLog, explore: float = 0.0, shift: float | None = None
-) -> Learned:
-    """Return a policy that was learned in another way, Θ, as the only candidate, with its held-out scores.
+def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
+    """Return a policy that was learned in another way as the only candidate, with its held-out scores."""
+    log, heldout = (part.replace(X=policy.map_features(part.X)) for part in (LinearPredictor(log).log, heldout))
+    clip = as_clip("auto", log)
+    model, _ = model_training_costs(log, algorithm)
+    plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
+    learned = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift), True, algorithm)
+    return replace(learned, start=policy.coef, clip=clip, cost_model=model).with_features(policy.features)
 
-    ``explore`` and ``shift`` are those of ``LearnSettings``.
+
+def _choose_safe(
+    candidates: Sequence[Candidate], noise: Callable[[LinearPolicy], float], cost_unit: float
+) -> int | None:
+    """Return the candidate that improvement_bound chooses, or None if no candidate is shown to be better than π0.
+
+    Candidates are tested in the order of their noise on the training rows, which does not depend on the held-out rows.
+    A candidate without noise equals π0. It is not tested, because its result would be rounding. ``cost_unit`` is the
+    standard deviation of the costs.
     """
-    log, clip = LinearPredictor(log).log, as_clip("auto", log)
-    cost_model, _ = model_training_costs(log, None, None, SUPPORT)
-    candidates, settings = [Candidate(np.nan, Fit(coef, np.nan, 0, True))], LearnSettings(explore=explore, shift=shift)
-    scores, differences = _score(candidates, _make_scorer(heldout, clip, settings, cost_model), True)
-    return Learned(GridFit.of(candidates, scores, "high", 0.0, None), [], coef, clip, cost_model, differences)
-
-
-def _model_fitter(regressor: Any, cost_model: Any, intercept: bool) -> Any:
-    """Return the function that fits a cost model to a log; None if the cost model was fitted to other rows."""
-    if regressor is not None:
-        return lambda log: RegressorModel(regressor).fit_log(log)
-    return (lambda log: CostModel().fit_log(log, action_intercepts=intercept)) if cost_model is None else None
-
-
-def _tilt(model: Any, log: BanditLog, intercept: bool) -> np.ndarray | None:
-    """Return the coefficients by which the start "model" tilts π0.
-
-    They come from the cost model or, if it has no coefficients, from a ridge regression.
-    """
-    linear = model if hasattr(model, "coef_") else CostModel().fit_log(log, action_intercepts=intercept)
-    return tilt_coefficients(linear, intercept)
-
-
-def _make_scorer(
-    log: BanditLog, clip: float | None, settings: LearnSettings, model: SupportedModel | None
-) -> HeldoutScores:
-    """Return the scores of policies on a part of the log."""
-    intercept, explore = settings.intercept, settings.explore
-    if model is None:
-        return HeldoutScores(log, clip, intercept=intercept, explore=explore)
-    effects = model.action_effects(log.X, log.actions)
-    policies = model.logging_policy, model.is_cloned
-    return HeldoutScores(log, clip, effects, intercept, *policies, explore, settings.shift)
+    noises = np.array([noise(candidate.policy) for candidate in candidates[:-1]])
+    tested = np.flatnonzero(noises > ROUNDING * cost_unit).tolist()
+    index = select_improvement([candidates[number].scores[IMPROVEMENT] for number in tested], noises[tested])
+    return None if index is None else tested[index]
 
 
 def _score(
-    candidates: list[Candidate], scorer: HeldoutScores | None, has_differences: bool
-) -> tuple[np.ndarray, PairedDifferences | None]:
-    """Return all scores of the candidates, (k, s), and their differences from π0, if they are known and wanted.
+    candidates: Sequence[Candidate], scorer: HeldoutScores | None, has_differences: bool, algorithm: Algorithm
+) -> Learned:
+    """Return the candidates with their scores and choices and, if they are wanted, their differences from π0.
 
     The improvement of π0 on itself is 0, whatever rounding gives.
     """
     report_progress(0, "candidates", len(candidates))
-    scores, differences = np.full((len(candidates), len(SCORES)), np.nan), []
-    for row, candidate in zip(scores, candidates, strict=True):
+    scored, differences = [], []
+    for candidate in candidates:
         report_progress(1, "candidates")
-        if scorer is None:
-            continue
-        is_logging = candidate.step == 0 and candidate.sharpness == 1
-        values, difference = scorer.evaluate(candidate.fit.coef)
-        row[:] = list((values | {"improvement_bound": 0.0} if is_logging else values).values())
+        scores, difference = scorer.evaluate(candidate.policy) if scorer else (dict.fromkeys(SCORES, np.nan), None)
+        if scorer and candidate.is_logging:
+            scores[IMPROVEMENT] = 0.0
+        scored.append(replace(candidate, scores=scores))
         if has_differences and difference is not None:
             no_difference = np.zeros_like(difference[0])
-            differences.append((no_difference, no_difference, True) if is_logging else difference)
-    return scores, scorer.pair(differences) if scorer and differences else None
+            differences.append((no_difference, no_difference, 2) if candidate.is_logging else difference)
+    chosen, grid = {}, [candidate.value for candidate in candidates]
+    for name in SCORES:
+        index = choose([candidate.scores[name] for candidate in scored], grid, algorithm.robust_end)
+        chosen[name] = -1 if index is None else index
+    paired = scorer.pair(differences) if scorer and differences else None
+    return Learned(scored, chosen, [], np.empty(0), None, differences=paired)
 
 
 @dataclass(frozen=True)
@@ -265,22 +154,26 @@ class _Search:
     algorithm: Algorithm
     objectives: list[Objective]
     start: np.ndarray
-    settings: LearnSettings
-
-    @property
-    def grid(self) -> np.ndarray:
-        """Values of the hyper-parameter; NaN if there is none."""
-        return np.array(self.algorithm.grid if self.algorithm.parameter else [np.nan], dtype=float)
 
     def fit_candidates(self, scorer: HeldoutScores | None, cost_model: Any) -> list[Candidate]:
         """Return the fits along the grid and, if the algorithm is safe, the candidates that are closer to π0."""
-        is_safe, ridges = self.algorithm.fit_options.safe, self.algorithm.ridges
-        report_progress(0, "fits", len(self.grid) + (len(self._safe_ridges()) if is_safe else 0))
-        fits = self._fit_grid(ridges, None if is_safe else scorer)
-        candidates = [Candidate(*values) for values in zip(self.grid, fits, ridges, strict=True)]
-        if is_safe:
-            candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.design), candidates)
+        algorithm, values = self.algorithm, self.algorithm.values
+        report_progress(0, "fits", len(values) + (len(self._safe_ridges()) if algorithm.safe else 0))
+        fits = self._fit_grid(algorithm.fit_ridges, None if algorithm.safe else scorer)
+        candidates = [
+            self._candidate(fit, value, ridge=ridge)
+            for fit, value, ridge in zip(fits, values, algorithm.fit_ridges, strict=True)
+        ]
+        if algorithm.safe:
+            candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.design), fits)
         return candidates
+
+    def _candidate(self, fit: Fit, value: float = np.nan, **settings: Any) -> Candidate:
+        return Candidate(self._policy(fit.coef), value, fit.objective, fit.iterations, fit.converged, **settings)
+
+    def _policy(self, coef: np.ndarray) -> LinearPolicy:
+        weights = (coef[:-1], coef[-1]) if self.design.intercept else (coef, None)
+        return make_policy(self.design.log.actions, *weights).with_exploration(self.algorithm.explore)
 
     def _fit_grid(self, ridges: Sequence[float], scorer: Any) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.
@@ -298,12 +191,12 @@ class _Search:
 
         def is_hopeless(coef: np.ndarray) -> bool:
             gained = scorer.logged - np.fmin.reduce(scores)
-            return bool(np.all((gained > 0) & (scorer.unmodelled(coef) > scorer.logged - gained / 4)))
+            return bool(np.all((gained > 0) & (scorer.unmodelled(self._policy(coef)) > scorer.logged - gained / 4)))
 
         minimised = minimize_objectives(
             (self.objectives[index] for index in order),
             self.start,
-            self.settings.lbfgs,
+            self.algorithm.lbfgs,
             ridges=[ridges[index] * _ridge_unit(self.objectives[index]) for index in order],
             give_up=is_hopeless if scorer else None,
         )
@@ -311,10 +204,10 @@ class _Search:
             report_progress(1, "fits")
             fits[index] = fit
             if scorer:
-                scores[index] = scorer.unmodelled(fit.coef)
+                scores[index] = scorer.unmodelled(self._policy(fit.coef))
         return fits
 
-    def _fit_towards(self, known: np.ndarray, fitted: list[Candidate]) -> list[Candidate]:
+    def _fit_towards(self, known: np.ndarray, fits: list[Fit]) -> list[Candidate]:
         """Return the other candidates of a safe algorithm, the last of which is π0.
 
         They are fits with a ridge towards π0, policies part of the way from π0 to each fit, greedy versions of the
@@ -322,42 +215,36 @@ class _Search:
         objective. On a large log the objective of a policy that is not a fit is NaN, because it would need all rows
         once more.
         """
-        least_robust = self._order()[0]
-        objective, value, settings = self.objectives[least_robust], self.grid[least_robust], self.settings
-        lbfgs = settings.lbfgs
-        tol = max(lbfgs.tol, min(RIDGE_TOLERANCE * lbfgs.tol, MAX_RIDGE_TOLERANCE))
-        candidates = []
+        least_robust, algorithm, candidates = self._order()[0], self.algorithm, []
+        objective, value = self.objectives[least_robust], algorithm.values[least_robust]
+        tol = max(algorithm.lbfgs.tol, min(RIDGE_TOLERANCE * algorithm.lbfgs.tol, MAX_RIDGE_TOLERANCE))
+        lbfgs = replace(algorithm.lbfgs, tol=tol)
         for ridge in self._safe_ridges():
-            [fit] = minimize_objectives(
-                [objective], known, replace(lbfgs, tol=tol), ridges=[ridge * _ridge_unit(objective)]
-            )
+            [fit] = minimize_objectives([objective], known, lbfgs, ridges=[ridge * _ridge_unit(objective)])
             report_progress(1, "fits")
-            candidates.append(Candidate(value, fit, ridge=ridge))
-        for fit_objective, candidate in zip(self.objectives, fitted, strict=True):
-            coef = candidate.fit.coef
-            for step in settings.steps:
-                point = self._evaluate(fit_objective, known + step * (coef - known))
-                candidates.append(Candidate(candidate.value, point, step=step))
-            if settings.greedy:
-                point = self._evaluate(fit_objective, settings.greedy * coef)
-                candidates.append(Candidate(candidate.value, point, sharpness=settings.greedy))
-        for factor in settings.sharpened:
-            point = self._evaluate(objective, factor * known)
-            candidates.append(Candidate(np.nan, point, step=0.0, sharpness=factor))
-        return [*candidates, Candidate(np.nan, Fit(known, objective(known)[0], 0, True), step=0.0)]
+            candidates.append(self._candidate(fit, value, ridge=ridge))
+        for fit_objective, fit, fit_value in zip(self.objectives, fits, algorithm.values, strict=True):
+            evaluate = partial(self._evaluate, fit_objective, value=fit_value)
+            candidates += [evaluate(known + step * (fit.coef - known), step=step) for step in algorithm.steps]
+            if algorithm.greedy:
+                candidates.append(evaluate(algorithm.greedy * fit.coef, sharpness=algorithm.greedy))
+        for factor in algorithm.sharpened:
+            candidates.append(self._evaluate(objective, factor * known, step=0.0, sharpness=factor))
+        return [*candidates, self._candidate(Fit(known, objective(known)[0], 0, True), step=0.0)]
 
-    def _evaluate(self, objective: Objective, coef: np.ndarray) -> Fit:
-        """Return Θ as if it were a fit, with its objective unless the log is large."""
-        return Fit(coef, np.nan if self.design.is_large else objective(coef)[0], 0, True)
+    def _evaluate(self, objective: Objective, coef: np.ndarray, value: float = np.nan, **settings: Any) -> Candidate:
+        """Return Θ as a candidate, with its objective unless the log is large."""
+        fit = Fit(coef, np.nan if self.design.is_large else objective(coef)[0], 0, True)
+        return self._candidate(fit, value, **settings)
 
     def _order(self) -> list[int]:
         """Return indices of the grid, starting at the least robust value."""
-        grid, is_reversed = self.grid, self.algorithm.robust_end == "low"
+        grid, is_reversed = self.algorithm.values, self.algorithm.robust_end == "low"
         return sorted(range(len(grid)), key=lambda index: grid[index], reverse=is_reversed)
 
     def _safe_ridges(self) -> Sequence[float]:
         """Return λ of the fits with a ridge towards π0. A large log has none, because it has too little noise."""
-        return () if self.design.is_large else self.settings.ridges
+        return () if self.design.is_large else self.algorithm.ridges
 
 
 def _ridge_unit(objective: Objective) -> float:

@@ -27,12 +27,13 @@ from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
 from drcrm.policies.feature_map_names import LEARNED_SCORES
-from drcrm.selection.grid_search import Learned, LearnSettings, learn
+from drcrm.selection.candidates import Learned
+from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 
 FOLDS = 3
 START = (4.0, 5.0, 1.0, 1.0)  # θ with which the fit starts: a sharpened π0, tilted by the models
-RIDGE = 0.2  # n λ of a ridge towards the start if the algorithm has none: see FitOptions. With few rows θ stays close
+RIDGE = 0.2  # n λ of a ridge towards the start if the algorithm has none: see Algorithm. With few rows θ stays close
 PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (1.5, 2, 4, 8), "greedy": 10.0}
 
 
@@ -168,17 +169,11 @@ def learn_over_scores(
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
-    settings: LearnSettings | None = None,
     units: Any = None,
-) -> tuple[Learned, Any]:
+) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
 
-    Returns
-    -------
-    learned : Learned
-        Candidates, start and cost model over X'.
-    features : FeatureMap
-        X ↦ X'.
+    The policies, the start and the cost model of the result are over the mapped features X'.
     """
     units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.recount(log.count)
@@ -194,57 +189,51 @@ def learn_over_scores(
         heldout = heldout.recount(heldout.count)
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
     listed = scores.as_lists(log, scores.training)
-    settings = settings or LearnSettings()
-    lbfgs = replace(settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
-    settings = replace(settings, start=start, lbfgs=lbfgs, **PATH)
-    algorithm = replace(algorithm, options={"ridge": RIDGE / log.size, **algorithm.options})
-    learned = learn(listed, algorithm, heldout, None, supported, settings)
+    lbfgs = replace(algorithm.lbfgs, stopping="scaled")  # the ridge is in units of the scores
+    ridge = algorithm.ridge or RIDGE / log.size
+    learned = learn(
+        listed, replace(algorithm, origin=start, ridge=ridge, lbfgs=lbfgs, **PATH), heldout, None, supported
+    )
     expanded = CostModel()
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
     cost_model = replace(supported, model=expanded, logging_policy=SoftmaxPolicy(scores.expand(known)))
     if cost_model.is_cloned:
         cost_model = cost_model.trust_propensities(log.replace(X=scores.features(log.X)))
-    fits = replace(learned.fits, coef=scores.expand(learned.fits.coef))
-    return replace(learned, fits=fits, start=scores.expand(start), cost_model=cost_model), scores.features
+    candidates = []
+    for candidate in learned.candidates:
+        policy = SoftmaxPolicy(scores.expand(candidate.policy.coef)).with_exploration(candidate.policy.explore)
+        candidates.append(replace(candidate, policy=policy))
+    expanded_result = replace(learned, candidates=candidates, start=scores.expand(start), cost_model=cost_model)
+    return expanded_result.with_features(scores.features)
 
 
 def learn_with_features(
     log: BanditLog,
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
-    features: Any = None,
     logging_policy: LinearPolicy | None = None,
     cost_model: Any = None,
-    settings: LearnSettings | None = None,
     names: list[str] | None = None,
     units: Any = None,
-) -> tuple[Learned, Any]:
+) -> Learned:
     """Fit an algorithm to mapped features, to learned scores, or to the features of the log.
 
     Parameters
     ----------
-    log, heldout, algorithm, logging_policy, cost_model, settings
+    log, heldout, algorithm, logging_policy, cost_model
         As in :func:`drcrm.selection.grid_search.learn`, over the features of the log.
-    features : transformer, mapping, "scores" or None
-        Feature map of the policy.
     names : list of str, optional
         Names of the features.
     units : array (n,), optional
         Ids of independent units of rows, which a fold of the learned scores keeps together; by default contexts.
-
-    Returns
-    -------
-    learned : Learned
-        Results over the mapped features X'.
-    features : FeatureMap or None
-        X ↦ X'.
     """
+    features = algorithm.features
     if features is None:
-        return learn(log, algorithm, heldout, logging_policy, cost_model, settings), None
+        return learn(log, algorithm, heldout, logging_policy, cost_model)
     if isinstance(features, str) and features == LEARNED_SCORES:
         if cost_model is not None:
             raise InputError("features='scores' fits its own cost model; leave cost_model out")
-        return learn_over_scores(log, algorithm, heldout, logging_policy, settings, units)
+        return learn_over_scores(log, algorithm, heldout, logging_policy, units)
     # The module imports scikit-learn, which takes half a second.
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
@@ -252,4 +241,4 @@ def learn_with_features(
     log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
     if not (cost_model is None or is_regressor(cost_model)):
         cost_model = PaddedModel(cost_model, mapped)
-    return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model, settings), mapped
+    return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)

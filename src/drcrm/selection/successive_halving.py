@@ -11,25 +11,25 @@ same fit, the smallest radius goes on.
 No fit is warm-started from the fit to a smaller sample. In a measurement with 45 000 contexts and 300 actions, such
 fits took more iterations. Their policies were 1 to 10 % worse, because they had overfitted the smaller sample.
 
-``fit_entry`` fits one algorithm with its settings, to a sample or to all training rows. It also serves logs on which
-all fits use all rows, without successive halving.
+``fit_algorithm`` fits one algorithm, to a sample or to all training rows. It also serves logs on which all fits use all
+rows, without successive halving.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
-from drcrm.selection.grid_search import Learned, LearnSettings, score_policy
+from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
+from drcrm.selection.grid_search import score_policy
 from drcrm.selection.learned_scores import learn_with_features
-from drcrm.selection.registry.shipped_algorithms import Entry
-from drcrm.selection.score_names import SCORES
+from drcrm.selection.registry.algorithms import Algorithm
 
 MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action
 MANY_ACTIONS = 32  # all fits use all rows if contexts have fewer actions on average
@@ -41,23 +41,6 @@ VALIDATION = 1 / 3  # share of the units on which fits are scored, equal to the 
 ROUGH = LbfgsSettings(tol=1e-4, pairs=50)  # on samples
 # On all rows. Policies are better than at tol=1e-6 with 10 pairs, and take half the time.
 THOROUGH = LbfgsSettings(tol=3e-6, pairs=50)
-BOUND, DOUBLY_ROBUST, RATIO = (list(SCORES).index(name) for name in ("improvement_bound", "dr", "snips_bound"))
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A fit to a sample, with its grid value or its ridge, and its scores on other training rows.
-
-    ``bound`` is the smallest ``improvement_bound`` of the fit and of the policies between it and the logging policy.
-    ``cost`` is the doubly robust cost of the fit. Without a cost model, it is the bound on the fit's self-normalised
-    cost.
-    """
-
-    entry: Entry
-    value: float | None
-    ridge: float | None
-    bound: float
-    cost: float
 
 
 def is_expensive(log: BanditLog) -> bool:
@@ -66,111 +49,104 @@ def is_expensive(log: BanditLog) -> bool:
     return scores >= max(MANY_SCORES, MANY_ACTIONS * log.n_contexts)
 
 
-def fit_entry(
-    train: BanditLog,
-    heldout: BanditLog,
-    entry: Entry,
-    lbfgs: LbfgsSettings | None = None,
-    fewer_rows: float = 1.0,
-    units: np.ndarray | None = None,
-    explore: float = 0.0,
-) -> tuple[Learned, Callable | None]:
-    """Fit an entry to a log and score the fits on held-out rows; return the result and the feature map or None.
-
-    ``explore`` is that of ``LearnSettings``.
-    """
-    lbfgs = lbfgs or LbfgsSettings()
-    if entry.classifier is not None:
+def fit_algorithm(
+    train: BanditLog, heldout: BanditLog, algorithm: Algorithm, units: np.ndarray | None = None
+) -> Learned:
+    """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows."""
+    if algorithm.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 
-        policy = classifier_policy(train, entry.classifier, entry.weights)
-        mapped, scored = (part.replace(X=policy.map_features(part.X)) for part in (train, heldout))
-        return score_policy(policy.coef, mapped, scored, explore, entry.shift), policy.features
-    n_mapped = sum(entry.features.values()) if isinstance(entry.features, Mapping) else 0
+        policy = classifier_policy(train, algorithm.classifier, algorithm.weights)
+        return score_policy(policy, train, heldout, algorithm)
+    n_mapped = sum(algorithm.features.values()) if isinstance(algorithm.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
-        lbfgs = replace(lbfgs, pairs=PAIRS)
-    settings = LearnSettings(
-        ridges=entry.ridges,
-        fewer_rows=fewer_rows,
-        explore=explore,
-        shift=entry.shift,
-        has_differences=True,
-        lbfgs=lbfgs,
-    )
-    return learn_with_features(train, entry.algorithm, heldout, entry.features, settings=settings, units=units)
+        algorithm = replace(algorithm, lbfgs=replace(algorithm.lbfgs, pairs=PAIRS))
+    return learn_with_features(train, replace(algorithm, compares=True), heldout, units=units)
 
 
-def halve_entries(
-    train: BanditLog,
-    entries: Iterable[Entry],
-    units: np.ndarray | None,
-    tell: Callable[[str], None],
-    explore: float = 0.0,
-) -> list[Entry]:
-    """Return the entries to fit to all training rows, each with only the grid values and ridges to fit.
+def halve_algorithms(
+    train: BanditLog, algorithms: Sequence[Algorithm], units: np.ndarray | None, tell: Callable[[str], None]
+) -> Sequence[Algorithm]:
+    """Return the algorithms to fit to all training rows, each with only the grid values and ridges to fit.
 
-    With fewer than 1000 units, return all entries unchanged.
+    With fewer than 1000 units, return all algorithms unchanged.
 
     Parameters
     ----------
     train : BanditLog
-    entries : iterable of Entry
+    algorithms : sequence of Algorithm
     units : array (n,), optional
         Unit of each row; rows of a unit stay together. By default the units are the contexts.
     tell : callable
-        Called with a message about each entry that is being fitted.
-    explore : float
-        See ``LearnSettings``.
+        Called with a message about each algorithm that is being fitted.
     """
-    entries = [*entries]
     _, unit = np.unique(train.context if units is None else units, return_inverse=True)
     n = int(unit.max()) + 1
     if n < FEW_UNITS:
-        return entries
+        return algorithms
     place = np.random.default_rng(0).permutation(n)[unit]
     scored = train.recount(train.count * (place >= n - min(int(VALIDATION * n), LARGEST_SAMPLE)))
     for share, n_kept in STAGES:
         sample = train.recount(train.count * (place < min(int(share * n), LARGEST_SAMPLE)))
-        trials = []
-        for entry in entries:
-            tell(f"choosing on {len(sample.Y)} training rows: {entry.label}")
-            learned, _ = fit_entry(sample, scored, entry, ROUGH, train.size / sample.size, explore=explore)
-            trials += _make_trials(entry, learned)
-        entries = _keep_best(entries, trials, n_kept)
-    return entries
+        trials: list[_Trial] = []
+        for number, algorithm in enumerate(algorithms):
+            tell(f"choosing on {len(sample.Y)} training rows: {algorithm.label}")
+            on_sample = replace(algorithm, lbfgs=ROUGH, fewer_rows=train.size / sample.size)
+            trials += _make_trials(number, algorithm, fit_algorithm(sample, scored, on_sample).candidates)
+        algorithms = _keep_best(algorithms, trials, n_kept)
+    return algorithms
 
 
-def _make_trials(entry: Entry, learned: Learned) -> list[Trial]:
-    """Return the fits of an entry to a sample."""
-    fits, trials = learned.fits, []
-    scores = np.nan_to_num(fits.scores, nan=np.inf)
-    costs = scores[:, DOUBLY_ROBUST if np.isfinite(scores[:, DOUBLY_ROBUST]).any() else RATIO]
-    for index in np.flatnonzero((fits.step == 1) & (fits.sharpness == 1)):
-        is_in_grid = index < max(1, len(entry.algorithm.grid))
-        value, ridge = (float(fits.grid[index]), None) if is_in_grid else (None, float(fits.ridge[index]))
-        is_step = (fits.step > 0) & (fits.step < 1) & ((fits.grid == value) | np.isnan(fits.grid)) & is_in_grid
-        bound = scores[is_step | (np.arange(len(scores)) == index), BOUND].min()
-        trials.append(Trial(entry, value, ridge, float(bound), float(costs[index])))
+class _Trial(NamedTuple):
+    """A fit to a sample, and its scores on other training rows.
+
+    ``bound`` is the smallest improvement bound of the fit and of the policies between it and the logging policy.
+    ``cost`` is the doubly robust cost of the fit. Without a cost model, it is the bound on the fit's self-normalised
+    cost.
+    """
+
+    algorithm: int
+    fit: Candidate
+    is_in_grid: bool
+    bound: float
+    cost: float
+
+
+def _make_trials(number: int, algorithm: Algorithm, candidates: Sequence[Candidate]) -> list[_Trial]:
+    """Return the fits of an algorithm to a sample."""
+    trials, has_model = [], any(np.isfinite(candidate.scores["dr"]) for candidate in candidates)
+    for index, fit in enumerate(candidates):
+        if not fit.is_fit:
+            continue
+        is_in_grid = index < len(algorithm.values)
+        same = [
+            other
+            for other in candidates
+            if is_in_grid and 0 < other.step < 1 and (other.value == fit.value or np.isnan(other.value))
+        ]
+        bounds = np.nan_to_num([candidate.scores[IMPROVEMENT] for candidate in [fit, *same]], nan=np.inf)
+        cost = np.nan_to_num(fit.scores["dr" if has_model else "snips_bound"], nan=np.inf)
+        trials.append(_Trial(number, fit, is_in_grid, float(bounds.min()), float(cost)))
     return trials
 
 
-def _keep_best(entries: list[Entry], trials: list[Trial], n_kept: int) -> list[Entry]:
-    """Return the entries of the best trials, with only the values and ridges of these trials.
+def _keep_best(algorithms: Sequence[Algorithm], trials: list[_Trial], n_kept: int) -> list[Algorithm]:
+    """Return the algorithms of the best trials, with only the values and ridges of these trials.
 
-    An entry that is kept only for a ridge also keeps its best grid value. Trials are ranked by cost and bound in turn:
-    smallest cost, smallest bound, second smallest cost, and so on. On samples, the bound favours policies close to the
-    logging policy, while a few rows with large weights can decide the cost.
+    An algorithm that is kept only for a ridge also keeps its best grid value. Trials are ranked by cost and bound in
+    turn: smallest cost, smallest bound, second smallest cost, and so on. On samples, the bound favours policies close
+    to the logging policy, while a few rows with large weights can decide the cost.
     """
     by_cost, by_bound = (sorted(trials, key=attrgetter(name)) for name in ("cost", "bound"))
     ordered = list({id(trial): trial for pair in zip(by_cost, by_bound, strict=True) for trial in pair}.values())
     reduced = []
-    for entry in entries:
-        kept = [trial for trial in ordered[:n_kept] if trial.entry is entry]
+    for number, algorithm in enumerate(algorithms):
+        kept = [trial for trial in ordered[:n_kept] if trial.algorithm == number]
         if not kept:
             continue
-        in_grid = [trial for trial in ordered if trial.entry is entry and trial.ridge is None]
-        values: list[Any] = [trial.value for trial in kept if trial.ridge is None] or [in_grid[0].value]
-        algorithm = replace(entry.algorithm, grid=tuple(sorted(values)) if entry.algorithm.parameter else ())
-        ridges = tuple(trial.ridge for trial in kept if trial.ridge is not None)
-        reduced.append(replace(entry, algorithm=algorithm, ridges=ridges))
+        in_grid = [trial.fit.value for trial in ordered if trial.algorithm == number and trial.is_in_grid]
+        values = [trial.fit.value for trial in kept if trial.is_in_grid] or in_grid[:1]
+        grid = tuple(sorted(values)) if algorithm.parameter else ()
+        ridges = tuple(trial.fit.ridge for trial in kept if not trial.is_in_grid)
+        reduced.append(replace(algorithm, grid=grid, ridges=ridges))
     return reduced

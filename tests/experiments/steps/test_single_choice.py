@@ -144,11 +144,9 @@ def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path, monkeypatc
     assert run_step("fit", inputs, {"fits": fits}, algorithm("CIPS", options=options)) == 0
     train, heldout = read_log(single / "log.npz")
     logging_policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
-    learned, features = learned_scores.learn_over_scores(
-        train, Algorithm("CIPS", options=options), heldout, logging_policy
-    )
+    learned = learned_scores.learn_over_scores(train, Algorithm("CIPS", options=options), heldout, logging_policy)
     X, truth = read_truth(single / "test.npz")
-    expected = errors(SoftmaxPolicy(learned.fits.coef[0], features=features).marginals(X), truth.labels)
+    expected = errors(learned.candidates[0].policy.marginals(X), truth.labels)
     outputs = {"metrics": tmp_path / "metrics.csv", "grids": tmp_path / "grids.csv"}
     files = evaluate_inputs(single, fits=[fits], log=single / "log.npz", cost_model=single / "cost_model.npz")
     assert run_step("evaluate", files, outputs, PARAMETERS) == 0

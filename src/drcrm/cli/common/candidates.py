@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from drcrm.cli.common.evaluation import EvaluatedPolicy
-from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.selection.candidates import IMPROVEMENT
-from drcrm.selection.grid_search import Learned
+from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.multiplicity import PairedDifferences
-from drcrm.selection.registry.shipped_algorithms import Entry, as_entry
-from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_entry, halve_entries, is_expensive
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
+from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
 
 DEFAULT = "kl_dro_dr"
 WITH_SCORES = "kl_dro_dr_scores"
@@ -51,9 +49,9 @@ class CandidateSettings:
     outcomes: GuardedOutcomes | None = None
 
 
-def algorithm_entries(
+def read_algorithms(
     algorithms: object, key: str = "algorithm", has_scores: bool = False, shift: float | None = None
-) -> list[Entry]:
+) -> list[Algorithm]:
     """Return the algorithms of a mapping.
 
     Parameters
@@ -79,15 +77,21 @@ def algorithm_entries(
     algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
     if not algorithms:
         raise InputError(f"{key} must name at least one algorithm, got an empty list")
-    entries = [as_entry(entry, key) for entry in algorithms]
-    return entries if shift is None else [entry.for_shift(shift) for entry in entries]
+    read = [as_algorithm(entry, key) for entry in algorithms]
+    return read if shift is None else [_at_shift(algorithm, shift) for algorithm in read]
 
 
-def require_exportable(entries: Sequence[Entry]) -> None:
+def _at_shift(algorithm: Algorithm, radius: float) -> Algorithm:
+    """Return the algorithm with comparisons at the radius κ, at which the shipped algorithms for shift also learn."""
+    is_shipped = algorithm.name in shipped_algorithms() and algorithm.estimator == "EnvironmentDRO"
+    return replace(algorithm, grid=(radius,) if is_shipped else algorithm.grid, shift=radius)
+
+
+def require_exportable(algorithms: Sequence[Algorithm]) -> None:
     """Raise InputError unless all algorithms of a mapping learn linear policies."""
-    for entry in entries:
-        if entry.features is not None or entry.classifier is not None:
-            raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {entry.name}")
+    for algorithm in algorithms:
+        if algorithm.features is not None or algorithm.classifier is not None:
+            raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")
 
 
 def can_have_scores(log: BanditLog) -> bool:
@@ -96,14 +100,23 @@ def can_have_scores(log: BanditLog) -> bool:
     return bool(log.actions.are_classes and is_small and isinstance(log.X, np.ndarray))
 
 
+class Selection(NamedTuple):
+    """The candidate of each algorithm, the best of them, and the number and the effective number of all candidates."""
+
+    policies: list[EvaluatedPolicy]
+    best: EvaluatedPolicy
+    tried: int
+    choices: int
+
+
 def fit_candidates(
     train: BanditLog,
     heldout: BanditLog,
-    entries: Sequence[Entry],
+    algorithms: Sequence[Algorithm],
     report: Callable[[str], None],
     settings: CandidateSettings | None = None,
-) -> tuple[list[EvaluatedPolicy], int]:
-    """Return the candidate of each algorithm, and the effective number of all candidates.
+) -> Selection:
+    """Fit algorithms, and choose among all of their candidates.
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among
@@ -115,100 +128,74 @@ def fit_candidates(
     Parameters
     ----------
     train, heldout : BanditLog
-    entries : sequence of Entry
+    algorithms : sequence of Algorithm
     report : callable
         Called with a message about each algorithm.
     settings : CandidateSettings, optional
     """
     settings, is_halved = settings or CandidateSettings(), is_expensive(train)
-    shared = {"units": settings.units, "explore": settings.explore}
+    algorithms = [replace(algorithm, explore=settings.explore) for algorithm in algorithms]
     if is_halved:
-        entries = halve_entries(train, entries, tell=report, **shared)
-    fitted = []
-    for number, entry in enumerate(entries, 1):
-        report(f"learning: {entry.label}" + (f" ({number} of {len(entries)})" if len(entries) > 1 else ""))
-        lbfgs = THOROUGH if entry.features is None else ROUGH  # with a feature map a fit takes ten times as long
-        fitted.append(fit_entry(train, heldout, entry, lbfgs if is_halved else None, **shared))
-    joined = PairedDifferences.join([learned.differences for learned, _ in fitted])
+        algorithms = halve_algorithms(train, algorithms, settings.units, report)
+    results = []
+    for number, algorithm in enumerate(algorithms, 1):
+        report(f"learning: {algorithm.label}" + (f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""))
+        if is_halved:  # with a feature map a fit takes ten times as long
+            algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
+        results.append(fit_algorithm(train, heldout, algorithm, settings.units))
+    joined = PairedDifferences.join([learned.differences for learned in results])
     choices = joined.effective_choices(settings.confidence, settings.heldout_units)
-    parts = [
-        _Candidates.of(entry, learned, features, train, settings, choices)
-        for entry, (learned, features) in zip(entries, fitted, strict=True)
-    ]
-    rates = np.concatenate([part.rates for part in parts])
-    chosen, ends = (
-        joined.choose(choices, rates == 2, settings.confidence),
-        np.cumsum([len(part.rates) for part in parts]),
+    rates = [_rate(learned, settings, choices) for learned in results]
+    chosen = joined.choose(choices, np.concatenate(rates) == 2, settings.confidence)
+    selected, ranks = zip(
+        *(
+            _select(algorithm, learned, of_candidates, choices, settings.confidence)
+            for algorithm, learned, of_candidates in zip(algorithms, results, rates, strict=True)
+        ),
+        strict=True,
     )
-    owner = None if chosen is None else int(np.searchsorted(ends, chosen, side="right"))
-    return [part.select(choices, owner == number) for number, part in enumerate(parts)], choices
+    ends = np.cumsum([len(learned.candidates) for learned in results])
+    best = int(np.searchsorted(ends, chosen, side="right")) if chosen is not None else ranks.index(min(ranks))
+    return Selection([*selected], selected[best], int(ends[-1]), choices)
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """All candidates of an algorithm, with the results of the guardrails for each: see ``GuardedOutcomes.rate``."""
-
-    entry: Entry
-    learned: Learned
-    policies: list[LinearPolicy]
-    cost_model: SupportedModel
-    rates: np.ndarray
-    confidence: float
-
-    @classmethod
-    def of(
-        cls,
-        entry: Entry,
-        learned: Learned,
-        features: Any,
-        train: BanditLog,
-        settings: CandidateSettings,
-        choices: int,
-    ) -> _Candidates:
-        """Return the candidates with their share of uniform actions."""
-        policies = [make_policy(train.actions, coef, None, features) for coef in learned.fits.coef]
-        outcomes = settings.outcomes
-        policies = [policy.with_exploration(settings.explore) for policy in policies]
-        cost_model, rates = replace(learned.cost_model, features=features), np.full(len(policies), 2)
-        if outcomes is not None and outcomes.guardrails:
-            guarded = outcomes.with_support(cost_model)
-            compared = ComparisonSettings(ESTIMATE, settings.confidence, choices)
-            rates = np.array([guarded.rate(policy, compared) for policy in policies])
-        return cls(entry, learned, policies, cost_model, rates, settings.confidence)
-
-    def select(self, choices: int, is_best: bool) -> EvaluatedPolicy:
-        """Return the candidate that is chosen for a test, or else the one with the best cautious estimate."""
-        fits, rates, differences = self.learned.fits, self.rates, self.learned.differences
-        bounds, estimates = fits.scores[:, IMPROVEMENT], differences.cautious_estimates
-        chosen = differences.choose(choices, rates == 2, self.confidence)
-        is_shown = chosen is not None
-        if chosen is None:
-            is_possible = ((fits.step > 0) | (fits.sharpness != 1)) & np.isfinite(bounds)
-            preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
-            among = next((mask for mask in preferred if mask.any()), is_possible)
-            chosen = int(np.argmin(np.where(among, estimates, np.inf)))
-        value = float(fits.grid[chosen])
-        settings = {} if np.isnan(value) else {"parameter": self.entry.algorithm.parameter, "value": value}
-        settings |= {name: float(getattr(fits, name)[chosen]) for name in ("ridge", "step", "sharpness")}
-        return EvaluatedPolicy(
-            name=self.entry.name,
-            label=self.entry.label,
-            policy=self.policies[chosen],
-            cost_model=self.cost_model,
-            clip=self.learned.clip,
-            settings=settings,
-            difference=float(estimates[chosen]),
-            tried=len(fits.grid),
-            is_shown=is_shown,
-            is_best=is_best,
-            rate=int(rates[chosen]),
-            grade=int(differences.grade[chosen]),
-        )
+def _rate(learned: Learned, settings: CandidateSettings, choices: int) -> np.ndarray:
+    """Return the result of the guardrails for each candidate: see ``GuardedOutcomes.rate``."""
+    outcomes = settings.outcomes
+    if outcomes is None or not outcomes.guardrails:
+        return np.full(len(learned.candidates), 2)
+    guarded, compared = (
+        outcomes.with_support(learned.cost_model),
+        ComparisonSettings(ESTIMATE, settings.confidence, choices),
+    )
+    return np.array([guarded.rate(candidate.policy, compared) for candidate in learned.candidates])
 
 
-def best_candidate(results: list[EvaluatedPolicy]) -> EvaluatedPolicy:
-    """Return the candidate that all algorithms together choose, or else the one with the best cautious estimate.
+def _select(
+    algorithm: Algorithm, learned: Learned, rates: np.ndarray, choices: int, confidence: float
+) -> tuple[EvaluatedPolicy, tuple[bool, int, float]]:
+    """Return the candidate that is chosen for a test, or else the one with the best cautious estimate; and its rank.
 
-    Candidates whose estimates are beyond the margin of a guardrail come last, after those that the log cannot judge.
+    The rank is whether it is beyond the margin of a guardrail, minus its grade by the log, and its estimate.
     """
-    return min(results, key=lambda result: (not result.is_best, not result.rate, -result.grade, result.difference))
+    candidates, differences = learned.candidates, learned.differences
+    estimates, shown = differences.cautious_estimates, differences.choose(choices, rates == 2, confidence)
+    index = shown
+    if index is None:
+        is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])
+        preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
+        among = next((mask for mask in preferred if mask.any()), is_possible)
+        index = int(np.argmin(np.where(among, estimates, np.inf)))
+    chosen = candidates[index]
+    settings = {} if np.isnan(chosen.value) else {"parameter": algorithm.parameter, "value": float(chosen.value)}
+    settings |= {name: float(getattr(chosen, name)) for name in ("ridge", "step", "sharpness")}
+    policy = EvaluatedPolicy(
+        algorithm.name,
+        algorithm.label,
+        chosen.policy,
+        learned.cost_model,
+        learned.clip,
+        settings,
+        is_shown=shown is not None,
+    )
+    return policy, (not rates[index], -int(differences.grade[index]), float(estimates[index]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -42,19 +41,8 @@ class EvaluatedPolicy:
         The clipping constant of the estimate "clipped_ips".
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
-    difference : float
-        Clipped estimate of the policy's cost minus the logging policy's cost, plus one standard error, by which
-        ``learn`` chooses if no candidate is shown to be better.
-    tried : int
-        Number of candidates of the algorithm that learned the policy.
     is_shown : bool
         Whether the algorithm's own candidates choose this one as better than the logging policy.
-    is_best : bool
-        Whether the candidates of all algorithms choose this one.
-    rate : int
-        0 if the estimate of a guardrail is beyond its margin, 2 if all guardrails hold, otherwise 1.
-    grade : int
-        How well the log can judge the policy: see :func:`drcrm.certificates.terms.overlap.grade_overlap`.
     """
 
     name: str
@@ -63,12 +51,7 @@ class EvaluatedPolicy:
     cost_model: object = None
     clip: float | str | None = "auto"
     settings: Mapping[str, object] = field(default_factory=dict)
-    difference: float = inf
-    tried: int = 1
     is_shown: bool = False
-    is_best: bool = False
-    rate: int = 2
-    grade: int = 2
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from drcrm.experiments.simulation.random_generators import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.feature_map_names import LEARNED_SCORES
-from drcrm.selection.grid_search import LearnSettings, learn
-from drcrm.selection.learned_scores import learn_over_scores
-from drcrm.selection.registry.algorithms import Algorithm, find_estimator
+from drcrm.selection.grid_search import calibrated_penalty
+from drcrm.selection.learned_scores import learn_with_features
+from drcrm.selection.registry.algorithms import Algorithm
 
 
 def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
@@ -62,36 +61,32 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
         ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
         whether POEM's grid is in units of λ0, which depends on the log.
     """
-    estimator = find_estimator(parameters["estimator"])
-    options, is_calibrated = parameters["options"], parameters["calibrated"]
-    algorithm = Algorithm(parameters["estimator"], parameters["parameter"], parameters["grid"], options)
-    algorithm.criteria()  # reports a wrong algorithm before the log is read
+    is_calibrated, lbfgs = parameters["calibrated"], LbfgsSettings(stopping=parameters["stopping"])
+    entry = {name: parameters[name] for name in ("estimator", "parameter", "grid", "options")}
+    algorithm = Algorithm(**entry, lbfgs=lbfgs)  # reports its errors before the log is read
     train, heldout = read_log(inputs["log"])
     logging_policy = read_policy(inputs["logging"], train.actions) if "logging" in inputs else None
-    model = read_cost_model(inputs["cost_model"]) if "cost_model" in inputs else None
-    settings = LearnSettings(is_calibrated=is_calibrated, lbfgs=LbfgsSettings(stopping=parameters["stopping"]))
-    features, stored = options.get("features"), {}
-    if features == LEARNED_SCORES:
-        learned, mapped = learn_over_scores(train, algorithm, heldout, logging_policy, settings)
-        fits, stored = learned.fits, {"feature_map": to_bytes(mapped, "the map of learned scores")}
-    else:
-        if features:
-            from drcrm.policies.feature_maps import FeatureMap, as_transformer
-
-            mapped = FeatureMap(as_transformer(features), train.X)
-            train, heldout = (part.replace(X=mapped(part.X)) for part in (train, heldout))
-            logging_policy, model = mapped.pad_policy(logging_policy), CostModel().fit_log(train)
-            stored = {"features": np.array(json.dumps(features))}
-        with prefix_errors(inputs["log"]) if is_calibrated else nullcontext():
-            fits = learn(train, algorithm, heldout, logging_policy, model, settings).fits
-    write_npz(outputs["fits"], **asdict(fits), **stored)
+    model = read_cost_model(inputs["cost_model"]) if "cost_model" in inputs and not algorithm.features else None
+    if is_calibrated:
+        with prefix_errors(inputs["log"]):
+            algorithm = replace(algorithm, grid=[*(calibrated_penalty(train) * algorithm.values)])
+    learned = learn_with_features(train, algorithm, heldout, logging_policy, model)
+    stored = {}
+    if algorithm.features == LEARNED_SCORES:
+        stored = {"feature_map": to_bytes(learned.candidates[0].policy.features, "the map of learned scores")}
+    elif algorithm.features:
+        stored = {"features": np.array(json.dumps(algorithm.features))}
+    arrays = learned.as_arrays()
+    if is_calibrated:
+        arrays["grid"] = np.array(parameters["grid"], dtype=float)
+    write_npz(outputs["fits"], **arrays, **stored)
     for problem, mask in {
-        "no convergence": ~fits.converged,
-        "stopped at the start": fits.converged & (fits.iterations == 0) & (fits.step == 1),
+        "no convergence": ~arrays["converged"],
+        "stopped at the start": arrays["converged"] & (arrays["iterations"] == 0) & (arrays["step"] == 1),
     }.items():
-        values = [f"{algorithm.parameter} {value:g}" if algorithm.parameter else "all" for value in fits.grid[mask]]
+        values = [f"{algorithm.parameter} {v:g}" if algorithm.parameter else "all" for v in arrays["grid"][mask]]
         if values:
-            print(f"{estimator.name}: {problem}: {', '.join(values)}", file=sys.stderr)
+            print(f"{algorithm.title}: {problem}: {', '.join(values)}", file=sys.stderr)
 
 
 def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ class EnvironmentBall(Ball):
         An object of :mod:`drcrm.divergences` or its name.
     """
 
-    is_shift = True
+    is_shift, estimates = True, ("dr", "snips")
 
     def __init__(self, radius: float | None, divergence: Divergence | str | Mapping = "kl"):
         self.radius = None if radius is None else check_nonnegative(radius, "radius")

@@ -65,6 +65,8 @@ class PhiBall(Ball):
         :mod:`drcrm.divergences.coherence`, or if a cost is above the atom.
     """
 
+    hyper_parameter = "radius"
+
     def __init__(
         self,
         divergence: Divergence | str | Mapping,
@@ -160,7 +162,7 @@ class CVaRRisk(PhiBall):
         Share α; 1 gives the mean.
     """
 
-    robust_end = "low"
+    robust_end, hyper_parameter = "low", "alpha"
 
     def __init__(self, alpha: float):
         divergence = CVaR(alpha)

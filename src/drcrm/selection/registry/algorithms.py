@@ -1,26 +1,31 @@
-"""Registry of the estimators by name, and algorithms: an estimator, the grid of its hyper-parameter, and its options.
+"""Algorithms: what a fit minimises, the grid of its hyper-parameter, and everything else that decides its result.
 
-The configuration, the command line, scikit-learn estimators, tables and reports read this registry. A new risk gets a
-line in ``ESTIMATORS``; its robust end is an attribute of the risk.
+The configuration, the command line, scikit-learn estimators, tables and reports read this module. A new risk gets a
+line in ``ESTIMATORS``; its parameters, its robust end and the estimates that it supports are attributes of the risk.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
+
+import numpy as np
 
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.support import SUPPORT
 from drcrm.errors import InputError, refuse_errors
-from drcrm.estimates import ESTIMATES
-from drcrm.optimization.criterion import Criterion
+from drcrm.estimates import ESTIMATES, Estimate
+from drcrm.optimization.criterion import WeightedLikelihoodRisk, make_objective
+from drcrm.optimization.lbfgs import LbfgsSettings
+from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
+from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -39,146 +44,51 @@ from drcrm.risks import (
 from drcrm.selection.registry.user_classes import import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, check_weight
 
-RIDGES = 1e-4, 1e-3, 1e-2  # λ of a safe algorithm's fits with a ridge towards π0, in standard deviations of the costs
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """Entry of an estimator: the risk that it minimises, and the names that it uses for the risk's arguments.
-
-    Parameters
-    ----------
-    name : str
-    risk : type
-        A subclass of ``drcrm.risks.Risk``.
-    parameters : tuple of str, optional
-        The estimator's names for the risk's arguments, in the order of these arguments; by default the same names.
-    hyper_parameter : str, optional
-        The parameter with a grid; by default the first one, None if there is none.
-    calibrated : bool
-        Whether grids may be in units of ``drcrm.selection.grid_search.calibrated_penalty``.
-    likelihood : bool
-        Whether the only parameter is the sharpness of a weighted log-likelihood.
-    estimates : tuple of str
-        The estimates that the risk supports.
-    """
-
-    name: str
-    risk: type[Risk]
-    parameters: Any = None
-    hyper_parameter: Any = None
-    calibrated: bool = False
-    likelihood: bool = False
-    estimates: tuple[str, ...] = tuple(ESTIMATES)
-
-    def __post_init__(self) -> None:
-        if self.parameters is None:
-            object.__setattr__(self, "parameters", tuple(inspect.signature(self.risk).parameters))
-        if self.hyper_parameter is None:
-            object.__setattr__(self, "hyper_parameter", next(iter(self.parameters), None))
-
-    @property
-    def robust_end(self) -> str:
-        """Which end of the grid is more robust, "low" or "high"."""
-        return "low" if self.likelihood else self.risk.robust_end
-
-    def criterion(self, estimate: str | None = None, weight: Any = CLIPPED, **values: Any) -> Criterion:
-        """Return the criterion for values of the parameters.
-
-        The default of ``estimate`` is the first one that the risk supports. ``weight`` is a weight or its name. With a
-        name, ``values`` has the weight's parameters under ``weight.NAME``.
-        Raise InputError if a name is unknown or missing.
-        """
-        estimate = check_choice(self.estimates, estimate or self.estimates[0], "estimate")
-        weight = make_weight(weight, values)
-        arguments = self._check_names(values)
-        if self.calibrated or self.likelihood:  # the risk's own check is missing, or its message has another name
-            values[self.hyper_parameter] = check_nonnegative(values[self.hyper_parameter], self.hyper_parameter)
-        if not self.likelihood:
-            return Criterion(self.risk(**{arguments[key]: value for key, value in values.items()}), weight, estimate)
-        if weight is not None:
-            raise InputError(f"{self.name} is a likelihood of the actions and takes no weight")
-        return Criterion(self.risk(), sharpness=values[self.hyper_parameter])
-
-    def _check_names(self, values: Mapping[str, object]) -> dict[str, str]:
-        """Return the risk's name of each parameter; raise InputError if a value is unknown or missing."""
-        for name in values:
-            if name not in self.parameters:
-                expected = ", ".join(self.parameters) or "none"
-                raise InputError(f"{self.name} has no parameter {name!r}, expected {expected}")
-        arguments = dict(zip(self.parameters, inspect.signature(self.risk).parameters.values(), strict=False))
-        for name in self.parameters:
-            is_optional = name in arguments and arguments[name].default is not inspect.Parameter.empty
-            if name not in values and (name == self.hyper_parameter or not is_optional):
-                raise InputError(f"{self.name} needs {name}")
-        return {name: argument.name for name, argument in arguments.items()}
-
-
-def find_weight(name: object) -> type[Weight] | None:
-    """Return the class of a weight from its name or a user's ``module:Class``; None for "clipped"."""
-    if not (isinstance(name, str) and ":" in name):
-        return WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], name, "weight"))
-    weight_class = import_class(name, "weight")
-    if not issubclass(weight_class, Weight):
-        raise InputError(f"weight {name}: {weight_class.__name__} must be a subclass of drcrm.weights.Weight")
-    return weight_class
-
-
-def make_weight(weight: Any, values: dict[str, Any]) -> Weight | None:
-    """Return a weight from its name and its parameters, which are removed from ``values``; None for "clipped"."""
-    if isinstance(weight, Weight):
-        return weight
-    weight_class = find_weight(weight)
-    if weight_class is None:
-        return None
-    parameters = inspect.signature(weight_class).parameters
-    known = {name: values.pop(f"weight.{name}") for name in parameters if f"weight.{name}" in values}
-    for name, parameter in parameters.items():
-        if name not in known and parameter.default is inspect.Parameter.empty:
-            raise InputError(f"the weight {weight!r} needs weight.{name}")
-    return weight_class(**known)
-
-
-ESTIMATORS = {
-    estimator.name: estimator
-    for estimator in (
-        Estimator("CIPS", MeanRisk, ()),
-        Estimator("POEM", VariancePenalizedRisk, ("variance_penalty",), calibrated=True),
-        Estimator("KLCRM", BoltzmannRisk),
-        Estimator("AdaptiveKLCRM", AdaptiveBoltzmannRisk),
-        Estimator("KLDRO", KLBall),
-        Estimator("Chi2DRO", Chi2Ball),
-        Estimator("PhiDRO", PhiBall, ("divergence", "radius", "confidence"), "radius"),
-        Estimator("CVaRDRO", CVaRRisk),
-        Estimator("EnvironmentDRO", EnvironmentBall, estimates=("dr", "snips")),
-        Estimator("LogSmoothing", LogSmoothingRisk, estimates=("ips", "dm")),
-        Estimator("LogSumExp", LogSumExpRisk),
-        Estimator("WeightedLikelihood", MeanRisk, ("sharpness",), likelihood=True, estimates=("ips",)),
-    )
+ESTIMATORS: dict[str, type[Risk]] = {
+    "CIPS": MeanRisk,
+    "POEM": VariancePenalizedRisk,
+    "KLCRM": BoltzmannRisk,
+    "AdaptiveKLCRM": AdaptiveBoltzmannRisk,
+    "KLDRO": KLBall,
+    "Chi2DRO": Chi2Ball,
+    "PhiDRO": PhiBall,
+    "CVaRDRO": CVaRRisk,
+    "EnvironmentDRO": EnvironmentBall,
+    "LogSmoothing": LogSmoothingRisk,
+    "LogSumExp": LogSumExpRisk,
+    "WeightedLikelihood": WeightedLikelihoodRisk,
 }
-
-
-def find_estimator(name: str | type[Risk]) -> Estimator:
-    """Return the estimator of this name, or an estimator for a user's risk, a class or ``module:Class``."""
-    if not isinstance(name, str):
-        return Estimator(name.__qualname__, _check_risk_class(name, name.__qualname__))
-    if name in ESTIMATORS:
-        return ESTIMATORS[name]
-    if ":" in name:
-        return Estimator(name, _check_risk_class(import_class(name, "estimator"), name))
-    close = get_close_matches(name, ESTIMATORS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"unknown estimator {name!r}{hint} (allowed: {', '.join(ESTIMATORS)}, or module:Class of a risk)")
+RIDGES = 1e-4, 1e-3, 1e-2
+STEPS = 0.25, 0.5
+OPTIONS = (  # options of an entry that are fields of Algorithm
+    *("estimate", "weight", "start", "tilt", "support", "context_effects"),
+    *("safe", "ridge", "features", "cost_model"),
+)
 
 
 @dataclass(frozen=True)
-class FitOptions:
-    """Options of an algorithm that do not depend on its risk.
+class Algorithm:
+    """A risk with an estimate and a weight, the grid of a hyper-parameter, and all other settings of the fits.
 
     Parameters
     ----------
+    estimator : str or class
+        A key of ``ESTIMATORS``, or a risk, as a class or as ``module:Class``.
+    parameter : str, optional
+        Name of the hyper-parameter: a parameter of the risk, ``weight.NAME`` for the weight, or ``ridge``.
+    grid : sequence of k floats
+        Values of the hyper-parameter; empty if there is none.
+    options : mapping
+        Values of the risk's other parameters and of ``weight.NAME``. Values of the fields in ``OPTIONS`` become these
+        fields.
+    estimate : str, optional
+        "ips", "snips", "dr" or "dm"; by default the first one that the risk supports.
+    weight : str or Weight
+        A weight or its name.
     start : str
         A key of ``drcrm.optimization.starts.STARTS``.
+    origin : array (d, …), optional
+        Θ at which the fits start, in place of ``start``.
     tilt : float ≥ 0 or "auto"
         κ of the start "model".
     support : float in [0, 1]
@@ -190,97 +100,172 @@ class FitOptions:
     ridge : float ≥ 0
         λ of (λ/2) ‖Θ − start‖², in units of the standard deviation of the costs, with Θ in units of the features.
         Under the stopping rule "public_code" both units are 1.
-    features : mapping or "scores", optional
-        Name and size of a feature map; ``learn`` expects logs with mapped features. "scores" are learned scores.
+    features : transformer, mapping or "scores", optional
+        Feature map of the policy, or its name and size. "scores" are learned scores.
     cost_model : str or mapping, optional
         ``module:Class`` of a regressor, or ``{"module:Class": {parameter: value}}``. By default the cost model is a
         ridge regression.
-    """
+    name, label : str
+        Name in configurations and answers; name in tables, figures and reports.
+    classifier : classifier, optional
+        Competitor in place of the fits: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
+    weights : str
+        How the classifier weights rows: "inverse_propensity" or "none".
+    ridges : sequence of float
+        λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
+    steps : sequence of float
+        Fractions of the way from π0 to a fit at which a safe algorithm has candidates.
+    sharpened : sequence of float
+        Factors of Θ of π0 for further candidates of a safe algorithm.
+    greedy : float, optional
+        Factor of Θ of each fit for a further candidate of a safe algorithm, which is nearly greedy.
+    clip : "auto", float ≥ 1 or None
+        M, the upper limit of training and held-out weights: see ``as_clip``.
+    intercept : bool
+        Whether the policy has an intercept; it is the last row of Θ.
+    explore : float
+        Share ε of the uniform policy in the candidates. Fits do not depend on it.
+    shift : float, optional
+        Radius κ, if ``improvement_bound`` compares worst cases around the environment.
+    compares : bool
+        Whether to keep the candidates' differences from π0 on all held-out rows. They need a cost model.
+    fewer_rows : float
+        If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
+    lbfgs : LbfgsSettings
+        Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
+        translation-equivariant, because costs far from 0 lose digits.
 
-    start: str = "zero"
-    tilt: float | str = 1.0
-    support: float = SUPPORT
-    context_effects: bool | str = "auto"
-    safe: bool = False
-    ridge: float = 0.0
-    features: Mapping[str, int] | str | None = None
-    cost_model: Any = None
-
-    def __post_init__(self) -> None:
-        for name, check in _OPTION_CHECKS.items():
-            check(getattr(self, name), name)
-        check_feature_option(self.features)
-        self.make_regressor()
-
-    def make_regressor(self) -> Any:
-        """Return the regressor of the cost model, not yet fitted; None for the default, a ridge regression."""
-        return None if self.cost_model is None else make_object(self.cost_model, "cost_model", "predict")
-
-
-_OPTION_CHECKS: dict[str, Callable[[Any, str], object]] = {
-    "start": lambda value, name: check_choice(STARTS, value, name),
-    "tilt": as_tilt,
-    "support": check_fraction,
-    "context_effects": as_context_effects,
-    "safe": check_bool,
-    "ridge": check_nonnegative,
-}
-_OPTION_NAMES = {option.name for option in fields(FitOptions)}
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """An algorithm of a configuration: an estimator, the grid of its hyper-parameter, and its other options.
-
-    Parameters
-    ----------
-    estimator : str or class
-        A key of ``ESTIMATORS``, or a risk, as a class or as ``module:Class``.
-    parameter : str, optional
-        Name of the hyper-parameter: a parameter of the estimator, ``weight.NAME`` for its weight, or ``ridge``.
-    grid : sequence of k floats
-        Values of the hyper-parameter; empty if there is none.
-    options : mapping
-        Values of the estimator's other parameters, of ``estimate``, ``weight`` and ``weight.NAME``, and of
-        ``FitOptions``.
+    Raises
+    ------
+    InputError
+        If a value is invalid, or a name is unknown or missing.
     """
 
     estimator: Any
     parameter: str | None = None
     grid: Sequence[float] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    estimate: str = ""
+    weight: Any = CLIPPED
+    start: str = "zero"
+    origin: np.ndarray | None = None
+    tilt: float | str = 1.0
+    support: float = SUPPORT
+    context_effects: bool | str = "auto"
+    safe: bool = False
+    ridge: float = 0.0
+    features: Any = None
+    cost_model: Any = None
+    name: str = ""
+    label: str = ""
+    classifier: Any = None
+    weights: str = "none"
+    ridges: Sequence[float] = RIDGES
+    steps: Sequence[float] = STEPS
+    sharpened: Sequence[float] = ()
+    greedy: float | None = None
+    clip: float | str | None = "auto"
+    intercept: bool = False
+    explore: float = 0.0
+    shift: float | None = None
+    compares: bool = False
+    fewer_rows: float = 1.0
+    lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
+
+    def __post_init__(self) -> None:
+        options = dict(self.options)
+        for name in OPTIONS:
+            if name in options and name != self.parameter:
+                object.__setattr__(self, name, options.pop(name))
+        object.__setattr__(self, "options", options)
+        supported = self.risk_class.estimates
+        object.__setattr__(self, "estimate", check_choice(supported, self.estimate or supported[0], "estimate"))
+        check_choice(STARTS, self.start, "start")
+        as_tilt(self.tilt)
+        check_fraction(self.support, "support")
+        as_context_effects(self.context_effects, "context_effects")
+        check_bool(self.safe, "safe")
+        for ridge in self.fit_ridges:
+            check_nonnegative(ridge, "ridge")
+        self.make_regressor()
+        self._check_grid()
+        self.variants()
 
     @property
-    def fit_options(self) -> FitOptions:
-        """The options that do not depend on the risk, checked."""
-        return FitOptions(**{name: value for name, value in self.options.items() if name in _OPTION_NAMES})
+    def risk_class(self) -> type[Risk]:
+        """Class of the risk."""
+        return find_risk(self.estimator)
 
-    def criteria(self, unit: float = 1) -> list[Criterion]:
-        """Return a criterion for each value of the grid, times ``unit``; raise InputError for an invalid algorithm."""
-        estimator = find_estimator(self.estimator)
-        self._check_grid(estimator)
-        _ = self.fit_options
-        options = {name: value for name, value in self.options.items() if name not in _OPTION_NAMES}
-        if self.parameter == "ridge":
-            for value in self.grid:
-                check_nonnegative(value, "ridge")
-            return [estimator.criterion(**options)] * len(self.grid)
-        values: list[dict[str, Any]] = (
-            [{self.parameter: unit * value} for value in self.grid] if self.parameter else [{}]
-        )
-        return [estimator.criterion(**options, **value) for value in values]
+    @property
+    def title(self) -> str:
+        """Name of the estimator in messages."""
+        return self.estimator if isinstance(self.estimator, str) else self.estimator.__qualname__
 
-    def _check_grid(self, estimator: Estimator) -> None:
+    @property
+    def kind(self) -> type[Estimate]:
+        """Class of the estimate."""
+        return ESTIMATES[self.estimate]
+
+    @property
+    def is_cross_fitted(self) -> bool:
+        """Whether the objective needs the effects of a cross-fitted cost model."""
+        return self.risk_class.is_shift and self.kind.uses_model
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether fits or held-out scores need a cost model."""
+        is_used = self.kind.uses_model or self.start == "model"
+        return is_used or self.safe or self.compares or self.cost_model is not None
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the hyper-parameter; NaN if there is none."""
+        return np.array(self.grid if self.parameter else [np.nan], dtype=float)
+
+    @property
+    def fit_ridges(self) -> list[float]:
+        """λ of the fit for each value of the hyper-parameter."""
+        return list(self.grid) if self.parameter == "ridge" else [self.ridge] * max(1, len(self.grid))
+
+    @property
+    def robust_end(self) -> str:
+        """Which end of the grid is more robust, "low" or "high"."""
+        if self.parameter and self.parameter.startswith("weight."):
+            return find_weight(self.weight).robust_end
+        return "high" if self.parameter == "ridge" else self.risk_class.robust_end
+
+    def make_regressor(self) -> Any:
+        """Return the regressor of the cost model, not yet fitted; None for the default, a ridge regression."""
+        return None if self.cost_model is None else make_object(self.cost_model, "cost_model", "predict")
+
+    def variants(self) -> list[tuple[Risk, Weight | None]]:
+        """Return the risk and the weight for each value of the hyper-parameter; the weight "clipped" is None."""
+        variants = []
+        for value in self.values:
+            values = dict(self.options)
+            if self.parameter not in (None, "ridge"):
+                values[str(self.parameter)] = value
+            weight = _make_weight(self.weight, values)
+            variants.append((_make_risk(self.risk_class, values, self.title), weight))
+        if self.weight != CLIPPED and issubclass(self.risk_class, WeightedLikelihoodRisk):
+            raise InputError(f"{self.title} is a likelihood of the actions and takes no weight")
+        return variants
+
+    def make_objectives(self, design: LinearPredictor, clip: float | None) -> list[Objective]:
+        """Return the objective on a log for each value of the hyper-parameter, with clipped weights at most M."""
+        return [
+            make_objective(design, risk.for_fewer_rows(self.fewer_rows), weight, self.estimate, clip)
+            for risk, weight in self.variants()
+        ]
+
+    def _check_grid(self) -> None:
         """Raise InputError unless the hyper-parameter that has no value in the options, and only it, has a grid."""
         parameter, options = self.parameter, self.options
         if parameter in options:
-            raise InputError(f"{parameter!r} is the hyper-parameter of {estimator.name} and cannot be an option too")
-        weight = options.get("weight", CLIPPED)
-        weight_class = None if isinstance(weight, Weight) else find_weight(weight)
-        allowed = [estimator.hyper_parameter] if estimator.hyper_parameter else []
-        allowed += (
-            [f"weight.{name}" for name in [*inspect.signature(weight_class).parameters][:1]] if weight_class else []
-        )
+            raise InputError(f"{parameter!r} is the hyper-parameter of {self.title} and cannot be an option too")
+        allowed = [name for name in [hyper_parameter(self.risk_class)] if name]
+        if not isinstance(self.weight, Weight) and (weight_class := find_weight(self.weight)):
+            allowed += [f"weight.{name}" for name in _parameters(weight_class)][:1]
         free = [name for name in allowed if name not in options]
         if parameter == "ridge" and not free:
             allowed = free = ["ridge"]
@@ -289,41 +274,78 @@ class Algorithm:
             actual = f"{parameter} and {len(self.grid)} values" if parameter else "none"
             expected = f"{' or '.join(allowed)} and at least one value" if allowed else "none"
             instead = "" if parameter or not free else f", or a value of {' or '.join(free)} among the options"
-            raise InputError(f"the hyper-parameter of {estimator.name} is {actual}, expected {expected}{instead}")
+            raise InputError(f"the hyper-parameter of {self.title} is {actual}, expected {expected}{instead}")
 
-    @property
-    def ridges(self) -> list[float]:
-        """λ of each value of the grid."""
-        if self.parameter == "ridge":
-            return list(self.grid)
-        return [self.options.get("ridge", 0.0)] * max(1, len(self.grid))
 
-    @property
-    def robust_end(self) -> str:
-        """Which end of the grid is more robust, "low" or "high"."""
-        if self.parameter == "ridge":
-            return "high"
-        if self.parameter and self.parameter.startswith("weight."):
-            weight_class = find_weight(self.options["weight"])
-            return weight_class.robust_end if weight_class else "high"
-        return find_estimator(self.estimator).robust_end
+def find_risk(estimator: Any) -> type[Risk]:
+    """Return the class of a risk from the name of an estimator, a class or ``module:Class``; InputError for others."""
+    if isinstance(estimator, str) and ":" not in estimator:
+        if estimator in ESTIMATORS:
+            return ESTIMATORS[estimator]
+        close = get_close_matches(estimator, ESTIMATORS, n=1)
+        hint, names = f"; did you mean {close[0]!r}?" if close else "", ", ".join(ESTIMATORS)
+        raise InputError(f"unknown estimator {estimator!r}{hint} (allowed: {names}, or module:Class of a risk)")
+    risk: Any = import_class(estimator, "estimator") if isinstance(estimator, str) else estimator
+    if not hasattr(risk, "robust_end"):
+        raise InputError(f"estimator {estimator}: {risk.__name__} must be a subclass of drcrm.risks.Risk")
+    return risk
+
+
+def hyper_parameter(risk: type[Risk]) -> str | None:
+    """Return the name of a risk's parameter that has a grid; None if there is none."""
+    return risk.hyper_parameter or next(iter(_parameters(risk)), None)
+
+
+def find_weight(name: object) -> Any:
+    """Return the class of a weight from an object, its name or a user's ``module:Class``; None for "clipped"."""
+    if isinstance(name, Weight):
+        return type(name)
+    if not (isinstance(name, str) and ":" in name):
+        return WEIGHTS.get(check_choice([CLIPPED, *WEIGHTS], name, "weight"))
+    weight_class = import_class(name, "weight")
+    if not issubclass(weight_class, Weight):
+        raise InputError(f"weight {name}: {weight_class.__name__} must be a subclass of drcrm.weights.Weight")
+    return weight_class
 
 
 def check_algorithm(algorithm: Algorithm) -> None:
-    """Raise InputError for an invalid algorithm, and for a user's risk or weight that fails its check."""
-    criteria, weight = algorithm.criteria(), str(algorithm.options.get("weight", CLIPPED))
-    for criterion in criteria:
-        if ":" in weight and criterion.weight is not None:
-            with refuse_errors(f"weight {weight} fails drcrm.weights.check_weight"):
-                check_weight(criterion.weight)
-    for criterion in criteria if algorithm.estimator not in ESTIMATORS else []:
-        # The risk may be undefined for the costs of the check.
-        with refuse_errors(f"estimator {algorithm.estimator} fails drcrm.risks.check_risk"), suppress(InputError):
-            check_risk(criterion.risk)
+    """Raise InputError for an unknown feature map, and for a user's risk or weight that fails its check."""
+    check_feature_option(algorithm.features)
+    for risk, weight in algorithm.variants():
+        if weight is not None and ":" in str(algorithm.weight):
+            with refuse_errors(f"weight {algorithm.weight} fails drcrm.weights.check_weight"):
+                check_weight(weight)
+        if algorithm.estimator not in ESTIMATORS:
+            # The risk may be undefined for the costs of the check.
+            with refuse_errors(f"estimator {algorithm.estimator} fails drcrm.risks.check_risk"), suppress(InputError):
+                check_risk(risk)
 
 
-def _check_risk_class(risk: Any, name: str) -> type[Risk]:
-    """Return the class of a risk; raise InputError for other classes."""
-    if not hasattr(risk, "robust_end"):
-        raise InputError(f"estimator {name}: {risk.__name__} must be a subclass of drcrm.risks.Risk")
-    return risk
+def _make_weight(weight: Any, values: dict[str, Any]) -> Weight | None:
+    """Return a weight from its name and its parameters, which are removed from ``values``; None for "clipped"."""
+    weight_class = find_weight(weight)
+    if isinstance(weight, Weight) or weight_class is None:
+        return weight_class and weight
+    parameters = _parameters(weight_class)
+    known = {name: values.pop(f"weight.{name}") for name in parameters if f"weight.{name}" in values}
+    for name, parameter in parameters.items():
+        if name not in known and parameter.default is inspect.Parameter.empty:
+            raise InputError(f"the weight {weight!r} needs weight.{name}")
+    return weight_class(**known)
+
+
+def _make_risk(risk: type[Risk], values: Mapping[str, Any], title: str) -> Risk:
+    """Return a risk; raise InputError if a value is unknown or missing."""
+    parameters = _parameters(risk)
+    for name in values:
+        if name not in parameters:
+            raise InputError(f"{title} has no parameter {name!r}, expected {', '.join(parameters) or 'none'}")
+    for name, parameter in parameters.items():
+        is_required = name == hyper_parameter(risk) or parameter.default is inspect.Parameter.empty
+        if is_required and name not in values:
+            raise InputError(f"{title} needs {name}")
+    return risk(**values)
+
+
+def _parameters(kind: type) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kind).parameters

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from drcrm.arrays.validation import check_choice
 from drcrm.errors import InputError
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, check_feature_option
-from drcrm.selection.registry.algorithms import RIDGES, Algorithm, check_algorithm
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
+from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.user_classes import make_object
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
@@ -27,44 +26,6 @@ KEYS: dict[str, tuple[Any, str]] = {  # keys of an entry: type of the value, and
 }
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A named algorithm of an experiment or of ``drcrm learn``.
-
-    Parameters
-    ----------
-    name : str
-    label : str
-        Name in tables, figures and reports.
-    algorithm : Algorithm
-    features : mapping or "scores", optional
-        Name and size of the feature map, such as {"nystroem": 300}, or "scores" for learned scores.
-    ridges : sequence of float
-        λ of the additional fits with a ridge towards π0.
-    classifier : classifier, optional
-        A competitor in place of the algorithm: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
-    weights : str
-        How the classifier weights rows: "inverse_propensity" or "none".
-    shift : float, optional
-        Radius κ, if candidates are compared with π0 by their worst case around the environment.
-    """
-
-    name: str
-    label: str
-    algorithm: Algorithm
-    features: object = None
-    ridges: Sequence[float] = RIDGES
-    classifier: Any = None
-    weights: str = "none"
-    shift: float | None = None
-
-    def for_shift(self, radius: float) -> Entry:
-        """Return the entry with comparisons at the radius κ, at which the shipped algorithms for shift also learn."""
-        is_shipped = self.name in shipped_algorithms() and self.algorithm.estimator == "EnvironmentDRO"
-        algorithm = replace(self.algorithm, grid=(radius,)) if is_shipped else self.algorithm
-        return replace(self, algorithm=algorithm, shift=radius)
-
-
 def shipped_algorithms() -> dict[str, dict]:
     """Return the entries of ``algorithms.yaml`` by name. A configuration merges its entries with them."""
     import yaml
@@ -73,15 +34,18 @@ def shipped_algorithms() -> dict[str, dict]:
     return yaml.load(ALGORITHMS.read_text(encoding="utf-8"), Loader=loader)
 
 
-def as_entry(value: Any, name: str = "algorithm") -> Entry:
-    """Return the shipped entry of this name, or the entry of a mapping with ``KEYS``; InputError if it is invalid."""
+def as_algorithm(value: Any, name: str = "algorithm") -> Algorithm:
+    """Return the shipped algorithm of this name, or that of a mapping with ``KEYS``; InputError if it is invalid.
+
+    It is safe unless its options say otherwise.
+    """
     if not isinstance(value, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
-        return _make_entry(check_choice(known, value, name), known[value])
+        return _make_algorithm(check_choice(known, value, name), known[value])
     _check_mapping(value, name)
     if value.get("classifier") is not None:
-        return _make_classifier_entry(value)
-    return _make_entry(value.get("name") or value["estimator"], value)
+        return _make_classifier(value)
+    return _make_algorithm(value.get("name") or value["estimator"], value)
 
 
 def _check_mapping(mapping: Mapping, name: str) -> None:
@@ -102,19 +66,18 @@ def _check_mapping(mapping: Mapping, name: str) -> None:
             raise InputError(f"{name}.options has the key {key!r}, expected a name")
 
 
-def _make_entry(name: str, mapping: Mapping) -> Entry:
+def _make_algorithm(name: str, mapping: Mapping) -> Algorithm:
     options = {"safe": True, **(mapping.get("options") or {})}
-    features = options.pop("features", None)
-    check_feature_option(features)
-    algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), tuple(mapping.get("grid") or ()), options)
+    grid, label = tuple(mapping.get("grid") or ()), mapping.get("label") or name
+    algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), grid, options, name=name, label=label)
     check_algorithm(algorithm)
-    return Entry(name, mapping.get("label") or name, algorithm, features)
+    return algorithm
 
 
-def _make_classifier_entry(mapping: Mapping) -> Entry:
+def _make_classifier(mapping: Mapping) -> Algorithm:
     if unused := mapping.keys() - {"classifier", "weights", "name", "label"}:
         raise InputError(f"the key {min(unused)} cannot be used with a classifier")
     classifier = make_object(mapping["classifier"], "classifier", "predict_proba")
     weights = check_choice(CLASSIFIER_WEIGHTS, mapping.get("weights") or "none", "weights")
     name = mapping.get("name") or type(classifier).__name__
-    return Entry(name, mapping.get("label") or name, Algorithm("CIPS"), classifier=classifier, weights=weights)
+    return Algorithm("CIPS", name=name, label=mapping.get("label") or name, classifier=classifier, weights=weights)
