@@ -115,7 +115,7 @@ def test_better_needs_all_guardrails():
 def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
     log, costs, policy = draw()
     outcomes, settings = GuardedOutcomes.of([COST, REWARD], log, costs, "dr"), ComparisonSettings(choices=5)
-    [first, second] = outcomes.differences(policy)
+    [first, second] = [rail.difference for rail in outcomes.judge(policy, settings)]
     bound = outcomes.judge(policy, settings)[0].bound
     for margin, expected in ((float(first) - 1e-6, 0), (float(first) + 1e-6, 1), (bound - 1e-6, 1), (bound + 1e-6, 2)):
         rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
@@ -136,10 +136,11 @@ def test_actions_without_support_are_charged_the_largest_cost():
     model = SupportedModel.of(CostModel().fit_log(log), log, logging, 0.05)
     policy = np.column_stack([np.full(2000, 0.8), np.full(2000, 0.2)])
     outcomes = GuardedOutcomes.of([COST], log, costs[:, None], "dr")
-    [plain], [charged] = outcomes.differences(policy), outcomes.with_support(model).differences(policy)
+    settings = ComparisonSettings()
+    [plain], [charged] = (part.judge(policy, settings) for part in (outcomes, outcomes.with_support(model)))
     missing = 0.2 * (p == 0).mean()
-    assert abs(plain) < 0.05
-    assert charged == pytest.approx(float(plain) + 0.9 * missing, abs=0.02)
+    assert abs(plain.difference) < 0.05
+    assert charged.difference == pytest.approx(float(plain.difference) + 0.9 * missing, abs=0.02)
     assert outcomes.with_support(None) is outcomes
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from drcrm.actions.exploration import largest_probability
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.common.running_bounds import watch
-from drcrm.cli.common.shift import mapping_with_shift, require_compatible
 from drcrm.diagnostics.comparison.baseline import find_rows
 from drcrm.diagnostics.comparison.guardrails import require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY, ComparisonSettings
@@ -101,7 +101,6 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
         )
     estimate = estimate or ("dr" if has_model else "snips")
     mapping = case.opened.records.mapping
-    require_compatible(mapping.shift, options)
     if estimate == "ips" and mapping.shift is not None:
         raise InputError(f"--estimate ips has no worst case for shift {mapping.shift:g}; use dr or snips")
     settings = ComparisonSettings(
@@ -150,35 +149,35 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action. Rows that
     trained the policy of --baseline are left out, too.
     """
-    baseline = read_baseline(options)
-    if options.policy.startswith(COLUMN):
-        if options.config is None:
-            raise InputError(f"{options.policy} needs --config, the mapping of the log")
-        name = options.policy.removeprefix(COLUMN)
-        mapping = as_mapping(mapping_with_shift(options.config, options).as_dict() | {"candidate": name})
-        limit = _limit_weights(baseline, mapping, options)
-        with log_folder(options.log) as folder:
-            opened = open_log(options.log, mapping, report, folder, baseline=baseline)
-            yield PolicyOnLog(
-                EvaluatedPolicy(name, name, opened.records.candidate), opened, 1, COLUMN_ROWS, None, limit
-            )
-        return
-    report("reading the policy")
-    stored = read_policy(Path(options.policy), with_rows=True)
-    mapping = mapping_with_shift(stored.header.get("mapping") if options.config is None else options.config, options)
-    limit = _limit_weights(baseline, mapping, options)
-    own: list[RecognisedRows | None] = []
+    baseline, stored, content = read_baseline(options), None, options.config
+    name = options.policy.removeprefix(COLUMN)
+    if name == options.policy:
+        report("reading the policy")
+        stored = read_policy(Path(name), with_rows=True)
+        content = stored.header.get("mapping") if content is None else content
+    elif content is None:
+        raise InputError(f"{options.policy} needs --config, the mapping of the log")
+    mapping = read_mapping(content, options)
+    if stored is None:
+        mapping = as_mapping(mapping.as_dict() | {"candidate": name})
+    limit, own = _limit_weights(baseline, mapping, options), []
 
     def recognise(*arguments: Any) -> RecognisedRows | None:
         own.append(_recognise(stored, mapping, *arguments))
         return own[0]
 
     with log_folder(options.log) as folder:
-        opened = open_log(options.log, mapping, report, folder, stored.encoding, recognise, baseline=baseline)
-        [recognised] = own
+        read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
+        if stored is None:
+            opened = read_rows()
+            policy = EvaluatedPolicy(name, name, opened.records.candidate)
+            yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS, largest_weight=limit)
+            return
+        opened, [recognised] = read_rows(stored.encoding, recognise), own
         counts = None if recognised is None or recognised.undecided else recognised.counts
         rows = _describe(recognised, mapping)
-        if left_out := _count_left_out(opened, recognised):
+        left_out = 0 if opened.recognised is None else int(opened.recognised.training.sum())
+        if left_out := left_out - (0 if recognised is None else int(recognised.training.sum())):
             rows += f"; without {left_out} other rows that the baseline was learned from"
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         is_known = bool(counts and counts["training"] + counts["heldout"])
@@ -224,6 +223,19 @@ def _recognise(
     return recognised
 
 
+def read_mapping(content: Any, options: argparse.Namespace) -> LogMapping:
+    """Return the mapping, in which --shift replaces ``shift``; InputError if another option excludes a shift."""
+    mapping = as_mapping(content)
+    mapping = mapping if options.shift is None else replace(mapping, shift=options.shift)
+    for name, reason in (("anytime", "bounds the mean cost"), ("sensitivity", "compares mean costs")):
+        if mapping.shift is not None and getattr(options, name, None):
+            raise InputError(
+                f"--{name} {reason}, but shift is {mapping.shift:g}; leave out one of them: the option --{name}, or "
+                "--shift and the key shift of the mapping"
+            )
+    return mapping
+
+
 def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
     """Return the policy of --baseline, or None without this option; InputError together with --sensitivity."""
     if options.baseline is None:
@@ -250,13 +262,6 @@ def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: 
 def reference_of(options: argparse.Namespace) -> str:
     """Return the name of the logging policy or the baseline for sentences."""
     return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
-
-
-def _count_left_out(opened: OpenedLog, own: RecognisedRows | None) -> int:
-    """Return how many rows are left out only because they trained the baseline."""
-    if opened.recognised is None:
-        return 0
-    return int(opened.recognised.training.sum()) - (0 if own is None else int(own.training.sum()))
 
 
 def _describe(recognised: RecognisedRows | None, mapping: LogMapping) -> str:

@@ -21,8 +21,7 @@ from drcrm.cli.common.candidates import (
     require_exportable,
 )
 from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status, guarded_outcomes
-from drcrm.cli.common.shift import mapping_with_shift, require_compatible
-from drcrm.cli.evaluate_policy import read_baseline, reference_of
+from drcrm.cli.evaluate_policy import read_baseline, read_mapping, reference_of
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.comparison.exploration import describe_exploration
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
@@ -46,8 +45,7 @@ def run(options: argparse.Namespace) -> int:
     require_separate_outputs(options)
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
-    mapping = mapping_with_shift(options.config, options)
-    require_compatible(mapping.shift, options)
+    mapping = read_mapping(options.config, options)
     named = read_algorithms(mapping.algorithm, shift=mapping.shift)  # report its errors before the log is read
     if options.exportable:
         require_exportable(named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -38,6 +38,16 @@ class Parts(NamedTuple):
     last: float
     ends: tuple[float, float]
     distance: float
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the means differ significantly."""
+        return self.distance > 1
+
+    def diagnose(self, name: str, threshold: str, sentence: str, fails: bool = False) -> Diagnostic:
+        """Return the check of the difference."""
+        level = worst_level(self.is_shifted and fails, self.is_shifted)
+        return Diagnostic(name, float(self.last - self.first), threshold, level, sentence, "Welch 1947", *self.ends)
 
 
 def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
@@ -82,23 +92,21 @@ def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None
     """
     if not _has_enough_rows(log):
         return None
-    parts = {name: compare_parts(log.cost, log, is_last, units) for name, is_last in _last_parts(order)}
-    name = max(parts, key=lambda name: parts[name].distance)
-    first, last, ends, distance = parts[name]
-    is_shifted = distance > 1
-    sentence = f"the mean cost is {last:.4g} in the last {name} of the rows and {first:.4g} in the rows before"
-    if is_shifted and not log.cost[dict(_last_parts(order))[name]].any():
+    last_parts = _last_parts(order)
+    name, parts = compare_worst(log.cost, log, last_parts, units)
+    sentence = (
+        f"the mean cost is {parts.last:.4g} in the last {name} of the rows and {parts.first:.4g} in the rows before"
+    )
+    if parts.is_shifted and not log.cost[last_parts[name]].any():
         sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
-    elif is_shifted:
+    elif parts.is_shifted:
         sentence += ". Costs drift, so the estimate describes the logged rows and not future ones"
-    level = worst_level(False, is_shifted)
-    return Diagnostic("drift of costs", float(last - first), NO_DRIFT, level, sentence, "Welch 1947", *ends)
+    return parts.diagnose("drift of costs", NO_DRIFT, sentence)
 
 
-def _last_parts(order: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name and the mask of each last part of the rows that the drift checks compare with the rest."""
-    for name, share in LAST_PARTS.items():
-        yield name, order >= len(order) - int(share * len(order))
+def _last_parts(order: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the mask of each last part of the rows that the drift checks compare with the rest, by name."""
+    return {name: order >= len(order) - int(share * len(order)) for name, share in LAST_PARTS.items()}
 
 
 def check_gain_drift(
@@ -113,16 +121,14 @@ def check_gain_drift(
     if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
-    first, last, ends, distance = compare_parts(terms, log, order >= len(order) // 2, units)
-    is_shifted = distance > 1
+    parts = compare_parts(terms, log, order >= len(order) // 2, units)
     sentence = (
-        f"the policy's cost per row minus the logging policy's is {first:+.4g} in the first half of the rows and "
-        f"{last:+.4g} in the last half"
+        f"the policy's cost per row minus the logging policy's is {parts.first:+.4g} in the first half of the rows and "
+        f"{parts.last:+.4g} in the last half"
     )
-    sentence += ". Its gain drifts" if is_shifted else ""
-    level = worst_level(is_shifted and last >= 0 > first, is_shifted)
+    sentence += ". Its gain drifts" if parts.is_shifted else ""
     threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"
-    return Diagnostic("drift of the gain", float(last - first), threshold, level, sentence, "Welch 1947", *ends)
+    return parts.diagnose("drift of the gain", threshold, sentence, fails=parts.last >= 0 > parts.first)
 
 
 def _has_enough_rows(log: BanditLog) -> bool:
@@ -147,6 +153,15 @@ def compare_parts(
     return Parts(first, last, (change - width, change + width), distance)
 
 
+def compare_worst(
+    values: np.ndarray, log: BanditLog, parts: Mapping[str, np.ndarray], units: np.ndarray | None
+) -> tuple[str, Parts]:
+    """Return the part, by name and mask (n,), whose mean differs most from that of the other rows, in half widths."""
+    results = {name: compare_parts(values, log, rows, units, len(parts)) for name, rows in parts.items()}
+    name = max(results, key=lambda name: results[name].distance)
+    return name, results[name]
+
+
 def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None = None) -> Diagnostic | None:
     """Check whether the shares of actions or labels change towards the end of a log.
 
@@ -156,7 +171,9 @@ def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None
     """
     if not _has_enough_rows(log) or not log.actions.are_shared:
         return None
-    tests = [(*shift, name) for name, is_last in _last_parts(order) if (shift := _shift_of_actions(log, is_last))]
+    tests = [
+        (*shift, name) for name, is_last in _last_parts(order).items() if (shift := _shift_of_actions(log, is_last))
+    ]
     if not tests:
         return None
     p_value, action, first, last, name = min(tests)

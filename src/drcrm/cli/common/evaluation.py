@@ -11,6 +11,7 @@ import numpy as np
 
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
+from drcrm.certificates.terms.evaluation import LOGGING
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import (
     Comparison,
@@ -101,37 +102,40 @@ class Evaluation:
 
     def answer(self, command: str, **parts: object) -> dict:
         """Return the answer of a command, with its own ``parts``."""
-        common = {"choices": self.settings.choices, "effective_choices": self.settings.divisor}
-        common |= {"candidates": self.candidates(), "verdict": asdict(self.verdict)}
-        common |= {} if self.settings.shift is None else {"shift": self.settings.shift}
-        common |= {"sensitivity": self.sensitivity and self.sensitivity.as_dict(), "running": self.running}
-        common |= {"shift_curve": self.shift_curve and self.shift_curve.as_dict()}
-        if self.opened.baseline is not None:
-            common["baseline"] = self._baseline()
-        common |= {"next_step": next_step(self.verdict)}
-        common |= {"guardrails": [guardrail.as_dict() for guardrail in self.guardrails]}
-        return build_answer(command, self.opened, self.diagnosis, self.settings.confidence, **common | parts)
+        settings, opened = self.settings, self.opened
+        common: dict[str, object] = {
+            "choices": settings.choices,
+            "effective_choices": settings.divisor,
+            "candidates": self.candidates(),
+            "verdict": asdict(self.verdict),
+            "sensitivity": self.sensitivity and self.sensitivity.as_dict(),
+            "running": self.running,
+            "shift_curve": self.shift_curve and self.shift_curve.as_dict(),
+            "next_step": next_step(self.verdict),
+            "guardrails": [guardrail.as_dict() for guardrail in self.guardrails],
+        }
+        if settings.shift is not None:
+            common["shift"] = settings.shift
+        if opened.baseline is not None:  # its cost model is that of the policy
+            estimates = self._estimates(opened.baseline, self.best.cost_model)
+            common["baseline"] = {"name": settings.reference, "estimates": estimates}
+        return build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
+
+    def _estimates(self, policy: Any, cost_model: Any, **clip: Any) -> dict[str, object]:
+        """Return the estimates of a policy as JSON values."""
+        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
+        return estimate_values(policy, self.opened.log, cost_model=cost_model, **options, **clip)
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
         defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, "sharpness": 1.0}
-        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
         entries = []
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
-            values = estimate_values(
-                policy.policy, self.opened.log, cost_model=policy.cost_model, clip=policy.clip, **options
-            )
+            values = self._estimates(policy.policy, policy.cost_model, clip=policy.clip)
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
             entry |= {} if self.running is None else self._running_bounds(entry["difference"])
             entries.append(entry | defaults | dict(policy.settings) | {"chosen": policy is self.best})
         return entries
-
-    def _baseline(self) -> dict[str, object]:
-        """Return the name and the estimates of the baseline as JSON values; its cost model is that of the policy."""
-        opened, model = self.opened, self.best.cost_model
-        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
-        values = estimate_values(opened.baseline, opened.log, cost_model=model, **options)
-        return {"name": self.settings.reference, "estimates": values}
 
     def _running_bounds(self, difference: Any) -> dict[str, Any]:
         """Return the certificate and the difference with the bounds that hold at every look."""
@@ -173,32 +177,28 @@ def evaluate(
         ``settings.choices`` counts all candidates that competed on these rows.
     """
     diagnosis = diagnose_log(opened, best, settings.confidence)
-    options: dict[str, Any] = {"groups": diagnosis.units}
-    if opened.baseline is not None:
-        options["baseline"] = opened.baseline
+    log, units, records = opened.log, diagnosis.units, opened.records
+    baseline = LOGGING if opened.baseline is None else opened.baseline
     comparisons = [
-        compare_with_logging(policy.policy, opened.log, settings, cost_model=policy.cost_model, **options)
+        compare_with_logging(
+            policy.policy, log, settings, cost_model=policy.cost_model, groups=units, baseline=baseline
+        )
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    records = opened.records
-    names = {"label": best.label, "reward": records.is_reward, "outcome": records.outcome}
-    verdict = reach_verdict(comparison, diagnosis, **names)
-    outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
+    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=records.is_reward, outcome=records.outcome)
+    outcomes = guarded_outcomes(opened, comparison.difference.estimate, units)
     guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     verdict = require_guardrails(verdict, guardrails, settings.confidence)
-    worst = None
-    is_better = verdict.verdict == "better"
+    is_better, worst, curve = verdict.verdict == "better", None, None
     is_wanted = is_better or (settings.gamma is not None and comparison.certificate is not None)
     if is_wanted and opened.baseline is None and settings.shift is None:  # it compares mean costs with the logged costs
-        models = {"cost_model": best.cost_model, "groups": diagnosis.units}
-        worst = sensitivity_to_propensities(best.policy, opened.log, settings, **models)
-    if is_better:
-        verdict = replace(verdict, sentence=verdict.sentence + describe_breakeven(worst))
-    verdict = replace(verdict, cautions=[*verdict.cautions, *describe_shift(settings.shift)])
-    curve, models = None, options | {"cost_model": best.cost_model}
+        worst = sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=units)
     if is_better or settings.shift is not None:
-        curve = shift_curve(best.policy, opened.log, settings, **models)
+        curve = shift_curve(best.policy, log, settings, cost_model=best.cost_model, groups=units, baseline=baseline)
+    sentence = verdict.sentence + (describe_breakeven(worst) if is_better else "")
+    cautions = [*verdict.cautions, *describe_shift(settings.shift)]
+    verdict = replace(verdict, sentence=sentence, cautions=cautions)
     results = {"sensitivity": worst, "shift_curve": curve, "guardrails": guardrails}
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
 
@@ -245,8 +245,11 @@ def build_answer(
     ``logging`` is the mean cost of the log with its interval. ``parts`` are the keys that not all commands share.
     """
     logging = off_policy_value(opened.log.propensity, opened.log, "ips", groups=diagnosis.units, confidence=confidence)
-    header = {"command": command, "version": __version__, "unit": "cost", "log": opened.as_dict()}
-    header |= {
+    header = {
+        "command": command,
+        "version": __version__,
+        "unit": "cost",
+        "log": opened.as_dict(),
         "reward": opened.records.is_reward,
         "outcome": opened.records.outcome,
         "confidence": confidence,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -64,48 +64,37 @@ def watch(
     costs = _known_range(records.mapping.cost_range, log.cost, records.is_reward, needed)
     reference = LOGGING if opened.baseline is None else opened.baseline
     cost, difference = (running(log, baseline, costs) for baseline in (None, reference))
-    looks = np.unique(np.linspace(1, len(cost.z), LOOKS).astype(int))
-    bounds = np.array([difference.bound(n) for n in looks])
-    guardrails = _watch_guardrails(opened, running, looks)
-    firsts = [_first_below(difference, looks, bounds), *(first for _, first in guardrails)]
+    firsts, guardrails = [difference.first_below(0.0)], []
+    for number, guardrail in enumerate(records.mapping.guardrails):
+        outcome, factor = log.with_cost(np.array(records.guardrails[:, number])), guardrail.baseline_factor
+        needed = f"range in the {guardrail.label.rstrip(',')}: [least, largest], its possible outcomes"
+        costs = _known_range(guardrail.cost_range, outcome.cost, guardrail.is_reward, needed)
+        excess = running(outcome, LOGGING, costs, factor=factor)
+        # The bound of a relative margin is on the difference minus the margin, a multiple of the logging policy's cost.
+        firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
+        guardrails.append(float(excess.bounds[-1] + (factor - 1) * (log.count @ outcome.cost) / log.size))
     return {
         "value": float(cost.z.mean()),
         "bound": cost.bound(len(cost.z)),
         "difference": float(difference.z.mean()),
-        "difference_bound": float(bounds[-1]),
+        "difference_bound": float(difference.bounds[-1]),
         "first_better": None if None in firsts else int(cost.rows[max(firsts) - 1]),
-        "guardrails": [bound for bound, _ in guardrails],
+        "guardrails": guardrails,
         "n": len(cost.z),
         "by": "row" if records.groups is None else "group",
-        "curve": [[int(cost.rows[n - 1]), float(bound)] for n, bound in zip(looks, bounds, strict=True)],
+        "curve": [
+            [int(cost.rows[n - 1]), float(bound)] for n, bound in zip(cost.looks, difference.bounds, strict=True)
+        ],
     }
 
 
-def _watch_guardrails(
-    opened: OpenedLog, running: Callable[..., _Running], looks: np.ndarray
-) -> list[tuple[float, int | None]]:
-    """Return the bound on each guardrail's difference, and the first number of units with a bound below the margin.
-
-    The bound of a relative margin is on the difference minus the margin, which is a multiple of the logging policy's
-    cost.
-    """
-    results = []
-    for number, guardrail in enumerate(opened.records.mapping.guardrails):
-        log, factor = opened.log.with_cost(np.array(opened.records.guardrails[:, number])), guardrail.baseline_factor
-        needed = f"range in the {guardrail.label.rstrip(',')}: [least, largest], its possible outcomes"
-        costs = _known_range(guardrail.cost_range, log.cost, guardrail.is_reward, needed)
-        excess = running(log, LOGGING, costs, factor=factor)
-        bounds = np.array([excess.bound(n) for n in looks])
-        first = _first_below(excess, looks, bounds, 0.0 if guardrail.is_relative else guardrail.margin)
-        results.append((float(bounds[-1] + (factor - 1) * (log.count @ log.cost) / log.size), first))
-    return results
-
-
+@dataclass(frozen=True, eq=False)
 class _Running:
-    """Terms of the units in the order in which they are complete, and the number of rows until then."""
+    """Terms z of the units in the order in which they are complete, and the number of rows until then."""
 
-    def __init__(self, z: np.ndarray, rows: np.ndarray, bound: Bound):
-        self.z, self.rows, self._bound = z, rows, bound
+    z: np.ndarray
+    rows: np.ndarray
+    method: Bound
 
     @classmethod
     def of(
@@ -130,17 +119,25 @@ class _Running:
 
     def bound(self, n: int) -> float:
         """Return the bound after the first n units."""
-        return self._bound(self.z[:n], np.ones(n))
+        return self.method(self.z[:n], np.ones(n))
 
+    @property
+    def looks(self) -> np.ndarray:
+        """Numbers of units after which the bound is computed."""
+        return np.unique(np.linspace(1, len(self.z), LOOKS).astype(int))
 
-def _first_below(running: _Running, looks: np.ndarray, bounds: np.ndarray, limit: float = 0.0) -> int | None:
-    """Return the first number of units with a bound below a limit, at the first such look or after the look before."""
-    is_below = bounds < limit
-    if not is_below.any():
-        return None
-    place = int(np.argmax(is_below))
-    before = looks[place - 1] if place else 0
-    return next(n for n in range(before + 1, looks[place] + 1) if running.bound(n) < limit)
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The bound at each look."""
+        return np.array([self.bound(n) for n in self.looks])
+
+    def first_below(self, limit: float) -> int | None:
+        """Return the first number of units with a bound below a limit, at the first such look or since the last."""
+        is_below = self.bounds < limit
+        if not is_below.any():
+            return None
+        before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
+        return next(n for n in range(before + 1, look + 1) if self.bound(n) < limit)
 
 
 def _known_range(

@@ -12,7 +12,6 @@ trusted for the same actions as the cost model of the main outcome; others have 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,18 +19,16 @@ from typing import Any
 import numpy as np
 
 from drcrm.certificates.independent_units import PolicyValue
-from drcrm.certificates.off_policy_value import evaluate_each
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, bound_below, certify_against
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
 from drcrm.logs.guardrails import Guardrail
-from drcrm.policies.tabular import policy_for_log
 
 ROUNDING = 1e-9  # relative to the largest cost
 
@@ -133,15 +130,6 @@ class GuardedOutcomes:
             return self
         return replace(self, inputs=[_restrict_model(inputs, model) for inputs in self.inputs])
 
-    def differences(self, policy: Any, confidence: float = 0.95) -> list[PolicyValue]:
-        """Return the estimated difference of each outcome between a policy and the logging policy."""
-        values = []
-        for inputs in self.inputs:
-            inputs = replace(inputs, policy=policy_for_log(policy, inputs.log))
-            with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-                values.append(evaluate_each([self.estimate], inputs, None, confidence)[self.estimate])
-        return values
-
     def rate(self, policy: Any, settings: ComparisonSettings) -> int:
         """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
         rails = self.judge(policy, settings)
@@ -151,44 +139,29 @@ class GuardedOutcomes:
 
     def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
         """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
-        differences = self.differences(policy, settings.confidence)
-        parts = zip(self.guardrails, self.inputs, differences, self._margins(), strict=True)
-        return [self._judge_one(*part, policy, settings) for part in parts]
+        settings = replace(settings, estimate=self.estimate, shift=None)
+        return [
+            _judge(guardrail, inputs, policy, settings)
+            for guardrail, inputs in zip(self.guardrails, self.inputs, strict=True)
+        ]
 
-    def _margins(self) -> list[tuple[float, str]]:
-        """Return the margin of each guardrail in costs, NaN with a reason if it has none."""
-        margins = []
-        for guardrail, inputs in zip(self.guardrails, self.inputs, strict=True):
-            try:
-                margins.append((guardrail.margin_of(_mean_cost(inputs.log)), ""))
-            except InputError as error:
-                margins.append((np.nan, str(error)))
-        return margins
 
-    def _judge_one(
-        self,
-        guardrail: Guardrail,
-        inputs: EvaluationInputs,
-        difference: PolicyValue,
-        known_margin: tuple[float, str],
-        policy: Any,
-        settings: ComparisonSettings,
-    ) -> JudgedGuardrail:
-        (margin, refusal), log = known_margin, inputs.log
-        if refusal:
-            return JudgedGuardrail(guardrail, difference, margin, refusal=refusal)
-        changes = {"shift": None, "cost_range": guardrail.cost_range, "baseline_factor": guardrail.baseline_factor}
-        settings = replace(settings, estimate=self.estimate, **changes)
-        models = {"cost_model": inputs.cost_model, "logging_policy": None, "groups": inputs.groups}
-        policy = policy_for_log(policy, log)
-        with warnings.catch_warnings(action="ignore"):
-            certificate, refusal = certify_against(policy, log, settings, LOGGING, models)
-            lower = bound_below(policy, log, settings, LOGGING, models)
-        # A certificate of a relative margin is on the difference minus the margin.
-        excess = (guardrail.baseline_factor - 1) * _mean_cost(log)
-        rounding = ROUNDING * float(np.abs(log.cost).max())
-        upper = np.inf if certificate is None else certificate.bound + excess + rounding
-        return JudgedGuardrail(guardrail, difference, margin, upper, lower + excess - rounding, refusal)
+def _judge(
+    guardrail: Guardrail, inputs: EvaluationInputs, policy: Any, settings: ComparisonSettings
+) -> JudgedGuardrail:
+    """Return the result of the comparison of a guardrail's outcome."""
+    settings = replace(settings, cost_range=guardrail.cost_range, baseline_factor=guardrail.baseline_factor)
+    models = {"cost_model": inputs.cost_model, "groups": inputs.groups}
+    comparison = compare_with_logging(policy, inputs.log, settings, **models, certifies_cost=False)
+    try:
+        margin = guardrail.margin_of(comparison.logging)
+    except InputError as error:
+        return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error))
+    rounding = ROUNDING * float(np.abs(inputs.log.cost).max())
+    lower, upper = comparison.bounds
+    return JudgedGuardrail(
+        guardrail, comparison.difference, margin, upper + rounding, lower - rounding, comparison.refusal
+    )
 
 
 def _restrict_model(inputs: EvaluationInputs, model: SupportedModel) -> EvaluationInputs:
@@ -196,10 +169,6 @@ def _restrict_model(inputs: EvaluationInputs, model: SupportedModel) -> Evaluati
     limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
     effects = replace(model, model=fitted, limits=limits).action_effects(log.X, log.actions)
     return replace(inputs, cost_model=TabularModel(effects))
-
-
-def _mean_cost(log: BanditLog) -> float:
-    return float(log.count @ log.cost / log.size)
 
 
 def require_guardrails(verdict: Verdict, guardrails: Sequence[JudgedGuardrail], confidence: float) -> Verdict:

@@ -74,12 +74,6 @@ class ComparisonSettings:
         """The number of candidates by which δ is divided."""
         return self.effective_choices or self.choices
 
-    @property
-    def certificate_options(self) -> dict[str, Any]:
-        """The options of :func:`drcrm.certificates.policy_certificate`."""
-        names = ("estimate", "confidence", "cost_range", "baseline_factor", "shift")
-        return {name: getattr(self, name) for name in names} | {"choices": self.divisor}
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -98,7 +92,7 @@ class Comparison:
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
-    reference : str
+    reference, baseline_factor : str, float
         See ``ComparisonSettings``.
     logging : float
         Mean logged cost.
@@ -115,6 +109,17 @@ class Comparison:
     reference: str = LOGGING_POLICY
     logging: float = np.nan
     shift: float | None = None
+    baseline_factor: float = 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound on the difference; infinite without a certificate.
+
+        Certificates with a ``baseline_factor`` f bound the difference minus (f − 1) times the logging policy's cost.
+        """
+        excess = (self.baseline_factor - 1) * self.logging
+        upper = np.inf if self.certificate is None else self.certificate.bound
+        return self.lower_bound + excess, upper + excess
 
     @property
     def relative(self) -> float:
@@ -166,6 +171,7 @@ def compare_with_logging(
     logging_policy: LinearPolicy | None = None,
     groups: np.ndarray | None = None,
     baseline: Any = LOGGING,
+    certifies_cost: bool = True,
 ) -> Comparison:
     """Compare a policy with the logging policy on rows that trained neither the policy nor the cost model.
 
@@ -182,28 +188,30 @@ def compare_with_logging(
         Ids of independent groups of rows.
     baseline : any policy, or "logging"
         Policy to compare with in place of the logged costs. Its probabilities of all actions must be known for "dr".
+    certifies_cost : bool
+        Whether to certify the cost too, and not only the difference.
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
-    has_mean = policy.knows_all_actions
     settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
-    models = {"cost_model": cost_model, "logging_policy": logging_policy if has_mean else None, "groups": groups}
+    known = logging_policy if policy.knows_all_actions else None
+    models = {"cost_model": cost_model, "logging_policy": known, "groups": groups}
+    options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
     with warnings.catch_warnings(action="ignore"):
-        options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
         difference = off_policy_value(policy, log, settings.estimate, **options)
         certificate, refusal = certify_against(policy, log, settings, baseline, models)
-        cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
+        cost_certificate, cost_refusal = None, ""
+        if certifies_cost:
+            cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
         lower_bound = bound_below(policy, log, settings, baseline, models)
-    logging = float(log.count @ log.cost / log.size)
+    names = "choices", "reference", "shift", "baseline_factor"
     return Comparison(
         difference,
         certificate,
         cost_certificate,
         cost_refusal or refusal,
-        settings.choices,
-        lower_bound,
-        settings.reference,
-        logging,
-        settings.shift,
+        lower_bound=lower_bound,
+        logging=float(log.count @ log.cost / log.size),
+        **{name: getattr(settings, name) for name in names},
     )
 
 
@@ -217,21 +225,12 @@ def certify_against(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
+    names = "estimate", "confidence", "cost_range", "baseline_factor", "shift"
+    options = models | {name: getattr(settings, name) for name in names} | {"choices": settings.divisor}
     try:
-        return policy_certificate(policy, log, baseline=baseline, **settings.certificate_options, **models), ""
+        return policy_certificate(policy, log, baseline=baseline, **options), ""
     except InputError as error:
         return None, str(error)
-
-
-@dataclass(frozen=True)
-class _NegatedModel:
-    """A cost model of the negated costs."""
-
-    model: object
-
-    def action_effects(self, X: Any, actions: Any) -> np.ndarray:
-        """Return the negated effects of the model."""
-        return -action_effects(self.model, X, actions)
 
 
 def bound_below(
@@ -249,7 +248,8 @@ def bound_below(
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
-    models = models | {"cost_model": None if model is None else _NegatedModel(model)}
+    if model is not None:
+        models = models | {"cost_model": -action_effects(model, log.X, log.actions)}
     certificate, _ = certify_against(policy, log.with_cost(-log.cost), settings, baseline, models)
     return -np.inf if certificate is None else -certificate.bound
 
@@ -263,7 +263,7 @@ def sensitivity_to_propensities(
     groups: np.ndarray | None = None,
 ) -> Sensitivity:
     """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
-    has_model = settings.estimate == "dr" and cost_model is not None and policy_for_log(policy, log).knows_all_actions
+    estimate = choose_estimate(policy_for_log(policy, log), settings, cost_model)
+    estimate, model = ("dr", cost_model) if estimate == "dr" else ("snips", None)
     confidence = 1 - (1 - settings.confidence) / settings.divisor
-    estimate, model = ("dr", cost_model) if has_model else ("snips", None)
     return sensitivity(policy, log, settings.gamma or GAMMA, estimate, model, confidence, groups)

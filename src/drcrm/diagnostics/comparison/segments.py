@@ -18,7 +18,7 @@ from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, to_json, worst_level
-from drcrm.diagnostics.log_checks import compare_parts
+from drcrm.diagnostics.log_checks import compare_worst
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
@@ -207,15 +207,11 @@ def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndar
     terms = SelfNormalised(log.cost, log.count).terms(weights.weight) if weights.z is None else weights.z
     if len(periods) < 2 or not np.isfinite(terms).all():
         return None
-    results = [compare_parts(terms - log.cost, log, period.rows, units, len(periods)) for period in periods]
-    number = max(range(len(periods)), key=lambda number: results[number].distance)
-    others, inside, ends, distance = results[number]
-    is_shifted = distance > 1
+    name, parts = compare_worst(terms - log.cost, log, {part.label: part.rows for part in periods}, units)
     sentence = (
-        f"the policy's cost per row minus the logging policy's is {inside:+.4g} in {periods[number].label} and "
-        f"{others:+.4g} in the other periods"
+        f"the policy's cost per row minus the logging policy's is {parts.last:+.4g} in {name} and "
+        f"{parts.first:+.4g} in the other periods"
     )
-    sentence += ". Its gain drifts" if is_shifted else ", the largest deviation"
+    sentence += ". Its gain drifts" if parts.is_shifted else ", the largest deviation"
     threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
-    level = worst_level(False, is_shifted)
-    return Diagnostic("drift of the gain by period", inside - others, threshold, level, sentence, "Welch 1947", *ends)
+    return parts.diagnose("drift of the gain by period", threshold, sentence)

@@ -116,20 +116,14 @@ def shift_curve(
 
 def _find_breakeven(bound: Callable[[float], tuple[float, str]]) -> tuple[float, str]:
     """Return κ*, and why there is no bound beyond it."""
-    low, high, refusal = np.nan, np.nan, ""
-    for radius in LARGEST / 2.0 ** np.arange(SCAN)[::-1]:
+    low, high, refusal, radius = np.nan, np.inf, "", LARGEST / 2 ** (SCAN - 1)
+    while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
         upper, reason = bound(radius)
-        if not upper < 0:
-            high, refusal = radius, reason
-            break
-        low = radius
-    if np.isnan([low, high]).any():
-        return float(low), ""
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        upper, reason = bound(middle)
         if upper < 0:
-            low = middle
+            low = radius
         else:
-            high, refusal = middle, reason
-    return float(low), refusal
+            high, refusal = radius, reason
+        if np.isnan(low):
+            return low, ""
+        radius = min(2 * low, (low + high) / 2)
+    return low, refusal
