@@ -237,6 +237,10 @@ def test_the_bounds_at_every_look_are_those_of_the_library(weeks, compare):
     expected = upper_bound(z, method="anytime", high=limit)
     assert running["difference_bound"] == pytest.approx(expected, rel=1e-9)
     assert "the baseline old.npz" in text
+    frame.assign(mine=new * log.propensity).to_csv(weeks / "mine2.csv", index=False)
+    column, _ = compare("certify", "column:mine", weeks / "mine2.csv", "--config", config, "--anytime")
+    assert column["running"]["difference_bound"] == pytest.approx(expected, rel=1e-9)
+    assert column["effective_choices"] == 1
     certificate = policy_certificate(
         new * log.propensity,
         log,

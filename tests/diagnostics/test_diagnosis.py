@@ -41,7 +41,7 @@ def test_labels_and_lists_are_checked_too():
     log = BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), -Y[:, 0].astype(float))
     diagnosis = diagnose(log, policy, LogDetails(action_names=["left", "right"]))
     assert diagnosis.failed == ()
-    assert [entry["action"] for entry in diagnosis.actions] == ["left", "right"]
+    assert [entry["action"] for entry in diagnosis.tables["actions"]] == ["left", "right"]
     halved = BanditLog(X, Y, log.propensity / 2, log.cost)
     assert "propensity audit, mean ratio" in diagnose(halved).failed
     lists = ActionLists(rng.normal(size=(3000, 2)), np.arange(0, 3001, 3))
@@ -49,7 +49,7 @@ def test_labels_and_lists_are_checked_too():
     A = logging.sample(lists, rng)
     log = BanditLog(lists, A, np.exp(logging.log_prob(lists, A)), -rng.random(1000))
     diagnosis = diagnose(log, SoftmaxPolicy(np.array([0.8, 0])))
-    assert (diagnosis.failed, diagnosis.actions) == ((), [])
+    assert (diagnosis.failed, diagnosis.tables["actions"]) == ((), [])
     shifted = BanditLog(lists, A, np.roll(log.propensity, 1), log.cost)
     assert diagnose(shifted).failed == ("propensity audit, likelihood ratio",)
 

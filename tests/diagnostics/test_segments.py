@@ -67,10 +67,13 @@ def test_differences_are_those_of_the_library_on_the_rows_of_the_part(has_model,
     values = np.array(["10", "9"], dtype=object)[np.arange(N) % 2]
     details = LogDetails(slices=values, periods=np.repeat(["p1", "p2", "p3", "p4"], N // 4), groups=groups)
     diagnosis = diagnose(log, POLICY, details, cost_model=model, confidence=0.9)
-    assert [entry["slice"] for entry in diagnosis.slices] == ["9", "10"]
-    assert [entry["period"] for entry in diagnosis.periods] == ["p1", "p2", "p3", "p4"]
+    assert [entry["slice"] for entry in diagnosis.tables["slices"]] == ["9", "10"]
+    assert [entry["period"] for entry in diagnosis.tables["periods"]] == ["p1", "p2", "p3", "p4"]
     level = 1 - 0.1 / 6
-    for entry, rows in ((diagnosis.slices[0], values == "9"), (diagnosis.periods[2], details.periods == "p3")):
+    for entry, rows in (
+        (diagnosis.tables["slices"][0], values == "9"),
+        (diagnosis.tables["periods"][2], details.periods == "p3"),
+    ):
         part = log.recount(rows.astype(int))
         options = {"cost_model": model, "groups": None if groups is None else groups[rows]}
         expected = off_policy_value(
@@ -96,7 +99,7 @@ def test_a_harmful_period_and_a_harmful_slice_are_named():
     city = np.array(["Bern", "Genf", "Zug"])[np.random.default_rng(3).integers(0, 3, N)]
     columns = np.column_stack([period, city])
     diagnosis = diagnose(draw(city == "Zug"), POLICY, LogDetails(slices=columns, slice_columns=["week", "city"]))
-    assert [(entry["column"], entry["slice"]) for entry in diagnosis.slices[3:6]] == [
+    assert [(entry["column"], entry["slice"]) for entry in diagnosis.tables["slices"][3:6]] == [
         ("week", "week 4"),
         ("city", "Bern"),
         ("city", "Genf"),
@@ -121,7 +124,7 @@ def test_a_part_without_a_trustworthy_interval_has_none():
     cost = log.cost.copy()
     cost[:5], cost[4] = 0, 50
     diagnosis = diagnose(log.with_cost(cost), POLICY, LogDetails(slices=np.arange(N) >= 5))
-    [small, large] = diagnosis.slices
+    [small, large] = diagnosis.tables["slices"]
     assert (small["slice"], small["difference"]["low"], large["rows"]) == ("False", None, N - 5)
     [check] = [check for check in diagnosis.diagnostics if check.name == "difference by slice"]
     assert check.level == "good"

@@ -199,7 +199,7 @@ def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     assert verdict.verdict == "better"
     assert comparison.certificate.estimate == "snips"
     assert find_check(diagnosis, "unsupported actions") is None
-    assert [entry["policy"] for entry in diagnosis.actions] == [None] * 4
+    assert [entry["policy"] for entry in diagnosis.tables["actions"]] == [None] * 4
     values, complete = (estimate_values(known, LOG, cost_model=MODEL) for known in (policy, BEST))
     assert values["dr"] is None is values["dm"]
     assert complete["snips"] == pytest.approx(values["snips"])

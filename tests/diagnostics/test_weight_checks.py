@@ -59,9 +59,9 @@ def test_counts_are_weights_and_not_copies(factor):
     diagnosis = diagnose(log, np.full(n, 1 / 3), modelled=np.full((n, 3), 1 / 3))
     repeated = np.repeat(1 / 3 / p, count)
     tolerance = 1e-12 if factor == 1 else 0.02
-    for level, value in diagnosis.weights["quantiles"].items():
+    for level, value in diagnosis.tables["weights"]["quantiles"].items():
         assert value == pytest.approx(np.quantile(repeated, float(level)), rel=tolerance)
-    histogram = diagnosis.weights["histogram"]
+    histogram = diagnosis.tables["weights"]["histogram"]
     logs = np.log10(repeated)
     edges = np.histogram_bin_edges(logs, 20)
     assert histogram["rows"] == (np.histogram(logs, edges)[0] * factor).tolist()

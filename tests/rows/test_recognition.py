@@ -13,7 +13,7 @@ from shop_fixtures import answer_of
 
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS, UNCOMPARED_ROWS
 from drcrm.diagnostics import opened_log
-from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
+from drcrm.diagnostics.repeated_rows.row_checks import hash_records
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import log_files as readers
 from drcrm.logs.readers.log_files import read_records

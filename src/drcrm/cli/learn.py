@@ -23,8 +23,7 @@ from drcrm.cli.common.candidates import (
 from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status, guarded_outcomes
 from drcrm.cli.evaluate_policy import read_baseline, read_mapping, reference_of
 from drcrm.data.dask_executor import use_cluster
-from drcrm.diagnostics.comparison.exploration import describe_exploration
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,9 @@ from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import importance_weights, select_occurring
 from drcrm.policies.tabular import policy_for_log
 from drcrm.rows.folds import ranks
+
+TABLES: dict[str, Any] = {"weights": {}, "overlap": {}, "changes": {}}
+TABLES |= {name: [] for name in ("calibration", "slices", "periods", "actions", "largest_rows")}
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,13 @@ class LogDetails:
         actions = log.actions.shape
         if self.action_names is not None and actions and len(self.action_names) != actions[0]:
             raise InputError(f"names has {len(self.action_names)} entries, expected {actions[0]}")
-        names = ("slices", "periods", "row_numbers", "time")
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
-        arrays = {name: np.asarray(values) for name, values in arrays.items() if values is not None}
-        for name, values in arrays.items():
-            if values.shape[:1] != (expected := log.Y.shape[:1]):
-                raise InputError(f"{name} has shape {values.shape}, expected {expected}")
-        counted = {name: values[log.count > 0] for name, values in arrays.items()}
+        counted: dict[str, Any] = {}
+        for name in ("slices", "periods", "row_numbers", "time"):
+            if getattr(self, name) is not None:
+                values = np.asarray(getattr(self, name))
+                if values.shape[:1] != (expected := log.Y.shape[:1]):
+                    raise InputError(f"{name} has shape {values.shape}, expected {expected}")
+                counted[name] = values[log.count > 0]
         return replace(self, groups=check_groups(self.groups, log), **counted)
 
     def parts(self, log: BanditLog) -> list[Part]:
@@ -142,8 +145,6 @@ class LogChecks:
 class Diagnosis:
     """The checks of a log, and of a policy on it.
 
-    The tables hold JSON values and are empty without a policy.
-
     Attributes
     ----------
     diagnostics : tuple of Diagnostic
@@ -151,21 +152,14 @@ class Diagnosis:
         Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions
         with a parameter ``groups`` accept them.
     rows : int
-    weights, overlap, changes : dict
-    calibration, slices, periods, actions, largest_rows : list of dict
+    tables : dict
+        JSON values for the report: ``TABLES``, which are empty without a policy, and the calibration of the audit.
     """
 
     diagnostics: tuple[Diagnostic, ...]
     units: np.ndarray | None
     rows: int
-    weights: dict = field(default_factory=dict)
-    overlap: dict = field(default_factory=dict)
-    changes: dict = field(default_factory=dict)
-    calibration: list[dict] = field(default_factory=list)
-    slices: list[dict] = field(default_factory=list)
-    periods: list[dict] = field(default_factory=list)
-    actions: list[dict] = field(default_factory=list)
-    largest_rows: list[dict] = field(default_factory=list)
+    tables: dict[str, Any]
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -174,8 +168,7 @@ class Diagnosis:
 
     def as_dict(self) -> dict[str, object]:
         """Return the checks and tables as JSON values."""
-        values = asdict(self) | {"diagnostics": [check.as_dict() for check in self.diagnostics]}
-        return {key: value for key, value in values.items() if key not in ("units", "rows")}
+        return {"diagnostics": [check.as_dict() for check in self.diagnostics], **self.tables}
 
 
 def diagnose(
@@ -219,7 +212,7 @@ def diagnose(
     details, log = (details or LogDetails()).restrict_to_counted(log), log.recount(log.count)
     of_policy: list[Diagnostic | None] = []
     of_log = [*checked.diagnostics, check_cost_model(log, cost_model)]
-    tables: dict[str, Any] = {}
+    tables = TABLES | {"calibration": checked.calibration}
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, checked.modelled)
@@ -233,12 +226,12 @@ def diagnose(
             of_policy = [*check_weights(weights, checked.units)]
             of_policy += check_parts(weights, parts, estimates, checked.units, confidence)
             of_log.append(check_gain_drift(log, weights.weight, details.order(log), checked.units))
-        tables = weight_tables(weights, details.action_names, details.row_numbers)
+        tables |= weight_tables(weights, details.action_names, details.row_numbers)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
         tables["changes"] = describe_changes(weights, details.action_names, details.row_numbers)
     checks = [check_exploration(log, details.imitated), *of_policy, *of_log]
     known = tuple(check for check in checks if check)
-    return Diagnosis(known, checked.units, log.size, calibration=checked.calibration, **tables)
+    return Diagnosis(known, checked.units, log.size, tables)
 
 
 def check_log(log: BanditLog, details: LogDetails | None = None, modelled: np.ndarray | None = None) -> LogChecks:

@@ -21,8 +21,7 @@ from drcrm.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
-from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
-from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records
+from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records, hash_records
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.encoded_log import encode

@@ -9,7 +9,7 @@ from log_contexts import read_contexts
 from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
 
-from drcrm.diagnostics.repeated_rows.record_hashes import hash_records
+from drcrm.diagnostics.repeated_rows.row_checks import hash_records
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.encoding.hashed_features import TIMES
 from drcrm.logs.policy_file import encoding_of

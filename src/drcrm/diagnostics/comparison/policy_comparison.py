@@ -267,3 +267,58 @@ def sensitivity_to_propensities(
     estimate, model = ("dr", cost_model) if estimate == "dr" else ("snips", None)
     confidence = 1 - (1 - settings.confidence) / settings.divisor
     return sensitivity(policy, log, settings.gamma or GAMMA, estimate, model, confidence, groups)
+
+
+def describe_exploration(
+    policy: LinearPolicy,
+    log: BanditLog,
+    rows: float,
+    *,
+    cost_model: Any = None,
+    groups: np.ndarray | None = None,
+    confidence: float = 0.95,
+) -> dict[str, object]:
+    """Return the cost of a policy's exploration per row, and the smallest effective sample size in its next log.
+
+    The policy (1 − ε) π + ε U is compared with π. In n rows of the policy, a fixed action a has the effective sample
+    size n/E[1/p(a|x)]. Here p(a|x) is its probability, and E the mean over the contexts of the log. For label vectors
+    a label value replaces the action, and for lists the candidate with the smallest probability.
+
+    Parameters
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+    log : BanditLog
+        Rows that trained neither the policy nor the cost model.
+    rows : float
+        n, the number of rows of the next log.
+    cost_model : optional
+        With a cost model the estimate is "dr", else "snips".
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    confidence : float
+        Level of the interval.
+
+    Returns
+    -------
+    dict
+        - share: ε.
+        - cost: the estimate with its interval.
+        - rows and effective_size: n, and the smallest effective sample size of a fixed action.
+    """
+    log = log.recount(log.count)
+    estimate = "snips" if cost_model is None else "dr"
+    with warnings.catch_warnings(action="ignore"):  # the checks of the policy report the same problems
+        cost = off_policy_value(
+            policy,
+            log,
+            estimate,
+            baseline=policy.with_exploration(0.0),
+            cost_model=cost_model,
+            groups=groups,
+            confidence=confidence,
+        )
+    probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
+    of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = float((of_context @ (1 / probability)).max())
+    return {"share": policy.explore, "cost": cost.as_dict(), "rows": rows, "effective_size": rows / inverse}

@@ -223,8 +223,9 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
     suspicious = {check.name for check in diagnosis.diagnostics if check.level != "good"}
     if "mean weight" in diagnosis.failed and UNSUPPORTED not in suspicious:
         return [*advice, REPAIRS[0], f"Or {EXPLORE}", f"Or {CLOSER}"]
-    by_unsupported = sorted(diagnosis.actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
-    by_excess = sorted(diagnosis.actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]
+    actions = diagnosis.tables["actions"]
+    by_unsupported = sorted(actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
+    by_excess = sorted(actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]
     unsupported = [
         f"{entry['action']} ({percent(entry['unsupported'], 1)} of the policy's choices)"
         for entry in by_unsupported

@@ -7,23 +7,18 @@ later row has action a, p is its logged propensity. So 1(actions are equal)/p ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 from scipy.spatial import cKDTree
 
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
-from drcrm.diagnostics.repeated_rows.record_hashes import hash_actions
-from drcrm.logs.encoding.arrays import ArrayEncoding
-from drcrm.logs.records import Records
 from drcrm.rows.agreement import measure_agreement, pair_equal_values
 
 MAX_ROWS = 2**17  # only the first rows are tested
 MAX_NEIGHBOURS = 10_000  # rows among which nearest neighbours are searched for
-DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found
 MIN_REPEATED, REPEATED_PER_ACTION = 20, 5  # least numbers of repeated values in a column of identifiers
 # The message suggests a column as `group:` if its evidence exceeds this share of that from nearly equal features.
 CLOSE = 0.9
@@ -144,29 +139,3 @@ def identifier_codes(column: pd.Series) -> np.ndarray | None:
         return None
     numbers = pd.to_numeric(pd.Series([str(value) for value in values[:1000]]), errors="coerce")
     return None if (numbers % 1 > 0).any() else codes
-
-
-def rows_to_test(records: Records, features: np.ndarray) -> TestedRows:
-    """Return the rows of a log to test; ``features`` are hashes of their features."""
-    data: Any = records.data
-    projected = np.empty((len(data), 0))
-    if data.starts is None and data.matrix is None:
-        projected = _project(data.numbers.values(), (data.arrays[name] for name in data.values))
-    elif data.starts is None and data.encoder == ArrayEncoding.fit:
-        X, rng = data.matrix, np.random.default_rng(0)
-        projected = X @ rng.normal(size=(X.shape[1], DIMENSIONS)) if sparse.issparse(X) else _project(X.T, ())
-    projected = projected if records.context is None else projected[records.context]
-    return TestedRows(features, hash_actions(records), records.propensity, projected)
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _project(numbers: Iterable[np.ndarray], codes: Iterable[np.ndarray]) -> np.ndarray:
-    """Return random projections, (n, 8), of standardised numbers and one-hot encoded categories."""
-    rng, projected = np.random.default_rng(0), np.zeros((1, DIMENSIONS))
-    for values in numbers:
-        deviation = np.nanstd(values) if len(values) else 0.0
-        standardised = (values - np.nanmean(values)) / deviation if 0 < deviation < np.inf else np.zeros(len(values))
-        projected = projected + np.nan_to_num(standardised)[:, None] * rng.normal(size=DIMENSIONS)
-    for code in codes:
-        projected = projected + rng.normal(size=(code.max(initial=0) + 1, DIMENSIONS))[code]
-    return projected
