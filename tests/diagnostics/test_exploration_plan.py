@@ -8,6 +8,7 @@ from click_logs import BEST, LOG, K
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.certificates.sample_size import ChargedLook, OneLook
+from drcrm.certificates.skewness import estimate_skewness
 from drcrm.diagnostics.comparison.exploration_plan import (
     MULTIPLES,
     RATES,
@@ -52,7 +53,7 @@ def test_terms_of_the_next_log_are_those_of_its_enumeration(rate):
     assert -mean == pytest.approx(gain + rate * cost, abs=1e-12)
     ratio = 1 - rate + rate / 3 / log.propensity
     third, fourth = ((explored * (z - mean) ** power).sum() / 4 / deviation**power for power in (3, 4))
-    skewness = tested.skewness(log, ratio, log.count * ratio)
+    skewness = estimate_skewness(tested.weight / ratio - 1, tested.residual, log.cost, log.count * ratio, 1)
     plain = OneLook(deviation, skewness=skewness, asymmetry=third, kurtosis=fourth)
     look = ChargedLook(plain, z.ravel(), (POLICY / explored * COSTS - COSTS - z).ravel(), explored.ravel() / 4)
     assert plan["difference"] == pytest.approx(look.smallest_difference(5000), rel=1e-4)

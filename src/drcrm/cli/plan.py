@@ -64,8 +64,7 @@ def _answer(opened: OpenedLog, case: PolicyOnLog | None, options: argparse.Names
     log = opened.log
     tested, label = _test_of_policy(opened, case) if case else _hardest_action(opened)
     uniform = uniform_policy(log)
-    explored = np.exp(log.actions.log_prob(uniform, log.Y, log.context))
-    cost = off_policy_value(explored, log, "snips", baseline=LOGGING, groups=opened.units)
+    cost = off_policy_value(uniform, log, "snips", baseline=LOGGING, groups=opened.units)
     rows = opened.checks.propensity.size
     costs = infer_cost_range(opened.records.mapping.cost_range, log.cost, opened.records.is_reward)
     settings = PlanSettings(rows, float(cost), options.confidence, options.choices, costs)

@@ -21,6 +21,7 @@ from drcrm.certificates.sample_size import (
     smallest_anytime_difference,
 )
 from drcrm.certificates.skewness import estimate_skewness
+from drcrm.certificates.terms.overlap import worst_case_gaps
 from drcrm.data.bandit_log import BanditLog
 
 RATES = 0.0, 0.01, 0.02, 0.05, 0.1, 0.2
@@ -52,10 +53,6 @@ class PlannedPolicy:
     def terms(self, log: BanditLog, ratio: Any = 1.0) -> np.ndarray:
         """Return z of each row in a log in which rows occur ``ratio`` times as often."""
         return self.model + self.weight / ratio * self.residual - log.cost
-
-    def skewness(self, log: BanditLog, ratio: np.ndarray, share: np.ndarray) -> float:
-        """Return the skewness of a single row, like that of a certificate; ``share`` are the shares of the rows."""
-        return estimate_skewness(self.weight / ratio - 1, self.residual, log.cost, share, 1)
 
 
 @dataclass(frozen=True)
@@ -109,21 +106,22 @@ def plan_exploration(log: BanditLog, tested: PlannedPolicy, settings: PlanSettin
         the result of :func:`plan_size` for each number of rows. The effective sample sizes are for today's number of
         rows, and grow with it.
     """
-    uniform, plans = uniform_policy(log), []
-    more = settings.rows / log.size
-    for rate in RATES:
-        ratio = exploration_ratio(log, uniform, rate)
-        squares = log.count @ (tested.weight**2 / ratio)
-        plans.append(
-            {
-                "rate": rate,
-                "cost": rate * settings.cost,
-                "effective_size": float(more * (log.count @ tested.weight) ** 2 / squares) if squares > 0 else 0.0,
-                "actions": [more * size for size in action_sizes(log, uniform, rate)],
-                "sizes": [plan_size(log, tested, rate, multiple * settings.rows, settings) for multiple in MULTIPLES],
-            }
-        )
-    return plans
+    uniform, more = uniform_policy(log), settings.rows / log.size
+
+    def size_of(rate: float) -> float:
+        squares = log.count @ (tested.weight**2 / exploration_ratio(log, uniform, rate))
+        return float(more * (log.count @ tested.weight) ** 2 / squares) if squares > 0 else 0.0
+
+    return [
+        {
+            "rate": rate,
+            "cost": rate * settings.cost,
+            "effective_size": size_of(rate),
+            "actions": [more * size for size in action_sizes(log, uniform, rate)],
+            "sizes": [plan_size(log, tested, rate, multiple * settings.rows, settings) for multiple in MULTIPLES],
+        }
+        for rate in RATES
+    ]
 
 
 def plan_size(log: BanditLog, tested: PlannedPolicy, rate: float, n: int, settings: PlanSettings) -> dict[str, Any]:
@@ -139,28 +137,24 @@ def plan_size(log: BanditLog, tested: PlannedPolicy, rate: float, n: int, settin
     """
     ratio = exploration_ratio(log, uniform_policy(log), rate)
     share = log.count * ratio / (log.count @ ratio)
-    deviation = tested.spread * mean_and_deviation(tested.terms(log, ratio), share * log.size, log.size)[1]
+    terms, weight = tested.terms(log, ratio), tested.weight / ratio
+    deviation = tested.spread * mean_and_deviation(terms, share * log.size, log.size)[1]
     gain = None if tested.gain is None else tested.gain + rate * settings.cost
     level: Any = {"confidence": settings.confidence, "choices": settings.choices}
-    terms = tested.terms(log, ratio)
-    largest_cost = max(log.cost.max(), 0.0) if settings.cost_range is None else settings.cost_range[1]
-    charged = largest_cost + tested.weight / ratio * (log.cost - largest_cost) - log.cost
+    least, largest = settings.cost_range or (np.nan, max(log.cost.max(), 0.0))
     centred = terms - share @ terms
     centred /= max(np.sqrt(share @ centred**2), TINY)
     shape: Any = {"asymmetry": float(share @ centred**3), "kurtosis": float(share @ centred**4)}
-    look = ChargedLook(
-        OneLook(max(deviation, TINY), **level, skewness=tested.skewness(log, ratio, share), **shape),
-        terms,
-        charged - terms,
-        share,
-    )
+    shape["skewness"] = estimate_skewness(weight - 1, tested.residual, log.cost, share, 1)  # of a single row
+    gaps = worst_case_gaps(tested.model + weight * tested.residual, weight, log.cost, largest)
+    look = ChargedLook(OneLook(max(deviation, TINY), **level, **shape), terms, gaps, share)
     plan: dict[str, Any] = {"rows": n, "difference": look.smallest_difference(n)}
-    plan["power"] = None if gain is None else look.power_of(gain, n)
-    plan |= {"anytime_difference": None, "anytime_power": None}
+    plan |= {"power": None, "anytime_difference": None, "anytime_power": None}
+    if gain is not None:
+        plan["power"] = look.power_of(gain, n)
     if settings.cost_range is None:
         return plan
-    (least, largest), units = settings.cost_range, n / tested.spread**2
-    z, high = (1 - tested.weight / ratio) * (largest - log.cost), largest - least
+    z, high, units = (1 - weight) * (largest - log.cost), largest - least, n / tested.spread**2
     plan["anytime_difference"] = smallest_anytime_difference(z, share, high, units, **level)
     if gain is not None:
         shifted = np.minimum(z - share @ z - gain, high)
