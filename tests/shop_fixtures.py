@@ -36,5 +36,18 @@ def run(capsys):
     return run
 
 
+@pytest.fixture
+def answer(run, tmp_path):
+    """Return a function that runs a command, which succeeds, and returns its answer and its text in one line."""
+
+    def answer(*arguments) -> tuple[dict, str]:
+        status, text, error = run(*arguments, "--json", tmp_path / "answer.json")
+        assert (status, error) == (0, "")
+        assert max(map(len, text.splitlines())) <= 110
+        return answer_of(tmp_path / "answer.json"), " ".join(text.split())
+
+    return answer
+
+
 def answer_of(path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from shop import MAPPING, NAMES, decisions
-from shop_fixtures import answer_of
 from small_action_logs import LABELS, LISTS, label_log, list_log
 
 import drcrm
@@ -40,14 +39,11 @@ def weeks(tmp_path_factory):
 
 
 @pytest.fixture
-def compare(weeks, run, tmp_path):
+def compare(weeks, answer, tmp_path):
     """Run a command with a baseline; return its answer and its text."""
 
-    def compare(command: str, policy: object, *rest: object, baseline: str = "old.npz") -> tuple[dict, str]:
-        arguments = [command, policy, *rest, "--baseline", weeks / baseline, "--json", tmp_path / "answer.json"]
-        status, output, error = run(*arguments, "--report", tmp_path / "report.html")
-        assert (status, error) == (0, "")
-        return answer_of(tmp_path / "answer.json"), " ".join(output.split())
+    def compare(*arguments: object, baseline: str = "old.npz") -> tuple[dict, str]:
+        return answer(*arguments, "--baseline", weeks / baseline, "--report", tmp_path / "report.html")
 
     return compare
 
@@ -280,18 +276,17 @@ def test_the_bound_at_every_look_covers_the_difference():
 # Logs of several policies
 
 
-def test_the_answer_has_the_share_of_each_logging_policy(weeks, tmp_path, run):
+def test_the_answer_has_the_share_of_each_logging_policy(weeks, tmp_path, answer):
     frame = pd.read_csv(weeks / "week2.csv")
     frame["by"] = np.where(np.arange(ROWS) < 600, "v1", "v2")
     for number, part in enumerate((frame[:900], frame[900:])):
         part.to_csv(tmp_path / f"log{number}.csv", index=False)
     files = [tmp_path / f"log{number}.csv" for number in range(2)]
     config = json.dumps(MAPPING | {"logged_by": "by"})
-    answers = ["--json", tmp_path / "a.json", "--report", tmp_path / "r.html"]
-    status, output, _ = run("evaluate_policy", weeks / "new.npz", *files, "--config", config, *answers)
-    assert status == 0
-    assert answer_of(tmp_path / "a.json")["log"]["logged_by"] == pytest.approx({"v1": 0.4, "v2": 0.6})
-    assert "Logged by: v2 60 %, v1 40 % of the rows." in output
+    arguments = *files, "--config", config, "--report", tmp_path / "r.html"
+    view, text = answer("evaluate_policy", weeks / "new.npz", *arguments)
+    assert view["log"]["logged_by"] == pytest.approx({"v1": 0.4, "v2": 0.6})
+    assert "Logged by: v2 60 %, v1 40 % of the rows." in text
     assert "Logging policies" in (tmp_path / "r.html").read_text(encoding="utf-8")
     records = read_records(files, as_mapping(MAPPING | {"logged_by": "by"}))
     assert records.take(np.arange(ROWS) < 800).logged_shares == pytest.approx({"v1": 0.75, "v2": 0.25})

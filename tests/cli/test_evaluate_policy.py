@@ -18,73 +18,68 @@ from drcrm.diagnostics.comparison.verdict import Verdict
 COMMANDS = "certify", "evaluate_policy"
 
 
-def test_heldout_rows_evaluate_the_policy_on_its_own_log(shop, tmp_path, run):
+def test_heldout_rows_evaluate_the_policy_on_its_own_log(shop, tmp_path, answer):
     learned = answer_of(shop / "answer.json")
     shutil.copy(shop / "log.csv", tmp_path / "renamed.csv")
     for command in COMMANDS:
-        status, _, _ = run(command, shop / "policy.npz", tmp_path / "renamed.csv", "--json", tmp_path / "a.json")
-        answer = answer_of(tmp_path / "a.json")
-        assert (status, answer["choices"], answer["log"]["rows"]) == (0, learned["choices"], 750)
-        [candidate], [expected] = answer["candidates"], learned["candidates"]
+        view, _ = answer(command, shop / "policy.npz", tmp_path / "renamed.csv")
+        assert (view["choices"], view["log"]["rows"]) == (learned["choices"], 750)
+        [candidate], [expected] = view["candidates"], learned["candidates"]
         for key in ("certificate", "difference"):
             assert candidate[key] == pytest.approx(expected[key])
         assert candidate["estimates"]["dr"] == pytest.approx(expected["estimates"]["dr"])
 
 
-def test_all_rows_of_another_log_certify_one_choice(shop, tmp_path, run):
+def test_all_rows_of_another_log_certify_one_choice(shop, answer):
     bounds = []
     for confidence in ("0.995", "0.8"):
-        arguments = ["certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence]
-        _, output, _ = run(*arguments, "--json", tmp_path / "a.json")
-        answer = answer_of(tmp_path / "a.json")
-        candidate = answer["candidates"][0]
+        view, text = answer("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence)
+        [candidate] = view["candidates"]
         bounds.append(-candidate["certificate"]["bound"])
         sentence = (
             f"The policy's click is at least {bounds[-1]:.4g} per row. Its difference from the logging policy's "
             f"click is at least {-candidate['difference']['bound']:+.4g}. "
             f"Each bound holds with {100 * float(confidence):g} % confidence."
         )
-        assert sentence in " ".join(output.split())
+        assert sentence in text
     assert bounds[1] > bounds[0]
-    assert (answer["choices"], answer["log"]["rows"], answer["judged_by"]) == (1, 2000, ALL_ROWS)
-    assert answer["recognised"] == {"training": 0, "heldout": 0, "new": 2000}
-    assert (answer["verdict"]["changes"], answer["verdict"]["cautions"][-1]) == ([], f"Evaluated on {ALL_ROWS}.")
+    assert (view["choices"], view["log"]["rows"], view["judged_by"]) == (1, 2000, ALL_ROWS)
+    assert view["recognised"] == {"training": 0, "heldout": 0, "new": 2000}
+    assert (view["verdict"]["changes"], view["verdict"]["cautions"][-1]) == ([], f"Evaluated on {ALL_ROWS}.")
 
 
-def test_a_column_with_the_logged_propensities_equals_the_logging_policy(tmp_path, run):
+def test_a_column_with_the_logged_propensities_equals_the_logging_policy(tmp_path, run, answer):
     frame = decisions(1000)
     frame.assign(mine=frame["p"]).to_csv(tmp_path / "log.csv", index=False)
-    arguments = ["evaluate_policy", "column:mine", tmp_path / "log.csv", "--json", tmp_path / "a.json"]
-    status, _, error = run(*arguments)
+    arguments = "column:mine", tmp_path / "log.csv"
+    status, _, error = run("evaluate_policy", *arguments)
     assert (status, error) == (1, "drcrm evaluate_policy: column:mine needs --config, the mapping of the log\n")
-    assert run(*arguments, "--config", json.dumps(MAPPING))[0] == 0
-    answer = answer_of(tmp_path / "a.json")
-    [candidate] = answer["candidates"]
+    arguments = *arguments, "--config", json.dumps(MAPPING)
+    view, _ = answer("evaluate_policy", *arguments)
+    [candidate] = view["candidates"]
     assert candidate["estimates"]["ips"]["value"] == pytest.approx(-frame["click"].mean())
     assert candidate["estimates"]["dr"] is None
     assert candidate["difference"]["value"] == pytest.approx(0, abs=1e-12)
-    assert answer["verdict"]["verdict"] == "not shown"
-    arguments[0] = "certify"
-    status, _, error = run(*arguments, "--config", json.dumps(MAPPING), "--estimate", "dr")
+    assert view["verdict"]["verdict"] == "not shown"
+    status, _, error = run("certify", *arguments, "--estimate", "dr")
     assert (status, "needs a cost model" in error) == (1, True)
 
 
-def test_failed_checks_refuse_the_certificate(shop, tmp_path, run):
+def test_failed_checks_refuse_the_certificate(shop, tmp_path, answer):
     decisions(600).assign(p=lambda frame: frame["p"] / 2).to_csv(tmp_path / "wrong.csv", index=False)
     decisions(8).to_csv(tmp_path / "few.csv", index=False)
     for name, verdict in (("wrong", "the log is wrong"), ("few", "the log cannot say")):
-        run("certify", shop / "policy.npz", tmp_path / f"{name}.csv", "--json", tmp_path / "a.json")
-        assert answer_of(tmp_path / "a.json")["verdict"]["verdict"] == verdict
+        view, _ = answer("certify", shop / "policy.npz", tmp_path / f"{name}.csv")
+        assert view["verdict"]["verdict"] == verdict
 
 
-def test_bounds_count_copies_of_rows_once(shop, tmp_path, run):
+def test_bounds_count_copies_of_rows_once(shop, tmp_path, answer):
     frame = decisions(400, seed=5)
     pd.concat([frame] * 3).to_csv(tmp_path / "copies.csv", index=False)
     frame.to_csv(tmp_path / "once.csv", index=False)
     bounds = []
     for command, log in (("certify", "copies"), ("evaluate_policy", "copies"), ("certify", "once")):
-        run(command, shop / "policy.npz", tmp_path / f"{log}.csv", "--json", tmp_path / "a.json")
-        [candidate] = answer_of(tmp_path / "a.json")["candidates"]
+        [candidate] = answer(command, shop / "policy.npz", tmp_path / f"{log}.csv")[0]["candidates"]
         bounds.append(candidate["difference"]["bound"])
     assert bounds == pytest.approx([bounds[0]] * 3)
 
@@ -104,10 +99,10 @@ def test_mappings_that_do_not_fit_the_policy_are_refused(change, message, shop, 
     assert message in error
 
 
-def test_new_categories_are_reported(shop, tmp_path, run):
+def test_new_categories_are_reported(shop, tmp_path, answer):
     decisions(500).assign(city="Rom").to_csv(tmp_path / "log.csv", index=False)
-    run("evaluate_policy", shop / "policy.npz", tmp_path / "log.csv", "--json", tmp_path / "a.json")
-    assert "'city' in 500 rows" in answer_of(tmp_path / "a.json")["judged_by"]
+    view, _ = answer("evaluate_policy", shop / "policy.npz", tmp_path / "log.csv")
+    assert "'city' in 500 rows" in view["judged_by"]
 
 
 @pytest.mark.parametrize(

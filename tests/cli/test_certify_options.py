@@ -1,0 +1,223 @@
+"""Options of ``certify`` and ``evaluate_policy``: --anytime, --sensitivity and --shift, against the library."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from shop import CITIES, MAPPING, NAMES, decisions
+from shop_fixtures import answer_of
+
+from drcrm import off_policy_value, read_log
+from drcrm.certificates import policy_certificate, sensitivity, upper_bound
+from drcrm.cli.common.candidates import read_algorithms
+from drcrm.errors import InputError
+from drcrm.logs.mapping import as_mapping
+from drcrm.logs.policy_file import read_policy
+
+RULE, KAPPA, COMMANDS = "column:mine", 0.05, ("certify", "evaluate_policy")
+SECTION = "Shift of the environment"
+
+
+def weekly(n: int, seed: int = 0) -> pd.DataFrame:
+    """Return decisions with the probabilities of a policy that mostly takes the right item, and a day."""
+    frame = decisions(n, seed)
+    right = NAMES[(pd.Index(CITIES).get_indexer(frame["city"]) + (frame["price"] > 30)) % 3]
+    day = np.random.default_rng(seed).permutation(n)
+    return frame.assign(mine=np.where(frame["item"] == right, 0.8, 0.1), day=day)
+
+
+@pytest.fixture
+def watch(answer, tmp_path):
+    """Certify the policy of a column at every look; return the answer."""
+
+    def watch(*frames: pd.DataFrame, **changes) -> dict:
+        paths = [tmp_path / f"week{number}.csv" for number in range(len(frames))]
+        for path, frame in zip(paths, frames, strict=True):
+            frame.to_csv(path, index=False)
+        config = json.dumps(MAPPING | {"features": {"numeric": ["age", "price"], "categorical": ["city"]}} | changes)
+        arguments = ["certify", RULE, *paths, "--config", config, "--anytime", "--report", tmp_path / "r.html"]
+        return answer(*arguments)[0]
+
+    return watch
+
+
+@pytest.fixture
+def later(shop, tmp_path):
+    """Return the learned policy, a later log, and this log in memory with the policy's features."""
+    decisions(900, seed=5).to_csv(tmp_path / "later.csv", index=False)
+    stored, log = read_policy(shop / "policy.npz"), read_log(tmp_path / "later.csv", MAPPING)
+    return stored, tmp_path / "later.csv", log.replace(X=stored.encoding.contexts(decisions(900, seed=5)))
+
+
+def terms(frame: pd.DataFrame) -> np.ndarray:
+    return (1 - frame["mine"] / frame["p"]).to_numpy() * frame["click"].to_numpy()
+
+
+def bound_of(z: np.ndarray, high: float = 1):
+    """Return the library's bound at every look, to compare with."""
+    return pytest.approx(upper_bound(z, method="anytime", high=high), abs=1e-9)
+
+
+class TestAnytime:
+    """Bounds that hold at every look, over several files."""
+
+    def test_the_bounds_are_those_of_the_library(self, watch, tmp_path):
+        weeks = weekly(700), weekly(600, seed=1)
+        answer, frame = watch(*weeks), pd.concat(weeks)
+        running, cost = answer["running"], -(frame["mine"] / frame["p"] * frame["click"]).to_numpy()
+        assert (running["n"], running["by"], running["bound"]) == (1300, "row", bound_of(cost, 0))
+        assert running["difference_bound"] == bound_of(terms(frame))
+        assert answer["candidates"][0]["certificate"]["bound"] == running["bound"]
+        assert all(bound == bound_of(terms(frame)[:rows]) for rows, bound in running["curve"][::20])
+        assert "Bound at every look" in (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert answer["shift_curve"] is None
+
+    def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
+        frame = weekly(3000)
+        answer, z = watch(frame, time="day"), terms(frame.sort_values("day"))
+        first, looks = answer["running"]["first_better"], [rows for rows, _ in answer["running"]["curve"]]
+        below = 1 + np.flatnonzero([upper_bound(z[:n], method="anytime", high=1) < 0 for n in range(1, len(z) + 1)])
+        assert first == below[below > max((rows for rows in looks if rows < first), default=0)][0]
+        assert answer["verdict"]["verdict"] == "certified"
+        assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
+
+    def test_a_group_is_one_unit_at_its_last_row(self, watch):
+        frame = weekly(900).assign(user=np.random.default_rng(2).integers(0, 300, 900))
+        running, users = watch(frame, group="user")["running"], frame["user"].to_numpy()
+        last = pd.Series(np.arange(900)).groupby(users).max().sort_values()
+        means = pd.Series(terms(frame)).groupby(users).mean().loc[last.index].to_numpy()
+        assert (running["n"], running["by"], running["difference_bound"]) == (len(means), "group", bound_of(means))
+        assert running["curve"][-1][0] == 900
+
+    def test_other_outcomes_need_their_range(self, run, tmp_path):
+        weekly(300).assign(click=lambda frame: 2.5 * frame["click"]).to_csv(tmp_path / "log.csv", index=False)
+        for changes, expected in (({}, "--anytime needs cost_range in the mapping"), ({"cost_range": [-2.5, 0]}, "")):
+            config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}} | changes)
+            status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
+            assert (status, expected in error) == (1 if expected else 0, True)
+
+    def test_inconsistent_propensities_are_not_certified(self, watch):
+        answer = watch(weekly(2000).assign(p=1 / 3))
+        assert (answer["verdict"]["verdict"], answer["running"]) == ("the log is wrong", None)
+
+
+class TestSensitivity:
+    """The worst case if propensities are wrong."""
+
+    def test_a_better_policy_has_a_factor_up_to_which_it_is_better(self, shop):
+        answer = answer_of(shop / "answer.json")
+        view = answer["sensitivity"]
+        factor = f"{np.floor(100 * view['breakeven']) / 100:.3g}"
+        assert f"every propensity's odds are off by a factor of at most {factor}." in answer["verdict"]["sentence"]
+        assert view["curve"][0][2] < 0 < view["curve"][-1][2]
+        assert "Sensitivity to wrong propensities" in (shop / "report.html").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_the_answer_has_the_bound_at_a_given_factor(self, command, shop, answer, later):
+        stored, path, log = later
+        view = answer(command, shop / "policy.npz", path, "--sensitivity", "1.3")[0]["sensitivity"]
+        expected = sensitivity(stored.policy, log, 1.3, "dr", stored.model)
+        values = view["gamma"], view["worst"], view["bound"]
+        assert values == pytest.approx((1.3, expected.worst, expected.bound), abs=1e-9)
+
+    def test_without_a_better_policy_only_the_option_computes_it(self, tmp_path, run, answer):
+        coins = np.random.default_rng(1).integers(0, 2, 300)
+        decisions(300).assign(click=coins).to_csv(tmp_path / "log.csv", index=False)
+        config = json.dumps(MAPPING | {"algorithm": "cips"})
+        arguments = ["learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz"]
+        assert answer(*arguments)[0]["sensitivity"] is None
+        assert answer(*arguments, "--sensitivity", "2")[0]["sensitivity"] is not None
+        status, _, error = run(*arguments, "--sensitivity", "0.5")
+        assert (status, "'0.5', expected a number of at least 1" in error) == (2, True)
+
+
+class TestShift:
+    """Comparisons of worst cases around the environment, and their curve by radius."""
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_bounds_are_those_of_the_library(self, command, shop, answer, later):
+        stored, path, log = later
+        plain, _ = answer(command, shop / "policy.npz", path)
+        shifted, text = answer(command, shop / "policy.npz", path, "--shift", str(KAPPA))
+        assert all(words in text for words in (f"under a shift of {KAPPA}", "worst case ≥"))
+        assert ("shift" in plain, shifted["shift"], shifted["sensitivity"]) == (False, KAPPA, None)
+        [caution] = [caution for caution in shifted["verdict"]["cautions"] if "subpopulation" in caution]
+        assert "at least 95.1 % of the traffic" in caution, "e^−0.05"
+        options = {"cost_model": stored.model, "shift": KAPPA}
+        difference = off_policy_value(stored.policy, log, "dr", **options, baseline="logging")
+        bounds = [
+            policy_certificate(stored.policy, log, "dr", **options, baseline=baseline).bound
+            for baseline in ("logging", None)
+        ]
+        [entry] = shifted["candidates"]
+        found = entry["difference"]["value"], entry["difference"]["low"], entry["difference"]["bound"]
+        assert found == pytest.approx((difference, difference.low, bounds[0]), abs=1e-9)
+        assert entry["certificate"]["bound"] == pytest.approx(bounds[1], abs=1e-9)
+        assert bounds[1] > plain["candidates"][0]["certificate"]["bound"]
+
+    def test_a_mapping_with_shift_learns_and_compares_at_its_radius(self, tmp_path, run, answer):
+        decisions(3000, seed=1).to_csv(tmp_path / "log.csv", index=False)
+        mapping = {key: value for key, value in MAPPING.items() if key != "algorithm"} | {"shift": KAPPA}
+        policy = tmp_path / "p.npz"
+        arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(mapping), "--output", policy]
+        learned, _ = answer(*arguments)
+        [candidate] = [entry for entry in learned["candidates"] if entry["name"] != "logging"]
+        names = learned["shift"], candidate["name"], candidate["parameter"], learned["verdict"]["verdict"]
+        assert names == (KAPPA, "shift_dr", "radius", "better")
+        assert f"worst-case click under a shift of {KAPPA}" in learned["verdict"]["sentence"]
+        assert answer("certify", policy, tmp_path / "log.csv")[0]["shift"] == KAPPA
+        for option in (["--anytime"], ["--sensitivity", "2"]):
+            status, _, error = run("certify", policy, tmp_path / "log.csv", *option)
+            assert (status, f"{option[0]} " in error, "leave out one of them" in error) == (1, True, True)
+        status, _, error = run(*arguments, "--shift", "0")
+        assert (status, "expected a number above 0" in error) == (2, True)
+
+    def test_radii_beyond_the_largest_cost_are_named(self, tmp_path, answer):
+        decisions(600, seed=1).to_csv(tmp_path / "log.csv", index=False)
+        arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
+        verdict = answer(*arguments, "--shift", "3")[0]["verdict"]
+        assert verdict["verdict"] == "the log cannot say"
+        assert "from there on R_κ is the largest cost" in verdict["sentence"]
+
+    def test_shipped_algorithms_take_the_radius_of_the_mapping(self):
+        own = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1, 0.2]}
+        for algorithms in (None, ["shift_snips", "kl_dro_dr", own]):
+            entries = read_algorithms(algorithms, 100, shift=0.3)
+            assert {entry.shift for entry in entries} == {0.3}
+            assert entries[0].grid == (0.3,)
+        assert entries[2].grid == (0.1, 0.2)
+        assert replace(entries[1], shift=None) == read_algorithms("kl_dro_dr", 100)[0]
+        assert [entry.shift for entry in read_algorithms(["shift_snips"], 100)] == [None]
+
+    def test_mappings_keep_a_shift_above_0(self):
+        assert as_mapping({"shift": 0.2}).as_dict()["shift"] == 0.2
+        assert "shift" not in as_mapping({}).as_dict()
+        for value in (0, -1, "a lot"):
+            with pytest.raises(InputError, match=r"shift is .*, expected a number above 0"):
+                as_mapping({"shift": value})
+
+    def test_a_better_policy_has_worst_cases_up_to_its_breakeven(self, shop):
+        answer, page = answer_of(shop / "answer.json"), (shop / "report.html").read_text(encoding="utf-8")
+        view = answer["shift_curve"]
+        curve = np.array(view["curve"], dtype=float)
+        assert curve[-1, 0] == pytest.approx(1.5 * view["breakeven"])
+        assert curve[0, 2] == pytest.approx(answer["logging"]["value"], abs=2e-4)
+        [usual] = [entry["estimates"]["dr"] for entry in answer["candidates"] if entry["chosen"]]
+        tolerance = usual["standard_error"] / 2  # the limit is self-normalised
+        assert curve[0, 1] == pytest.approx(usual["value"], abs=tolerance)
+        breakeven = f"κ = {np.floor(1000 * view['breakeven']) / 1000:g})"
+        assert all(text in page for text in (SECTION, breakeven, "not the policies in every environment"))
+
+    def test_the_option_computes_the_curve_without_a_better_policy(self, shop, tmp_path, answer):
+        coins, page = np.random.default_rng(1).integers(0, 2, 900), tmp_path / "r.html"
+        decisions(900, seed=5).assign(click=coins).to_csv(tmp_path / "coins.csv", index=False)
+        arguments = ["certify", shop / "policy.npz", tmp_path / "coins.csv", "--report", page]
+        assert answer(*arguments)[0]["shift_curve"] is None
+        assert SECTION not in page.read_text(encoding="utf-8")
+        view = answer(*arguments, "--shift", "0.1")[0]["shift_curve"]
+        assert (view["breakeven"], view["curve"][-1][0]) == (None, pytest.approx(0.15))
+        assert "does not show that the policy's worst case is better" in page.read_text(encoding="utf-8")
