@@ -113,7 +113,7 @@ def test_the_best_of_several_candidates_needs_more_rows():
     estimate = copy(comparison.difference)
     estimate.standard_error = abs(float(estimate)) / 2
     one = replace(comparison, certificate=None, difference=estimate)
-    many = replace(one, choices=20)
+    many = replace(one, settings=ComparisonSettings(choices=20))
     (difference, rows, *_), (shrunk, more, *_) = (advice_of(_advise_rows(part, 300)) for part in (one, many))
     assert shrunk == pytest.approx(0.75 * difference, rel=0.01)
     factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) * difference / shrunk) ** 2

@@ -48,7 +48,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
         return verdict
     sentence = f"Each bound holds {with_confidence(cost.confidence)}."
-    if verdict.verdict == "better" and comparison.shift is None:
+    if verdict.verdict == "better" and comparison.settings.shift is None:
         sentence += describe_breakeven(evaluation.sensitivity)
     return _certified(evaluation, cost.bound, difference.bound, sentence)
 

@@ -87,29 +87,21 @@ class Comparison:
         Upper bounds on the difference and on the cost of the policy. None if no certificate can be issued.
     refusal : str
         Why no certificate can be issued, or an empty string.
-    choices : int
-        Number K of candidates that were compared on the same rows.
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
-    reference, baseline_factor : str, float
-        See ``ComparisonSettings``.
     logging : float
         Mean logged cost.
-    shift : float or None
-        Radius κ, if the costs are worst cases around the environment.
+    settings : ComparisonSettings
     """
 
     difference: PolicyValue
     certificate: Certificate | None
     cost_certificate: Certificate | None
     refusal: str
-    choices: int
     lower_bound: float
-    reference: str = LOGGING_POLICY
-    logging: float = np.nan
-    shift: float | None = None
-    baseline_factor: float = 1.0
+    logging: float
+    settings: ComparisonSettings
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -117,21 +109,16 @@ class Comparison:
 
         Certificates with a ``baseline_factor`` f bound the difference minus (f − 1) times the logging policy's cost.
         """
-        excess = (self.baseline_factor - 1) * self.logging
+        excess = (self.settings.baseline_factor - 1) * self.logging
         upper = np.inf if self.certificate is None else self.certificate.bound
         return self.lower_bound + excess, upper + excess
-
-    @property
-    def relative(self) -> float:
-        """The difference divided by the mean logged cost; NaN if this mean is 0 or unknown."""
-        return float(self.difference) / self.logging if self.logging else np.nan
 
     def as_dict(self) -> dict[str, object]:
         """Return the difference, the certificate and the overlap as JSON values."""
         certificate, difference = {"refused": self.refusal}, self.difference
         if self.cost_certificate is not None:
             certificate = {key: to_json(getattr(self.cost_certificate, key)) for key in CERTIFICATE_KEYS}
-            certificate |= {"choices": self.choices, "effective_choices": self.cost_certificate.choices}
+            certificate |= {"choices": self.settings.choices, "effective_choices": self.settings.divisor}
         bound = None if self.certificate is None else to_json(self.certificate.bound)
         return {
             "difference": difference.as_dict() | {"bound": bound},
@@ -203,16 +190,8 @@ def compare_with_logging(
         if certifies_cost:
             cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
         lower_bound = bound_below(policy, log, settings, baseline, models)
-    names = "choices", "reference", "shift", "baseline_factor"
-    return Comparison(
-        difference,
-        certificate,
-        cost_certificate,
-        cost_refusal or refusal,
-        lower_bound=lower_bound,
-        logging=float(log.count @ log.cost / log.size),
-        **{name: getattr(settings, name) for name in names},
-    )
+    refusal, logging = cost_refusal or refusal, float(log.count @ log.cost / log.size)
+    return Comparison(difference, certificate, cost_certificate, refusal, lower_bound, logging, settings)
 
 
 def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:

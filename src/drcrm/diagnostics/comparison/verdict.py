@@ -111,7 +111,7 @@ def reach_verdict(
     certificate = comparison.certificate
     if failed or certificate is None or comparison.cost_certificate is None:
         reason = failed[0].sentence if failed else comparison.refusal
-        sentence = f"It is unknown whether {label} is better than {comparison.reference}: {reason}."
+        sentence = f"It is unknown whether {label} is better than {comparison.settings.reference}: {reason}."
         return Verdict("the log cannot say", sentence, _advise_logging(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, certificate.costs))
     is_better = certificate.bound < -rounding
@@ -130,11 +130,11 @@ def describe_change(comparison: Comparison, label: str, reward: bool, outcome: s
     """
     sign = -1 if reward else 1
     change = f"changes {name_quantity(comparison, outcome)} by {sign * comparison.difference:+.4g} per row"
-    relative = 100 * comparison.relative
-    has_mean = comparison.reference == LOGGING_POLICY and comparison.shift is None
+    has_mean = comparison.settings.reference == LOGGING_POLICY and comparison.settings.shift is None
+    relative = 100 * comparison.difference / comparison.logging if comparison.logging else np.nan
     if has_mean and sign * comparison.logging > 0 and abs(relative) < MAX_PERCENT:
         change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"
-    return f"Compared with {comparison.reference}, {label} {change}"
+    return f"Compared with {comparison.settings.reference}, {label} {change}"
 
 
 def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool, outcome: str) -> str:
@@ -157,11 +157,15 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
 
 def name_quantity(comparison: Comparison, outcome: str) -> str:
     """Return the name of the compared quantity."""
-    return outcome if comparison.shift is None else f"worst-case {outcome} under a shift of {comparison.shift:g}"
+    return (
+        outcome
+        if comparison.settings.shift is None
+        else f"worst-case {outcome} under a shift of {comparison.settings.shift:g}"
+    )
 
 
 def _confidence(comparison: Comparison) -> str:
-    adjusted = f", adjusted for {comparison.choices} candidates" if comparison.choices > 1 else ""
+    adjusted = f", adjusted for {comparison.settings.choices} candidates" if comparison.settings.choices > 1 else ""
     return with_confidence(comparison.difference.confidence) + adjusted
 
 
@@ -182,9 +186,8 @@ def _advise_rows(comparison: Comparison, rows: int, reward: bool = False) -> str
     difference, error = comparison.difference, comparison.difference.standard_error
     if not (difference < 0 and error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
-    choices = comparison.certificate.choices if comparison.certificate is not None else comparison.choices
-    look = OneLook(error * np.sqrt(rows), difference.confidence, choices)
-    is_chosen = comparison.choices > 1
+    look = OneLook(error * np.sqrt(rows), difference.confidence, comparison.settings.divisor)
+    is_chosen = comparison.settings.choices > 1
     expected = shrink_difference(float(difference), error) if is_chosen else float(difference)
     if comparison.certificate is not None:
         error = max(error, (comparison.certificate.bound - difference) / look.quantile)
@@ -198,7 +201,9 @@ def _advise_rows(comparison: Comparison, rows: int, reward: bool = False) -> str
         return "Try another policy. No number of rows that can be logged would show a difference this small."
     unit = 10 ** max(len(str(int(needed))) - 2, 0)
     rounded = int(-(-needed // unit)) * unit
-    shrunk = f", the estimate shrunk because it is the best of {comparison.choices} candidates" if is_chosen else ""
+    shrunk = (
+        f", the estimate shrunk because it is the best of {comparison.settings.choices} candidates" if is_chosen else ""
+    )
     return (
         f"{MORE_ROWS}. If the difference is {(-1 if reward else 1) * expected:.3g}{shrunk}, "
         f"{100 * POWER:g} % of all logs with {format_rows(rounded)} rows for the evaluation show it. "
