@@ -19,22 +19,23 @@ BOTH = {"unsubscribed": UNSUBSCRIBED, "money": REVENUE}
 def command(run, tmp_path):
     """Run a command on a frame; return status, text, error, answer and report."""
 
-    def command(frame, *arguments, guardrails=BOTH, **changes):
+    def command(frame, name, *options, guardrails=BOTH):
         frame.to_csv(tmp_path / "log.csv", index=False)
-        config = json.dumps(MAPPING | {"guardrails": guardrails} | changes)
-        name, *rest = arguments
-        words = [name, *rest[:1], tmp_path / "log.csv"] if name != "learn" else [name, tmp_path / "log.csv", *rest]
-        outputs = ["--json", tmp_path / "answer.json", "--report", tmp_path / "report.html"]
-        status, out, error = run(*words, *(rest[1:] if name != "learn" else []), "--config", config, *outputs)
-        answer = answer_of(tmp_path / "answer.json") if (tmp_path / "answer.json").exists() else {}
-        report = (tmp_path / "report.html").read_text(encoding="utf-8") if answer else ""
-        return status, " ".join(out.split()), error, answer, report
+        (tmp_path / "answer.json").unlink(missing_ok=True)
+        config = "--config", json.dumps(MAPPING | {"guardrails": guardrails})
+        policy = [] if name == "learn" else ["column:mine"]
+        outputs = "--json", tmp_path / "answer.json", "--report", tmp_path / "report.html"
+        status, out, error = run(name, *policy, tmp_path / "log.csv", *options, *config, *outputs)
+        if not (tmp_path / "answer.json").exists():
+            return status, out, error, {}, ""
+        report = (tmp_path / "report.html").read_text(encoding="utf-8")
+        return status, " ".join(out.split()), error, answer_of(tmp_path / "answer.json"), report
 
     return command
 
 
 def test_certify_needs_each_guardrail(command):
-    status, out, error, answer, report = command(push_log(6000), "certify", "column:mine", "--fail-unless", "better")
+    status, out, error, answer, report = command(push_log(6000), "certify", "--fail-unless", "better")
     assert (status, error) == (0, "")
     assert out.startswith("Certified better than the logging policy.")
     assert "Guardrails that hold: unsubscribed, money." in out
@@ -43,30 +44,26 @@ def test_certify_needs_each_guardrail(command):
         ("money", "holds"),
     ]
     assert "2 of 2 guardrails hold" in report
-    status, out, error, answer, report = command(
-        push_log(6000, harm=0.05), "certify", "column:mine", "--fail-unless", "better"
-    )
+    status, out, error, answer, report = command(push_log(6000, harm=0.05), "certify", "--fail-unless", "better")
     assert status == 3
     assert "the verdict is 'not shown', and the guardrail unsubscribed is violated" in error
     assert out.startswith("Certified, not shown to be better.")
     assert "the guardrail unsubscribed is violated" in out
     assert "violated" in report
     assert "must change by at most +0.01" in report
-    status, *_ = command(push_log(6000, harm=0.05), "evaluate_policy", "column:mine", "--fail-unless", "not-worse")
+    status, *_ = command(push_log(6000, harm=0.05), "evaluate_policy", "--fail-unless", "not-worse")
     assert status == 3
 
 
 def test_an_open_guardrail_gives_not_shown_and_is_named(command):
     small = {"unsubscribed": UNSUBSCRIBED | {"at_most": 0.0005}}
     frame = push_log(6000)
-    status, out, _, answer, _ = command(
-        frame, "evaluate_policy", "column:mine", "--fail-unless", "not-worse", guardrails=small
-    )
+    status, out, _, answer, _ = command(frame, "evaluate_policy", "--fail-unless", "not-worse", guardrails=small)
     assert status == 0
     assert answer["verdict"]["verdict"] == "not shown"
     assert "But the guardrail unsubscribed is not shown to hold: unsubscribed changes by" in out
     never = frame.assign(unsubscribed="no")
-    _, out, _, answer, _ = command(never, "evaluate_policy", "column:mine", guardrails=small)
+    _, out, _, answer, _ = command(never, "evaluate_policy", guardrails=small)
     assert answer["verdict"]["verdict"] == "not shown"
     assert "the guardrail unsubscribed cannot be decided: every logged cost is 0" in out
 
@@ -103,7 +100,7 @@ def first_below(z: np.ndarray, high: float, limit: float, looks: list[int]) -> i
 def test_anytime_bounds_every_guardrail(command):
     frame = push_log(4000)
     ranges = {"unsubscribed": UNSUBSCRIBED | {"at_most": 0.1}, "money": REVENUE | {"range": [0, 3]}}
-    *_, error, answer, _ = command(frame, "certify", "column:mine", "--anytime", guardrails=ranges)
+    *_, error, answer, _ = command(frame, "certify", "--anytime", guardrails=ranges)
     assert error == ""
     weight = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / 0.5
     unsubscribed, revenue = (frame["unsubscribed"] == "yes").to_numpy(), frame["revenue"].to_numpy()
@@ -125,18 +122,16 @@ def test_anytime_bounds_every_guardrail(command):
         )
     ]
     assert answer["running"]["first_better"] == max(firsts)
-    *_, few, _ = command(push_log(150), "certify", "column:mine", "--anytime", guardrails=ranges)
+    *_, few, _ = command(push_log(150), "certify", "--anytime", guardrails=ranges)
     assert few["running"]["first_better"] is None
     assert few["next_step"] == "Keep the logging policy, log more rows, and certify the candidate on them."
     assert few["verdict"]["changes"][0] == "Log more rows, and look again: the bounds hold at every look."
-    status, _, error, *_ = command(frame, "certify", "column:mine", "--anytime")
+    status, _, error, *_ = command(frame, "certify", "--anytime")
     assert status != 0
     assert "--anytime needs range in the guardrail 'money', column 'revenue'" in error
 
 
 def test_outcomes_beyond_their_range_are_an_error(command):
-    status, _, error, *_ = command(
-        push_log(500), "certify", "column:mine", guardrails={"money": REVENUE | {"range": [0, 2]}}
-    )
+    status, _, error, *_ = command(push_log(500), "certify", guardrails={"money": REVENUE | {"range": [0, 2]}})
     assert status != 0
     assert "guardrail 'money', column 'revenue', must be in its range, [0, 2]; its values are from 0 to " in error

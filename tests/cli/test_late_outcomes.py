@@ -7,10 +7,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from shop_fixtures import answer_of
 
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS
-from drcrm.files import read_npz, write_npz
+from drcrm.files import write_npz
 from drcrm.logs.policy_file import read_policy
 
 N = 2000
@@ -37,20 +36,24 @@ def learn(run, folder, frame: pd.DataFrame, **keys) -> None:
     assert run("learn", folder / "monday.csv", "--config", folder / "map.json", "--output", folder / "p.npz")[0] == 0
 
 
-def certify(run, folder, frame: pd.DataFrame, *options) -> dict:
-    frame.to_csv(folder / "friday.csv", index=False)
-    status, _, error = run("certify", folder / "p.npz", folder / "friday.csv", "--json", folder / "a.json", *options)
-    assert (status, error) == (0, "")
-    return answer_of(folder / "a.json")
+@pytest.fixture
+def certify(answer, tmp_path):
+    """Certify the learned policy on a frame; return the answer."""
+
+    def certify(frame: pd.DataFrame, *options) -> dict:
+        frame.to_csv(tmp_path / "friday.csv", index=False)
+        return answer("certify", tmp_path / "p.npz", tmp_path / "friday.csv", *options)[0]
+
+    return certify
 
 
 @pytest.mark.parametrize(("levels", "keys"), [(0, {}), (4, {}), (4, {"id": "id"})])
 @pytest.mark.parametrize("order", ["as before", "shuffled"])
-def test_rows_are_recognised_although_their_outcomes_changed(levels, keys, order, tmp_path, run):
+def test_rows_are_recognised_although_their_outcomes_changed(levels, keys, order, tmp_path, run, certify):
     monday = visits(0, levels)
     learn(run, tmp_path, monday, **keys)
     friday = late(monday).sample(frac=1, random_state=0) if order == "shuffled" else late(monday)
-    answer = certify(run, tmp_path, friday)
+    answer = certify(friday)
     if levels and not keys and order == "shuffled":
         assert answer["verdict"]["verdict"] == "the log cannot say"
         assert all("`id:`" in text for text in (answer["verdict"]["sentence"], answer["verdict"]["changes"][0]))
@@ -65,7 +68,7 @@ def test_rows_are_recognised_although_their_outcomes_changed(levels, keys, order
 
 
 @pytest.mark.parametrize("form", ["dsjson", "npz"])
-def test_formats_without_columns_identify_rows_by_their_ids(form, tmp_path, run):
+def test_formats_without_columns_identify_rows_by_their_ids(form, tmp_path, run, answer):
     """EventId of dsjson and the array id of npz; a value may be beyond 2⁵³."""
 
     def write(name: str, frame: pd.DataFrame) -> list:
@@ -95,17 +98,15 @@ def test_formats_without_columns_identify_rows_by_their_ids(form, tmp_path, run)
     assert run("learn", *write("monday", monday), "--config", config, "--output", policy)[0] == 0
     friday = pd.concat([late(monday), visits(5, levels=4)]).sample(frac=1, random_state=0)
     for frame, old in ((friday, N), (visits(6, levels=4), 0)):
-        status, _, error = run("certify", policy, *write("friday", frame), "--json", tmp_path / "a.json")
-        assert (status, error) == (0, "")
-        counts = answer_of(tmp_path / "a.json")["recognised"]
+        counts = answer("certify", policy, *write("friday", frame))[0]["recognised"]
         assert (counts["training"] + counts["heldout"], counts["new"]) == (old, N)
 
 
-def test_a_second_outcome_is_certified_on_the_heldout_rows_without_the_cost_model_of_the_first(tmp_path, run):
+def test_a_second_outcome_is_certified_on_the_heldout_rows_without_the_cost_model_of_the_first(tmp_path, run, certify):
     monday = visits(1)
     learn(run, tmp_path, monday, algorithm="kl_dro_dr")
     config = json.dumps(MAPPING | {"reward": "sale"})
-    answer = certify(run, tmp_path, pd.concat([monday, visits(2)]), "--config", config)
+    answer = certify(pd.concat([monday, visits(2)]), "--config", config)
     heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
     assert answer["recognised"] == {"training": N - heldout.sum(), "heldout": heldout.sum(), "new": N}
     assert answer["candidates"][0]["certificate"]["estimate"] == "snips"
@@ -115,11 +116,10 @@ def test_a_second_outcome_is_certified_on_the_heldout_rows_without_the_cost_mode
     assert "a cost model of this outcome" in run(*arguments)[2]
 
 
-def test_policy_files_of_older_versions_recognise_rows_whose_outcomes_changed(tmp_path, run):
+def test_policy_files_of_older_versions_recognise_rows_whose_outcomes_changed(tmp_path, run, certify):
     """These files have hashes with the cost. This test writes them by the formula of these versions."""
     monday = visits(3)
     learn(run, tmp_path, monday)
-    arrays = read_npz(tmp_path / "p.npz", ["coef"])
     with np.load(tmp_path / "p.npz", allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files if not name.startswith("rows.")}
     heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
@@ -141,9 +141,9 @@ def test_policy_files_of_older_versions_recognise_rows_whose_outcomes_changed(tm
     arrays |= {"rows.rows": mixed(mixed(features, action, cost), p), "rows.has_copies": np.array(False)}
     write_npz(tmp_path / "p.npz", **arrays)
     for frame in (monday, monday.sample(frac=1, random_state=0)):
-        assert certify(run, tmp_path, frame)["recognised"]["heldout"] == heldout.sum()
-    answer = certify(run, tmp_path, late(monday))
+        assert certify(frame)["recognised"]["heldout"] == heldout.sum()
+    answer = certify(late(monday))
     assert answer["recognised"]["new"] == 0
     assert answer["recognised"]["heldout"] > 0.9 * heldout.sum()
-    answer = certify(run, tmp_path, late(monday).sample(frac=1, random_state=0))
+    answer = certify(late(monday).sample(frac=1, random_state=0))
     assert answer["verdict"]["verdict"] == "the log cannot say"

@@ -30,15 +30,13 @@ FAST = MAPPING | {"algorithm": "cips"}
 
 
 @pytest.fixture
-def learn(run, tmp_path):
+def learn(answer, tmp_path):
     """Learn from a table by a mapping; return the answer."""
 
     def learn(frame: pd.DataFrame, mapping: dict, *options) -> dict:
         frame.to_csv(tmp_path / "log.csv", index=False)
-        arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(mapping), *options]
-        status, _, error = run(*arguments, "--output", tmp_path / "p.npz", "--json", tmp_path / "a.json")
-        assert (status, error) == (0, "")
-        return answer_of(tmp_path / "a.json")
+        config, output = json.dumps(mapping), tmp_path / "p.npz"
+        return answer("learn", tmp_path / "log.csv", "--config", config, "--output", output, *options)[0]
 
     return learn
 
@@ -121,16 +119,15 @@ def test_the_logging_policy_is_returned_if_nothing_is_better(learn, tmp_path, ru
     assert "the policy is an estimate of the logging policy" in error
 
 
-def test_a_candidate_that_is_not_yet_proven_is_proven_by_later_rows(learn, tmp_path, run):
-    answer = learn(decisions(260, seed=4), MAPPING)
-    assert answer["verdict"]["verdict"] == "not shown"
-    assert "The best candidate is in p.candidate.npz" in answer["verdict"]["changes"][-1]
+def test_a_candidate_that_is_not_yet_proven_is_proven_by_later_rows(learn, tmp_path, answer):
+    learned = learn(decisions(260, seed=4), MAPPING)
+    assert learned["verdict"]["verdict"] == "not shown"
+    assert "The best candidate is in p.candidate.npz" in learned["verdict"]["changes"][-1]
     candidate = read_policy(tmp_path / "p.candidate.npz")
     assert candidate.header["kept"] == candidate.header["algorithm"]["name"] == "kl_dro_dr"
     decisions(4000, seed=5).to_csv(tmp_path / "later.csv", index=False)
-    arguments = ["certify", tmp_path / "p.candidate.npz", tmp_path / "later.csv", "--json", tmp_path / "c.json"]
-    assert run(*arguments, "--fail-unless", "better")[0] == 0
-    certified = answer_of(tmp_path / "c.json")
+    arguments = tmp_path / "p.candidate.npz", tmp_path / "later.csv", "--fail-unless", "better"
+    certified, _ = answer("certify", *arguments)
     assert (certified["choices"], certified["candidates"][0]["certificate"]["choices"]) == (1, 1)
 
 
@@ -144,7 +141,7 @@ def test_the_candidate_has_the_name_that_the_user_gives(tmp_path, run):
 
 
 @pytest.mark.parametrize("features", [None, {"nystroem": 30}], ids=str)
-def test_labels_and_feature_maps(features, tmp_path, run):
+def test_labels_and_feature_maps(features, tmp_path, run, answer):
     """Only a feature map can represent the best rule, x² > 1."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=600), "a": rng.integers(0, 2, 600), "b": rng.integers(0, 2, 600)})
@@ -160,8 +157,8 @@ def test_labels_and_feature_maps(features, tmp_path, run):
         "algorithm": {"estimator": "KLDRO", "parameter": "radius", "grid": [0.001, 0.01], "options": options},
     }
     log, policy = tmp_path / "log.parquet", tmp_path / "p.npz"
-    run("learn", log, "--config", json.dumps(mapping), "--output", policy, "--json", tmp_path / "a.json")
-    assert answer_of(tmp_path / "a.json")["verdict"]["verdict"] == "better"
+    learned, _ = answer("learn", log, "--config", json.dumps(mapping), "--output", policy)
+    assert learned["verdict"]["verdict"] == "better"
     run("predict", policy, log, "--output", tmp_path / "o.csv", "--greedy")
     chosen = pd.read_csv(tmp_path / "o.csv")
     assert (chosen["b"] == 1).mean() > 0.95
@@ -230,7 +227,8 @@ class TestCluster:
         with distributed.LocalCluster(n_workers=2, **options) as cluster:
             answer = learn(decisions(1200), MAPPING, "--cluster", cluster.scheduler_address)
         close(answer, local)
-        assert sorted(path.name for path in tmp_path.iterdir()) == [*("a.json", "log.csv", "p.candidate.npz", "p.npz")]
+        names = [*("answer.json", "log.csv", "p.candidate.npz", "p.npz")]
+        assert sorted(path.name for path in tmp_path.iterdir()) == names
 
     def test_an_unreachable_scheduler_is_one_line(self, tmp_path, run, monkeypatch):
         pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
@@ -250,13 +248,10 @@ def test_default_and_named_algorithms():
     assert [entry.name for entry in read_algorithms(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
 
 
-def test_an_algorithm_without_tests_and_cost_model_can_be_learned(tmp_path, run):
-    decisions(400).to_csv(tmp_path / "log.csv", index=False)
+def test_an_algorithm_without_tests_and_cost_model_can_be_learned(learn):
     unsafe = {"estimator": "CIPS", "label": "mine", "options": {"safe": False}}
-    config = json.dumps(MAPPING | {"algorithm": unsafe})
-    arguments = "learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz"
-    assert run(*arguments, "--json", tmp_path / "a.json")[0] == 0
-    [candidate] = [entry for entry in answer_of(tmp_path / "a.json")["candidates"] if entry["label"] == "mine"]
+    answer = learn(decisions(400), MAPPING | {"algorithm": unsafe})
+    [candidate] = [entry for entry in answer["candidates"] if entry["label"] == "mine"]
     assert np.isfinite(candidate["difference"]["value"])
 
 

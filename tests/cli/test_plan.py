@@ -96,7 +96,7 @@ def test_a_policy_equal_to_the_logging_policy_gains_nothing(plan, tmp_path, run)
 
 def test_errors(run, shop, tmp_path):
     status, _, error = run("plan", shop / "log.csv")
-    assert (status, "plan needs --config" in error) == (1, True)
+    assert (status, "plan without --policy needs --config" in error) == (1, True)
     frame = decisions(200)
     frame.assign(a=(frame["item"] == "news").astype(int), b=1 - frame["click"]).to_csv(
         tmp_path / "log.csv", index=False

@@ -49,6 +49,7 @@ class PolicyOnLog:
     Attributes
     ----------
     policy : EvaluatedPolicy
+        None if the options name no policy, which only ``plan`` permits.
     opened : OpenedLog
         The rows that did not train the policy.
     choices : int
@@ -63,7 +64,7 @@ class PolicyOnLog:
         Known limit on the weights of the baseline, for bounds that hold at every look.
     """
 
-    policy: EvaluatedPolicy
+    policy: Any
     opened: OpenedLog
     choices: int
     rows: str
@@ -150,15 +151,15 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     trained the policy of --baseline are left out, too.
     """
     baseline, stored, content = read_baseline(options), None, options.config
-    name = options.policy.removeprefix(COLUMN)
-    if name == options.policy:
+    name = options.policy and options.policy.removeprefix(COLUMN)
+    if name and name == options.policy:
         report("reading the policy")
         stored = read_policy(Path(name), with_rows=True)
         content = stored.header.get("mapping") if content is None else content
     elif content is None:
-        raise InputError(f"{options.policy} needs --config, the mapping of the log")
+        raise InputError(f"{options.policy or 'plan without --policy'} needs --config, the mapping of the log")
     mapping = read_mapping(content, options)
-    if stored is None:
+    if stored is None and name is not None:
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
     limit, own = _limit_weights(baseline, mapping, options), []
 
@@ -170,8 +171,8 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
         if stored is None:
             opened = read_rows()
-            policy = EvaluatedPolicy(name, name, opened.records.candidate)
-            yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS, largest_weight=limit)
+            policy = None if name is None else EvaluatedPolicy(name, name, opened.records.candidate)
+            yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise), own
         counts = None if recognised is None or recognised.undecided else recognised.counts
@@ -225,8 +226,8 @@ def _recognise(
 
 def read_mapping(content: Any, options: argparse.Namespace) -> LogMapping:
     """Return the mapping, in which --shift replaces ``shift``; InputError if another option excludes a shift."""
-    mapping = as_mapping(content)
-    mapping = mapping if options.shift is None else replace(mapping, shift=options.shift)
+    mapping, shift = as_mapping(content), getattr(options, "shift", None)
+    mapping = mapping if shift is None else replace(mapping, shift=shift)
     for name, reason in (("anytime", "bounds the mean cost"), ("sensitivity", "compares mean costs")):
         if mapping.shift is not None and getattr(options, name, None):
             raise InputError(
@@ -238,7 +239,7 @@ def read_mapping(content: Any, options: argparse.Namespace) -> LogMapping:
 
 def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
     """Return the policy of --baseline, or None without this option; InputError together with --sensitivity."""
-    if options.baseline is None:
+    if getattr(options, "baseline", None) is None:
         return None
     if options.sensitivity is not None:
         raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,11 +24,9 @@ from drcrm.diagnostics.comparison.exploration_plan import (
     plan_exploration,
     uniform_policy,
 )
-from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
-from drcrm.logs.mapping import as_mapping
 from drcrm.policies.tabular import policy_for_log
-from drcrm.progress import Progress, show_progress
+from drcrm.progress import show_progress
 from drcrm.reports.log_report.plan_text import plan_text
 from drcrm.version import __version__
 
@@ -38,31 +34,17 @@ from drcrm.version import __version__
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     require_separate_outputs(options)
-    with show_progress(options.verbose, options.jobs) as report, _opened(options, report) as (opened, case):
+    with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("planning")
         with warnings.catch_warnings(action="ignore"):
-            answer = _answer(opened, case, options)
+            answer = _answer(case, options)
     write_answer(answer, options, plan_text)
     return 0
 
 
-@contextmanager
-def _opened(options: argparse.Namespace, report: Progress) -> Iterator[tuple[OpenedLog, PolicyOnLog | None]]:
-    """Yield the rows of the log that did not train the policy, and the policy on them, or None without a policy."""
-    if options.policy is not None:
-        without = argparse.Namespace(**vars(options), baseline=None, shift=None)
-        with open_policy_on_log(without, report) as case:
-            yield case.opened, case
-        return
-    if options.config is None:
-        raise InputError("plan needs --config, the mapping of the log, or --policy, the file of a learned policy")
-    with log_folder(options.log) as folder:
-        yield open_log(options.log, as_mapping(options.config), report, folder), None
-
-
-def _answer(opened: OpenedLog, case: PolicyOnLog | None, options: argparse.Namespace) -> dict[str, Any]:
-    log = opened.log
-    tested, label = _test_of_policy(opened, case) if case else _hardest_action(opened)
+def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
+    opened, log = case.opened, case.opened.log
+    tested, label = _hardest_action(log) if case.policy is None else _test_of_policy(case)
     uniform = uniform_policy(log)
     cost = off_policy_value(uniform, log, "snips", baseline=LOGGING, groups=opened.units)
     rows = opened.checks.propensity.size
@@ -77,7 +59,7 @@ def _answer(opened: OpenedLog, case: PolicyOnLog | None, options: argparse.Names
         "choices": options.choices,
         "target_power": POWER,
         "tested": label,
-        "rows": case.rows if case else "all rows",
+        "rows": case.rows,
         "uniform": cost.as_dict(),
         "expected": None if tested.gain is None else -tested.gain,
         "missing": missing_shares(log, uniform).tolist(),
@@ -85,15 +67,15 @@ def _answer(opened: OpenedLog, case: PolicyOnLog | None, options: argparse.Names
     }
 
 
-def _test_of_policy(opened: OpenedLog, case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
+def _test_of_policy(case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
     """Return the terms of a policy and its description: by "dr" if it has a cost model, else by "snips".
 
     The difference is shrunk if the policy was chosen among several on these rows.
     """
-    log, policy = opened.log, case.policy
+    log, policy, groups = case.opened.log, case.policy, case.opened.units
     has_all = policy_for_log(policy.policy, log).knows_all_actions
     estimate, model = ("dr", policy.cost_model) if policy.cost_model is not None and has_all else ("snips", None)
-    value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=opened.units)
+    value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=groups)
     inputs = EvaluationInputs.create(policy.policy, log, None, None, None, model)
     terms = TermBuilder.create(inputs.log, estimate, model, None).terms(inputs.policy, "policy", float(log.cost.max()))
     known = terms.z - terms.weight * terms.residual if estimate == "dr" else terms.cost - terms.residual
@@ -105,9 +87,8 @@ def _test_of_policy(opened: OpenedLog, case: PolicyOnLog) -> tuple[PlannedPolicy
     return PlannedPolicy(terms.weight, known, terms.residual, float(spread), max(-expected, 0.0)), description
 
 
-def _hardest_action(opened: OpenedLog) -> tuple[PlannedPolicy, dict[str, Any]]:
+def _hardest_action(log: BanditLog) -> tuple[PlannedPolicy, dict[str, Any]]:
     """Return the terms of the policy that always takes one action, the one with the most variable terms, by "snips"."""
-    log: BanditLog = opened.log
     if not log.actions.are_classes:
         raise InputError("plan needs --policy for label vectors and lists of actions, got only a log")
     policies = []
