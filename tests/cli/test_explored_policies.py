@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.errors import InputError
 from drcrm.files import write_npz
 from drcrm.logs.mapping import EXPLORE, as_mapping
-from drcrm.logs.policy_file import read_policy, write_policy
+from drcrm.logs.policy_file import read_policy
 from drcrm.serving.policy_export import export_policy
 from drcrm.serving.served_policy import load_policy
 
@@ -137,12 +136,6 @@ def test_files_of_old_versions_do_not_explore(policies, tmp_path):
         write_npz(tmp_path / "bad.npz", **arrays)
         with pytest.raises(InputError, match="explore is"):
             read_policy(tmp_path / "bad.npz")
-
-
-def test_a_share_comes_back_from_the_file(policies, tmp_path):
-    stored = read_policy(policies["labels"])
-    write_policy(tmp_path / "p.npz", replace(stored, policy=stored.policy.with_exploration(0.25)))
-    assert read_policy(tmp_path / "p.npz").policy.explore == 0.25
 
 
 def test_the_mapping_sets_the_share(shop, tmp_path, run):

@@ -30,8 +30,7 @@ from drcrm.diagnostics.log_checks import (
 )
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
-from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights
-from drcrm.diagnostics.weight_tables import weight_tables
+from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.errors import InputError
 from drcrm.estimates import DoublyRobust, SelfNormalised
 from drcrm.policies.exponential import LinearPolicy

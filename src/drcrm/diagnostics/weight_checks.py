@@ -1,4 +1,4 @@
-"""Checks of a policy's importance weights on a log, and of the weighted costs.
+"""Checks and tables of a policy's importance weights on a log, and of the weighted costs.
 
 effective sample size  (Σ w)²/Σ w²                                                  Kish 1965
 Pareto k̂               shape of a generalised Pareto law fitted to the largest w    Vehtari et al. 2024
@@ -16,17 +16,19 @@ that decides whether a certificate is issued.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
+from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.certificates.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog, clipping_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, worst_level
+from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, to_json, worst_level
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
 
@@ -38,6 +40,10 @@ STANDARD_ERRORS = 3  # a mean weight fails if it differs from its expectation by
 MISSED, ROUNDING = 1e-3, 1e-9  # a mean weight is not too low if the log could lack actions with this probability
 LARGE_SHARE = 0.1  # share of one row in a sum: caution
 MAX_CLIP_EFFECT = 2  # standard errors by which clipping may change the estimate
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+LARGEST_ROWS = 20
+SMALLEST_SHOWN = 1e-4  # weights below this share of the largest weight are in the first bin
+BINS = 20
 SIZE_THRESHOLD = "at least 10 % of the rows; fails below 10 rows, or below both 5 % and 400 rows"
 
 
@@ -220,3 +226,99 @@ def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None
     sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}, {ratio:.2g} standard errors"
     level, threshold = worst_level(False, ratio > MAX_CLIP_EFFECT), f"at most {MAX_CLIP_EFFECT} standard errors"
     return Diagnostic("sensitivity to the clip", ratio, threshold, level, sentence, "Ionides 2008")
+
+
+def weight_tables(
+    weights: PolicyWeights, names: Sequence | None = None, rows: np.ndarray | None = None
+) -> dict[str, object]:
+    """Return the tables as JSON values: weights, overlap, actions and largest_rows.
+
+    Parameters
+    ----------
+    weights : PolicyWeights
+    names : list, optional
+        Names of the actions or labels.
+    rows : integer array (n,), optional
+        Numbers of the rows in their file.
+
+    Returns
+    -------
+    dict
+        Empty if no weight is positive, or their sum overflows.
+    """
+    log, weight = weights.log, weights.weight
+    if not 0 < log.count @ weight < np.inf:
+        return {}
+    quantiles = weighted_quantiles(weight, log.count, QUANTILES)
+    return {
+        "weights": {
+            "quantiles": {f"{q:g}": float(quantile) for q, quantile in zip(QUANTILES, quantiles, strict=True)},
+            "histogram": _histogram(weight, log.count),
+        },
+        "overlap": _overlap(weights),
+        "actions": _actions(weights, names),
+        "largest_rows": _largest_rows(log, weight, np.arange(len(weight)) if rows is None else rows),
+    }
+
+
+def _histogram(weight: np.ndarray, count: np.ndarray) -> dict[str, list[float]]:
+    """Return a histogram of log₁₀ w, with the rows and the share of the weight in each bin."""
+    logs = np.log10(np.maximum(weight, weight.max() * SMALLEST_SHOWN))
+    edges = np.histogram_bin_edges(logs, BINS)
+    share = np.histogram(logs, edges, weights=count * (weight / (count @ weight)))[0]
+    return {
+        "edges": edges.tolist(),
+        "rows": np.histogram(logs, edges, weights=count)[0].tolist(),
+        "share": share.tolist(),
+    }
+
+
+def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
+    """Return histograms of the probabilities of the logged actions under both policies."""
+    edges = np.linspace(0, 1, BINS + 1)
+    probabilities = {"logged": weights.log.propensity, "policy": weights.probability}
+    histograms = {
+        name: np.histogram(values, edges, weights=weights.log.count)[0].tolist()
+        for name, values in probabilities.items()
+    }
+    return {"edges": edges.tolist(), **histograms}
+
+
+def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, object]]:
+    """Return how often each action or label was logged, and its probability under the policy; empty for lists."""
+    log = weights.log
+    if not log.actions.are_shared:
+        return []
+    is_chosen = log.actions.is_taken(log.Y)
+    policy = unsupported = np.full(log.actions.shape, np.nan)
+    if weights.mean is not None:
+        context_share = np.bincount(log.context, log.count / log.size, log.n_contexts)
+        policy = context_share @ weights.mean
+        unsupported = context_share @ log.actions.unsupported_mass(weights.mean, weights.logging_mean, SUPPORT)
+    rows, costs = log.count @ is_chosen, (log.count * log.cost) @ is_chosen
+    return [
+        {
+            "action": str(action if names is None else names[action]),
+            "rows": int(rows[action]),
+            "logging": float(rows[action] / log.size),
+            "policy": to_json(policy[action]),
+            "unsupported": to_json(unsupported[action]),
+            "cost": to_json(costs[action] / rows[action]) if rows[action] else None,
+        }
+        for action in range(*log.actions.shape)
+    ]
+
+
+def _largest_rows(log: BanditLog, weight: np.ndarray, numbers: np.ndarray) -> list[dict[str, object]]:
+    """Return the rows with the largest w |c|, on which the estimate depends most. Ties are broken by the larger w."""
+    total = log.count @ weight
+    order = np.lexsort([-weight, -weight * np.abs(log.cost)])[:LARGEST_ROWS]
+    return [
+        {
+            "row": int(numbers[row]),
+            "weight": float(weight[row]),
+            "cost": float(log.cost[row]),
+            "share": float(weight[row] / total),
+        }
+        for row in order
+    ]
