@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.independent_units import check_groups, compute_interval, group_means
+from drcrm.certificates.independent_units import check_groups, compute_interval, group_means, mean_and_deviation
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
@@ -65,11 +65,22 @@ SOURCE = "Li, Chen, Kleban & Gupta 2015"
 
 
 class TestedMean(NamedTuple):
-    """A mean with expectation 1, its standard error, and the actions whose rows it uses."""
+    """A mean with expectation 1, its standard error, the actions of its rows, and whether it can fail below 1."""
 
     mean: float
     error: float
     actions: str
+    fails_below: bool = True
+
+    @property
+    def distance(self) -> float:
+        """|log mean|, times PREFERENCE for the mean of all actions."""
+        return abs(np.log(max(self.mean, 1e-300))) * (PREFERENCE if self.actions == ALL else 1)
+
+    def fails(self, limits: tuple[float, float], quantile: float) -> bool:
+        """Return whether the mean is significantly above the second limit, or below the first if that can fail."""
+        width = quantile * self.error
+        return bool(self.mean - width > limits[1] or (self.mean + width < limits[0] and self.fails_below))
 
 
 def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, folds: int = FOLDS) -> np.ndarray:
@@ -223,15 +234,20 @@ def log_evidence(
 
 def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     """Return the means of p and q in each tenth of the rows, sorted by q."""
-    order, tenths = np.argsort(model, kind="stable"), []
-    for number, rows in enumerate(np.array_split(order, min(10, len(order))), 1):
-        count = log.count[rows]
-        means = {
-            name: float(count @ values[rows] / count.sum())
-            for name, values in (("propensity", log.propensity), ("model", model))
+
+    def mean(values: np.ndarray, rows: np.ndarray) -> float:
+        return float(np.average(values[rows], weights=log.count[rows]))
+
+    order = np.argsort(model, kind="stable")
+    return [
+        {
+            "decile": number,
+            "rows": int(log.count[rows].sum()),
+            "propensity": mean(log.propensity, rows),
+            "model": mean(model, rows),
         }
-        tenths.append({"decile": number, "rows": int(count.sum()), **means})
-    return tenths
+        for number, rows in enumerate(np.array_split(order, min(10, len(order))), 1)
+    ]
 
 
 def _check_means(
@@ -246,24 +262,18 @@ def _check_means(
     A mean that is too large fails. A mean that is too small fails only if q explains p.
     """
     model = _model_of_rows(log, modelled)
-    ratio, means, fails_below = model / log.propensity, [], []
+    ratio, means = model / log.propensity, []
     for action, is_action, expected, occurring in _tested_actions(log, modelled, order):
         name = ALL if action is None else f"action {action if names is None else names[action]}"
         tested = _estimate_mean(is_action * ratio, expected, log, units, name)
         if tested.mean < 1:
             tested = _estimate_mean(is_action * ratio, occurring, log, units, name)
             tested = tested._replace(mean=min(tested.mean, 1.0))
-        means.append(tested)
-        fails_below.append(_explains(log, model, is_action))
+        means.append(tested._replace(fails_below=_explains(log, model, is_action)))
     quantile = ndtri(1 - LEVEL / (2 * len(means)))
-
-    def is_outside(tested: TestedMean, limits: tuple[float, float], counts_below: bool) -> bool:
-        width = quantile * tested.error
-        return bool(tested.mean - width > limits[1] or (tested.mean + width < limits[0] and counts_below))
-
-    failed = [tested for tested, below in zip(means, fails_below, strict=True) if is_outside(tested, MATERIAL, below)]
-    notable = [tested for tested in means if is_outside(tested, NOTABLE, True)]
-    mean, error, actions = max(failed or notable or means[:1], key=_distance)
+    failed = [tested for tested in means if tested.fails(MATERIAL, quantile)]
+    notable = [tested for tested in means if tested._replace(fails_below=True).fails(NOTABLE, quantile)]
+    mean, error, actions, _ = max(failed or notable or means[:1], key=lambda tested: tested.distance)
     level = worst_level(bool(failed), bool(notable))
     sentence = (
         f"for {actions}, the mean ratio of modelled to logged propensities is {mean:.3g}; correct propensities give 1"
@@ -313,11 +323,6 @@ def _estimate_mean(
     return TestedMean(mean, error if np.isfinite(error) else np.inf, actions)
 
 
-def _distance(tested: TestedMean) -> float:
-    """Return |log mean|, times PREFERENCE for the mean of all actions."""
-    return abs(np.log(max(tested.mean, 1e-300))) * (PREFERENCE if tested.actions == ALL else 1)
-
-
 def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:
     """Return whether a linear function of log q explains log p on the rows; False if most propensities are near 1."""
     part = log.replace(count=log.count * rows)
@@ -326,9 +331,7 @@ def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:
     log_model, logged = (values - part.count @ values / part.size for values in (np.log(model), log.log_propensity))
     variance = part.count @ log_model**2
     slope = min(part.count @ (log_model * logged) / variance, 1) if variance > 0 else 0.0
-    unexplained = _deviation(logged - slope * log_model, part)
-    return unexplained <= max(CLOSE, (1 - EXPLAINED) ** 0.5 * _deviation(logged, part))
-
-
-def _deviation(values: np.ndarray, log: BanditLog) -> float:
-    return float(np.sqrt(log.count @ (values - log.count @ values / log.size) ** 2 / log.size))
+    (_, unexplained), (_, total) = (
+        mean_and_deviation(values, part.count, part.size) for values in (logged - slope * log_model, logged)
+    )
+    return unexplained <= max(CLOSE, (1 - EXPLAINED) ** 0.5 * total)
