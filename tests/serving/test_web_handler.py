@@ -1,13 +1,9 @@
-"""The example of a web service answers a client, and the decisions it writes are a log."""
+"""The example of a web service answers requests, and the decisions it writes are a log."""
 
 from __future__ import annotations
 
 import io
 import json
-import urllib.error
-import urllib.request
-from threading import Thread
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pandas as pd
 import pytest
@@ -19,34 +15,20 @@ from drcrm.serving.served_policy import ServedPolicy
 CONTEXT = {"age": 30, "price": None, "city": "Bern", "id": "7", "at": "2024-05-01T13:45", "day": "2024-05-01"}
 
 
-class Quiet(WSGIRequestHandler):
-    def log_message(self, *arguments) -> None:
-        pass
+def post(body: bytes, decisions: io.StringIO) -> tuple[str, dict]:
+    """Return the status and the content of the answer to a request."""
+    application, statuses = make_application(ServedPolicy(stored_policy()), decisions), []
+    environ = {"CONTENT_LENGTH": str(len(body)), "wsgi.input": io.BytesIO(body)}
+    answer = b"".join(application(environ, lambda status, headers: statuses.append(status)))
+    return statuses[0], json.loads(answer)
 
 
-@pytest.fixture
-def service():
-    """Return the address of a running service, and the file of its decisions."""
+def test_a_client_gets_actions_that_are_written_with_their_propensities():
     decisions = io.StringIO()
-    application = make_application(ServedPolicy(stored_policy()), decisions)
-    with make_server("127.0.0.1", 0, application, handler_class=Quiet) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", decisions
-        server.shutdown()
-        thread.join()
-
-
-def post(address: str, body: bytes) -> dict:
-    with urllib.request.urlopen(urllib.request.Request(address, body), timeout=10) as response:
-        return json.load(response)
-
-
-def test_a_client_gets_actions_that_are_written_with_their_propensities(service):
-    address, decisions = service
-    answers = [post(address, json.dumps(CONTEXT).encode()) for _ in range(5)]
+    statuses, answers = zip(*(post(json.dumps(CONTEXT).encode(), decisions) for _ in range(5)), strict=True)
+    assert {*statuses} == {"200 OK"}
     written = pd.DataFrame([json.loads(line) for line in decisions.getvalue().splitlines()])
-    assert written[["decision", "action", "propensity"]].to_dict("records") == answers
+    assert written[["decision", "action", "propensity"]].to_dict("records") == [*answers]
     assert written["decision"].is_unique
     served = ServedPolicy(stored_policy())
     probability = served.policy.marginals(served._encode([CONTEXT]))[0]
@@ -55,10 +37,7 @@ def test_a_client_gets_actions_that_are_written_with_their_propensities(service)
 
 
 @pytest.mark.parametrize(("body", "message"), [(b"[]", "expected a context"), (b"{", ""), (b"{}", "has no 'age'")])
-def test_an_invalid_request_is_answered_with_the_reason(service, body, message):
-    address, decisions = service
-    with pytest.raises(urllib.error.HTTPError) as error:
-        post(address, body)
-    with error.value:
-        assert (error.value.code, message in json.load(error.value)["error"]) == (400, True)
-    assert decisions.getvalue() == ""
+def test_an_invalid_request_is_answered_with_the_reason(body, message):
+    decisions = io.StringIO()
+    status, answer = post(body, decisions)
+    assert (status[:3], message in answer["error"], decisions.getvalue()) == ("400", True, "")

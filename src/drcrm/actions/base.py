@@ -286,6 +286,20 @@ class Actions(ModelledCosts, SupportRule):
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         """Return vectors (n,) that are all equal for two rows if and only if their actions are equal."""
 
+    # Names of labels or actions in the log
+
+    def named(self, Y: np.ndarray, names: list) -> np.ndarray:
+        """Return actions by their names; labels of 0 and 1 and places in a list are unchanged."""
+        return Y
+
+    @abstractmethod
+    def name_one(self, y: Any, names: list) -> Any:
+        """Return the action of one context by its name: a dict of labels, a name, or the place in the list."""
+
+    def name_columns(self, names: list, action: str) -> list[str]:
+        """Return the names of the columns of a table with actions: a single column, or one for each label."""
+        return [action]
+
     # Probabilities
 
     @abstractmethod

@@ -72,6 +72,12 @@ class LabelVectors(Actions):
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [*np.packbits(Y, axis=1).T]
 
+    def name_one(self, y: Any, names: list) -> Any:
+        return dict(zip(names, y.tolist(), strict=True))
+
+    def name_columns(self, names: list, action: str) -> list[str]:
+        return [str(name) for name in names]
+
     def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
         mean, total = np.empty((2, *scores.shape)) if buffers is None else buffers
         is_large = scores.max() > LARGE_SCORE

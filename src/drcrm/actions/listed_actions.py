@@ -80,6 +80,9 @@ class ListedActions(OneOfMany):
     def score_places(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> np.ndarray:
         return self.feature_rows(Y, context)
 
+    def name_one(self, y: Any, names: list) -> Any:
+        return int(y)
+
     def broadcast(self, values: np.ndarray) -> np.ndarray:
         return np.repeat(values, self.count_choices())
 

@@ -59,6 +59,12 @@ class SingleChoice(OneOfMany):
     def score_places(self, Y: np.ndarray, context: np.ndarray, n_contexts: int) -> np.ndarray:
         return Y * n_contexts + context
 
+    def named(self, Y: np.ndarray, names: list) -> np.ndarray:
+        return np.array(names)[Y]
+
+    def name_one(self, y: Any, names: list) -> Any:
+        return names[y]
+
     def sum_actions(self, values: np.ndarray) -> np.ndarray:
         return values @ np.ones(values.shape[1])
 

@@ -127,20 +127,16 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
 
 def _action_columns(stored: StoredPolicy) -> list[str]:
     """Return the names of the columns of the actions."""
-    if stored.encoding.kind == "labels":
-        return [*map(str, stored.encoding.names)]
-    return [as_mapping(stored.header.get("mapping")).action or "action"]
+    column = as_mapping(stored.header.get("mapping")).action or "action"
+    return stored.policy.actions.name_columns(stored.encoding.names, column)
 
 
 def _name_actions(
     stored: StoredPolicy, actions: np.ndarray, write_name: Callable[[object], object]
 ) -> dict[str, np.ndarray]:
     """Return the columns to write, by name. Actions have the names that they have in the log."""
-    columns = [write_name(name) for name in _action_columns(stored)]
-    if stored.encoding.kind == "labels":
-        return dict(zip(columns, actions.T, strict=True))
-    names = np.array([write_name(name) for name in stored.encoding.names])
-    return {columns[0]: actions if stored.encoding.kind == "lists" else names[actions]}
+    values = stored.policy.actions.named(actions, [write_name(name) for name in stored.encoding.names])
+    return dict(zip(map(write_name, _action_columns(stored)), np.atleast_2d(values.T), strict=True))
 
 
 def _name_writer(options: argparse.Namespace) -> Callable[[object], object]:

@@ -128,14 +128,14 @@ class ServedPolicy:
             scores = self._scores(context)
             if scores is not None:
                 action, propensity = policy.actions.draw_one(scores, self._generator(random_state), policy.explore)
-                return self._named(action), propensity
+                return policy.actions.name_one(action, self.names), propensity
         if isinstance(context, pd.DataFrame) and not len(context):
             raise InputError("context has no rows, expected at least one")
         X = self._encode([context] if is_single else context)
         actions, propensities = policy.draw(X, self._generator(random_state))
         if is_single:
-            return self._named(actions[0]), float(propensities[0])
-        return (np.array(self.names)[actions] if self.encoding.kind == "single" else actions), propensities
+            return policy.actions.name_one(actions[0], self.names), float(propensities[0])
+        return policy.actions.named(actions, self.names), propensities
 
     def to_json(self) -> str:
         """Return the policy as JSON, for applications in other languages.
@@ -187,12 +187,6 @@ class ServedPolicy:
         if self._process != os.getpid():  # a forked process would repeat the draws of its parent
             self._rng, self._process = np.random.default_rng(), os.getpid()
         return self._rng
-
-    def _named(self, action: Any) -> Any:
-        """Return an action of a single context by its name."""
-        if self.encoding.kind == "labels":
-            return dict(zip(self.names, action.tolist(), strict=True))
-        return self.names[action] if self.encoding.kind == "single" else int(action)
 
 
 def _numbered(contexts: Any) -> Sequence[tuple[int, Mapping[str, Any]]]:
