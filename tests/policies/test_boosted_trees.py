@@ -26,7 +26,9 @@ def test_every_prediction_is_that_of_the_model():
     models = [fitted(n_classes) for n_classes in (0, 2, 3, 5, 0)]
     constant = HistGradientBoostingRegressor(**SIZE).fit(X, np.ones(300))  # each tree is a single leaf
     trees = BoostedTrees([*models, constant])
-    rows = [*X[:40], np.full(4, np.nan), np.full(4, 1e300), np.full(4, -np.inf)]
+    nodes, at_threshold = models[0]._predictors[0][0].nodes, np.nan_to_num(X[0])
+    at_threshold[nodes["feature_idx"][0]] = nodes["num_threshold"][0]  # belongs to the left child
+    rows = [*X[:40], np.full(4, np.nan), np.full(4, 1e300), np.full(4, -np.inf), at_threshold]
     for x in rows:
         *predicted, one = trees.predict(x)
         for model, values in zip(models, predicted, strict=True):
@@ -35,14 +37,6 @@ def test_every_prediction_is_that_of_the_model():
                 x = np.maximum(x, -1e300)  # scikit-learn refuses infinite values
             assert values == pytest.approx(method(x[None, :]).reshape(values.shape), rel=1e-12, abs=1e-15)
         assert one == pytest.approx([1.0])
-
-
-def test_thresholds_belong_to_the_left_child():
-    model = fitted(0)
-    nodes = model._predictors[0][0].nodes
-    x = np.nan_to_num(X[0])
-    x[nodes["feature_idx"][0]] = nodes["num_threshold"][0]
-    assert BoostedTrees([model]).predict(x)[0] == pytest.approx(model.predict(x[None, :]), rel=1e-12)
 
 
 def test_models_with_categories_or_without_trees_are_not_supported():

@@ -59,8 +59,8 @@ class ModelledCosts(ABC):
     has_context_effects = False
 
     @abstractmethod
-    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
-        """Return Σ_y π(y) ĉ(x, y) of each context, (m,), from μ; ``fast`` changes the order of summation."""
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
+        """Return Σ_y π(y) ĉ(x, y) of each context, (m,), from μ."""
 
     @abstractmethod
     def expected_cost_gradient(

@@ -121,11 +121,8 @@ class LabelVectors(Actions):
 
     # Modelled costs
 
-    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
-        by_label = effects[:, :-1]
-        expected = np.einsum("kl,kl->k", mean, by_label) if fast else (mean * by_label).sum(axis=1)
-        expected += effects[:, -1]
-        return expected
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
+        return np.einsum("kl,kl->k", mean, effects[:, :-1]) + effects[:, -1]
 
     def expected_cost_gradient(
         self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray

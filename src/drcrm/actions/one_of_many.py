@@ -107,7 +107,7 @@ class OneOfMany(Actions):
 
     # Modelled costs: the effects are the costs of the actions
 
-    def expected_cost(self, mean: np.ndarray, effects: np.ndarray, fast: bool = False) -> np.ndarray:
+    def expected_cost(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
         return self.sum_actions(mean * effects)
 
     def expected_cost_gradient(

@@ -27,8 +27,7 @@ class ChosenRows:
     """
 
     def __init__(self, actions: Any, Y: np.ndarray, context: np.ndarray | None, n_contexts: int):
-        self._actions, self._Y, self._n_contexts = actions, Y, n_contexts
-        self._context = slice(None) if context is None else context
+        self._actions, self._Y, self._context, self._n_contexts = actions, Y, context, n_contexts
         self._known = None if context is None else actions.score_places(Y, context, n_contexts)
 
     @property
@@ -38,9 +37,12 @@ class ChosenRows:
         return self._actions.score_places(self._Y, np.arange(self._n_contexts), self._n_contexts)
 
     def to_rows(self, scores: np.ndarray, constant: np.ndarray | None = None) -> np.ndarray:
-        by_row = scores.T.ravel().take(self._places)
+        if scores.flags.f_contiguous:
+            by_row = scores.T.ravel().take(self._places)
+        else:
+            by_row = scores[np.arange(self._n_contexts) if self._context is None else self._context, self._Y]
         if constant is not None:
-            by_row -= constant[self._context]
+            by_row -= constant if self._context is None else constant.take(self._context)
         return by_row
 
     def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -194,7 +194,7 @@ class CostModel:
         effects, m = self.action_effects(features, actions), actions.n_contexts(features)
         Y = actions.check(Y, rows=m)
         actions.check_available(Y, np.arange(m))
-        return actions.costs_of_rows(actions.row_map(Y, np.arange(m), m), effects)
+        return actions.costs_of_rows(actions.row_map(Y, None, m), effects)
 
     def expectation(self, X: Any, policy: LinearPolicy, eligible: Any = None) -> np.ndarray:
         """Return a policy's expected modelled cost in each context.

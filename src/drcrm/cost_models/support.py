@@ -108,7 +108,7 @@ class SupportedModel:
         features, actions = self.logging_policy.actions.bind(X, eligible)
         m = actions.n_contexts(features)
         Y = actions.check(Y, rows=m, owner="the cost model")
-        return actions.costs_of_rows(actions.row_map(Y, np.arange(m), m), self.action_effects(features, actions))
+        return actions.costs_of_rows(actions.row_map(Y, None, m), self.action_effects(features, actions))
 
     def expectation(self, X: Any, policy: Any, eligible: Any = None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""

@@ -251,8 +251,8 @@ class Records:
         if self.kind != encoding.kind:
             raise InputError(f"the log has {KINDS[self.kind]}, but its encoding is for {KINDS[encoding.kind]}")
         X, Y = encoding.contexts(self.data), self._action_among(encoding.names)
-        n_actions = len(encoding.names) if self.kind == "single" else None
-        return BanditLog(X, Y, self.propensity, self.cost, self.context, self.count, n_actions)
+        options: dict[str, Any] = encoding.actions.log_options
+        return BanditLog(X, Y, self.propensity, self.cost, self.context, self.count, **options)
 
     def _action_among(self, names: list) -> np.ndarray:
         """Return the actions as places among the names of an encoding."""

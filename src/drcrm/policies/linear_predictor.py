@@ -68,7 +68,7 @@ class ScoreMap:
         else:
             scores = linear_scores(log.X, weights, constant)
         log_partition, mean = log.actions.log_partition(scores, buffers)
-        expected = None if effects is None else log.actions.expected_cost(mean, effects, fast=self.trains)
+        expected = None if effects is None else log.actions.expected_cost(mean, effects)
         return log.row_map.to_rows(scores, log_partition), expected, mean
 
     def backward(
