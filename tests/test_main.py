@@ -166,15 +166,6 @@ class TestCheck:
         assert second.startswith("drcrm check: config: run: unknown experiment 'dmo'; did you mean 'demo'?")
 
 
-def test_memory_errors_are_one_line(monkeypatch, capsys):
-    def run(options):
-        raise MemoryError
-
-    monkeypatch.setattr("drcrm.experiments.check.run", run)
-    assert main(["check"]) == 1
-    assert capsys.readouterr().err == "drcrm check: out of memory\n"
-
-
 def test_interruptions_are_one_line(monkeypatch):
     def interrupt(arguments):
         raise KeyboardInterrupt

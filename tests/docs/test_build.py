@@ -195,18 +195,6 @@ def test_an_invalid_file_is_reported(build, file, content, message):
         page_of(build)
 
 
-def test_older_rows_without_later_columns_are_read(build, finished):
-    later = {
-        METRICS: ["tilt", "estimate", "bound", "effective_size"],
-        GRIDS: ["dr", "dr_bound", "snips_bound", "ls_bound"],
-    }
-    for file, columns in later.items():
-        pd.read_csv(build.ROOT / file).drop(columns=columns).to_csv(build.ROOT / file, index=False)
-    assert page_of(build) == page_of(finished)
-    assert list(build.rows("small", "metrics").columns) == COLUMNS
-    assert build.rows("small", "metrics")["tilt"].isna().all()
-
-
 def test_a_missing_seed_is_reported_as_missing(tmp_path):
     text = page_of(write_project(tmp_path, missing=("kl_dro", 2)))
     assert text.count("| KL-DRO | missing |") == 6  # both criteria and the details, of both losses
@@ -220,15 +208,6 @@ def test_a_page_without_fits_and_bounds_has_no_figures_of_them(build, monkeypatc
     assert "every fit" not in text
     drawn = re.findall(r"small_(\w+)_yeast.png", text)
     assert drawn == ["replay_count", "surprise", "paired"]
-
-
-def test_certificates_are_drawn_if_rows_have_bounds(build, monkeypatch):
-    monkeypatch.setitem(build.FIGURES_OF, "small", ("certificates",))
-    path = build.ROOT / METRICS
-    pd.read_csv(path).assign(bound=2.5).to_csv(path, index=False)
-    text = page_of(build)
-    assert "small_certificates_yeast.png" in text
-    assert "Certified and true loss on Yeast, at replay count 4." in text
 
 
 def test_empty_sections_are_left_out(tmp_path):

@@ -9,7 +9,7 @@ import yaml
 from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 
 from drcrm.errors import InputError
-from drcrm.experiments.config import check_target, complete, project_config, read_config
+from drcrm.experiments.config import complete, project_config, read_config
 from drcrm.experiments.runs import (
     all_algorithms,
     all_runs,
@@ -67,17 +67,6 @@ class TestFiles:
         with pytest.raises(InputError) as error:
             project_config(ROOT, paths)
         assert [line.split(":")[0] for line in error.value.args] == list(map(str, paths))
-
-    def test_check_target_suggests_the_closest_experiment(self, shipped, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        for name in ("demo", "theory", "studies"):
-            check_target(name, shipped)
-        with pytest.raises(InputError, match=r"^there is no experiment 'dmeo'; did you mean 'demo'\? \(allowed: demo,"):
-            check_target("dmeo", shipped)
-        (tmp_path / "results/mine").mkdir(parents=True)
-        (tmp_path / "results/mine/metrics.csv").write_text("")
-        with pytest.raises(InputError, match="results/mine has results of an experiment that is not in the config"):
-            check_target("mine", shipped)
 
 
 class TestDefaults:

@@ -166,7 +166,7 @@ def settings(*options, **parameters):
 
 AXES = {"dataset": lambda wildcards: wildcards.dataset, "seed": lambda wildcards: int(wildcards.seed)}
 REPLAY_COUNT = {"replay_count": lambda wildcards: int(wildcards.replays)}
-# Of steps whose time or memory grows with the data: the profile's memory, and time for each megabyte.
+# Of steps that learn or evaluate: the profile's memory, and time that grows with the log. Others take the profile's.
 DATA_RESOURCES = {
     "mem_mb": lambda wildcards, input, attempt: attempt * (1000 + 50 * input.size_mb),
     "runtime": lambda wildcards, input, attempt: attempt * (10 + 5 * input.size_mb),

@@ -12,8 +12,6 @@ rule fetch:
     localrule: True
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("fetch"),
         files=mirror_files,
@@ -35,8 +33,6 @@ rule split:
         f"{RUN}/benchmarks/split.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("split"),
         files=job_files,

@@ -12,8 +12,6 @@ rule collect:
         "results/{experiment}/benchmarks/{table}.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("collect"),
         files=job_files,
@@ -56,8 +54,6 @@ rule tables:
         "results/{experiment}/benchmarks/tables.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("tables"),
         files=job_files,
@@ -80,8 +76,6 @@ rule overview:
         "results/{experiment}/benchmarks/overview.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("overview"),
         files=job_files,
@@ -104,8 +98,6 @@ rule figure:
         "results/{experiment}/benchmarks/{figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("figure"),
         files=job_files,

@@ -11,8 +11,6 @@ rule study_file:
     localrule: True
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("fetch_file"),
         files=mirror_files,

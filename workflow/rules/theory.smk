@@ -35,8 +35,6 @@ rule theory_figure:
         "results/theory/benchmarks/{lemma_figure}_{dataset}.tsv"
     conda:
         "../../environment.yml"
-    resources:
-        **DATA_RESOURCES,
     params:
         code=code("theory_figure"),
         files=job_files,

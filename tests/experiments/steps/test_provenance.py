@@ -61,21 +61,6 @@ def test_has_no_commit_without_git_or_a_repository_of_the_project(repository, mo
     assert record(repository) == written
 
 
-def test_digest_of_the_source_is_of_names_and_contents(tmp_path):
-    folder = tmp_path / "project/src/drcrm"
-    folder.mkdir(parents=True)
-    digests = [record(tmp_path / "project")["source"]]
-    assert digests == [None]
-    for name, text in {"a.py": "1", "b.py": "1", "c.yaml": "2"}.items():
-        (folder / name).write_text(text)
-        digests.append(record(tmp_path / "project")["source"])
-    (folder / "a.py").rename(folder / "z.py")
-    digests.append(record(tmp_path / "project")["source"])
-    assert len(set(digests)) == len(digests)
-    (folder / "z.pyc").write_text("")
-    assert record(tmp_path / "project")["source"] == digests[-1]
-
-
 def test_digest_of_the_configuration_does_not_depend_on_its_order(tmp_path):
     written = record(tmp_path)
     assert written["options"] == CONFIG["experiment"]
