@@ -14,13 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from step_chain import AXES, SPLIT, algorithm, error_of, run_step
 
 from drcrm import SoftmaxPolicy
+from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.datasets.array_files import read_cost_model, read_log, read_truth
 from drcrm.files import read_npz, write_npz
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection import learned_scores
-from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES
 
 K = 4
@@ -142,11 +142,10 @@ def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path, monkeypatc
     inputs = {"log": single / "log.npz", "logging": single / "logging.npz"}
     fits = tmp_path / "scores.npz"
     assert run_step("fit", inputs, {"fits": fits}, algorithm("CIPS", options=options)) == 0
-    train, heldout = read_log(single / "log.npz")
-    logging_policy = SoftmaxPolicy(read_npz(single / "logging.npz", ["coef"])["coef"])
-    learned = learned_scores.learn_over_scores(train, Algorithm("CIPS", options=options), heldout, logging_policy)
-    X, truth = read_truth(single / "test.npz")
-    expected = errors(learned.candidates[0].policy.marginals(X), truth.labels)
+    stored, (X, truth) = read_npz(fits, ["coef", "feature_map"]), read_truth(single / "test.npz")
+    features = from_bytes(stored["feature_map"], FeatureMap, "feature_map")
+    expected = errors(SoftmaxPolicy(stored["coef"][0], features=features).marginals(X), truth.labels)
+    assert expected[0] < errors(np.full((50, K), 1 / K), truth.labels)[0]
     outputs = {"metrics": tmp_path / "metrics.csv", "grids": tmp_path / "grids.csv"}
     files = evaluate_inputs(single, fits=[fits], log=single / "log.npz", cost_model=single / "cost_model.npz")
     assert run_step("evaluate", files, outputs, PARAMETERS) == 0

@@ -211,16 +211,15 @@ def _read_arff(stream: BinaryIO, spec: DatasetSpec) -> tuple[sparse.csr_array, l
 
 def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
     """Return, for each part, the rows whose features occur neither earlier in the part nor in an earlier part."""
-    seen, kept = set(), []
-    for X in parts:
-        keep = []
-        for row, (a, b) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
-            key = X.indices[a:b].tobytes(), X.data[a:b].tobytes()
-            if key not in seen:
-                seen.add(key)
-                keep.append(row)
-        kept.append(np.array(keep, dtype=np.intp))
-    return kept
+    import pandas as pd
+
+    keys = [
+        X.indices[a:b].tobytes() + X.data[a:b].tobytes()
+        for X in parts
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
+    is_first = np.split(~pd.Series(keys).duplicated().to_numpy(), np.cumsum([X.shape[0] for X in parts[:-1]]))
+    return [np.flatnonzero(part) for part in is_first]
 
 
 def _fits(label: float, spec: DatasetSpec) -> bool:
