@@ -12,7 +12,8 @@ from drcrm.errors import InputError
 from drcrm.experiments.simulation.crf import fit_crf
 from drcrm.experiments.simulation.losses import choose_by_greedy_loss, hamming_cost
 from drcrm.experiments.simulation.replay import replay
-from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth, shifted_rows
+from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
+from drcrm.experiments.steps.evaluate import shifted_rows
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from drcrm.experiments.simulation.losses import (
     hamming_cost,
     hamming_losses,
 )
-from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
-from drcrm.risks import KLBall
+from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 
 CERTAIN = (1.0, 0.0)  # probabilities of a click on the right action and on a wrong action
 
@@ -193,22 +192,6 @@ def as_truth(labels, n_actions: int | None = None) -> Truth:
     if np.ndim(labels) == 1 and np.size(labels):
         return ClassTruth(labels, int(np.max(labels)) + 1 if n_actions is None else n_actions)
     return LabelTruth(labels)
-
-
-def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius: float) -> np.ndarray:
-    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of groups.
-
-    Groups are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
-    the expected loss of the logging policy is the largest. Within a group, contexts are repeated equally often.
-    """
-    groups = truth.groups(X)
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    size = np.array([*map(len, members)])
-    loss = [truth[rows].losses(logging_policy, X[rows])["expected_loss"] for rows in members]
-    _, share = KLBall(radius)(np.array(loss), size)
-    cumulated = np.cumsum(np.repeat(share / size, size))
-    drawn = np.searchsorted(cumulated / cumulated[-1], (np.arange(len(truth)) + 0.5) / len(truth))
-    return np.sort(np.concatenate(members)[drawn])
 
 
 def _check_rates(clicks: Rates) -> tuple[float, float]:

@@ -21,10 +21,11 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.experiments.datasets.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
-from drcrm.experiments.simulation.truth import Rates, Truth, shifted_rows
+from drcrm.experiments.simulation.truth import Rates, Truth
 from drcrm.files import atomic, read_csv, read_npz, write_csv
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.reports.roles import LOGGING, SKYLINE
+from drcrm.risks import KLBall
 from drcrm.selection.score_names import SCORES
 
 
@@ -85,6 +86,22 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     ]
     write_csv(outputs["grids"], GRID_COLUMNS, grid_rows)
     write_csv(outputs["metrics"], COLUMNS, rows)
+
+
+def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius: float) -> np.ndarray:
+    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of groups.
+
+    Groups are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
+    the expected loss of the logging policy is the largest. Within a group, contexts are repeated equally often.
+    """
+    groups = truth.groups(X)
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    size = np.array([*map(len, members)])
+    loss = [truth[rows].losses(logging_policy, X[rows])["expected_loss"] for rows in members]
+    _, share = KLBall(radius)(np.array(loss), size)
+    cumulated = np.cumsum(np.repeat(share / size, size))
+    drawn = np.searchsorted(cumulated / cumulated[-1], (np.arange(len(truth)) + 0.5) / len(truth))
+    return np.sort(np.concatenate(members)[drawn])
 
 
 def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
