@@ -9,13 +9,15 @@ from scipy import sparse
 from drcrm import ActionLists, BanditLog
 from drcrm.arrays.mapped_arrays import ArrayWriter
 from drcrm.data import chunked_log
+from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
 from drcrm.policies import linear_predictor
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.risks import Chi2Ball, KLBall, MeanRisk
+from drcrm.risks import Chi2Ball, EnvironmentBall, KLBall, MeanRisk
 
 KINDS = ["labels", "shuffled", "paired", "sparse", "single", "eligible", "many", "lists"]
 CRITERIA = [("ips", MeanRisk()), ("snips", KLBall(0.1)), ("dr", KLBall(0.1)), ("dr", Chi2Ball(0.1)), ("dm", MeanRisk())]
+CRITERIA += [("snips", EnvironmentBall(0.2)), ("snips", EnvironmentBall(0.2, "chi2"))]
 
 
 def block_log(kind: str, m: int = 60, seed: int = 0) -> BanditLog:
@@ -56,12 +58,13 @@ def random_coef(log: BanditLog, seed: int = 2) -> np.ndarray:
 
 
 def evaluate_all(log: BanditLog, effects: np.ndarray) -> list:
-    """Return a forward pass, and the values and gradients of several objectives."""
+    """Return a forward pass, and values and gradients of several objectives, also around the environment."""
     predictor, coef = LinearPredictor(log, effects, trains=True), random_coef(log)
     values = [*predictor.forward(coef)]
     for estimate, risk in CRITERIA:
         values += Objective(predictor, risk, estimate=estimate)(coef)
-    return values
+    shifted = EnvironmentObjective(predictor, EnvironmentBall(0.2))
+    return [*values, *shifted.evaluate(np.append(coef, 0.3))[:2]]
 
 
 def use_small_blocks(monkeypatch, size: int = 7) -> None:
