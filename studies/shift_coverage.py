@@ -29,9 +29,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from coverage import mean_coverage
-from environment_shift import ACTIONS, ROOTS, SCALES, add_constant
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp, ndtri, softmax
+from shift_accuracy import ACTIONS, ROOTS, SCALES, add_constant
 from synthetic import draw_actions
 
 from drcrm import BanditLog, CostModel

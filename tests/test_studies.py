@@ -208,7 +208,7 @@ def test_the_published_power_agrees_with_simulated_logs():
 
 def test_the_shift_study_knows_its_truth_and_learns_robust_policies(study):
     """The robust rewards of the target are published: .0173, −.1024 and −.1950. A small run has values everywhere."""
-    shift = study("environment_shift")
+    shift = study("shift_accuracy")
     target = np.exp(shift.NODES @ shift.ROOTS)
     target /= target.sum(axis=1, keepdims=True)
     rewards = [-shift.robust_cost(target, radius) for radius in shift.RADII]

@@ -177,7 +177,7 @@ def code_of_study(wildcards):
     """Return the versions of drcrm, of a study's script and of the scripts that it imports."""
     finder = ModuleFinder(path=[str(PROJECT / "studies")])
     finder.run_script(str(PROJECT / f"studies/{wildcards.study}.py"))
-    scripts = [PROJECT / "studies/__main__.py", *(Path(module.__file__) for module in finder.modules.values())]
+    scripts = [PROJECT / "studies/__main__.py", *(Path(m.__file__) for m in finder.modules.values() if m.__file__)]
     return {**whole_package(), **{script.name: version(script) for script in sorted(scripts)}}
 
 

@@ -93,7 +93,8 @@ class EnvironmentDRO(CounterfactualEstimator):
     bounds the mean cost on every subpopulation with a share of at least e^{−κ} of the traffic. Q may also tilt the
     policy's own draw of actions. Sources: Si, Zhang, Zhou & Blanchet 2020; Kallus, Mao, Wang & Zhou 2022.
 
-    The estimate is "dr", doubly robust with a cross-fitted cost model, or "snips", self-normalised. "dr" needs KL.
+    The estimate is "dr", doubly robust with a cross-fitted cost model, or "snips", self-normalised. "dr" needs KL. The
+    objective has local minima, such as a policy with a certain cost: ``start="model", tilt="auto"`` rarely ends there.
 
     Parameters
     ----------
