@@ -144,8 +144,9 @@ def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple
     path = path_of(resources, policy, name)
     opened = open_log(path, as_mapping(None), lambda _: None, select=hold_out_by(0))
     train = opened.train
-    entries = read_algorithms([{**entry, "name": key} for key, entry in algorithms.items()])
-    selection = fit_candidates(train, opened.log, entries, lambda _: None)
+    entries = [{**entry, "name": key} for key, entry in algorithms.items()]
+    mapping = as_mapping({"algorithm": entries, "explore": 0})
+    selection = fit_candidates(opened, read_algorithms(mapping), lambda _: None)
     return read_part(path, train.encoding), selection.policies
 
 

@@ -186,12 +186,12 @@ class TestShift:
     def test_shipped_algorithms_take_the_radius_of_the_mapping(self):
         own = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1, 0.2]}
         for algorithms in (None, ["shift_snips", "kl_dro_dr", own]):
-            entries = read_algorithms(algorithms, 100, shift=0.3)
+            entries = read_algorithms(as_mapping({"algorithm": algorithms, "shift": 0.3}))
             assert {entry.shift for entry in entries} == {0.3}
             assert entries[0].grid == (0.3,)
         assert entries[2].grid == (0.1, 0.2)
-        assert replace(entries[1], shift=None) == read_algorithms("kl_dro_dr", 100)[0]
-        assert [entry.shift for entry in read_algorithms(["shift_snips"], 100)] == [None]
+        named = read_algorithms(as_mapping({"algorithm": ["kl_dro_dr", "shift_snips"]}))
+        assert (replace(entries[1], shift=None), named[1].shift) == (named[0], None)
 
     def test_mappings_keep_a_shift_above_0(self):
         assert as_mapping({"shift": 0.2}).as_dict()["shift"] == 0.2

@@ -21,10 +21,12 @@ from drcrm.certificates import policy_certificate
 from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, read_algorithms
 from drcrm.data import chunked_log
 from drcrm.errors import InputError
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.readers.log_files import read_records
 from drcrm.logs.split import held_out
 from drcrm.policies import linear_predictor
+from drcrm.selection.registry.algorithms import Algorithm
 
 FAST = MAPPING | {"algorithm": "cips"}
 
@@ -240,12 +242,16 @@ class TestCluster:
         assert error.startswith("drcrm learn: --cluster tcp://127.0.0.1:9 does not answer: ")
 
 
+def algorithms_of(algorithm=None, has_scores: bool = False) -> list[Algorithm]:
+    return read_algorithms(as_mapping({"algorithm": algorithm}), has_scores)
+
+
 def test_default_and_named_algorithms():
-    assert [entry.name for entry in read_algorithms(None, has_scores=True)] == [DEFAULT, WITH_SCORES]
-    assert [entry.name for entry in read_algorithms(None)] == [DEFAULT]
-    [entry] = read_algorithms({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
+    assert [entry.name for entry in algorithms_of(has_scores=True)] == [DEFAULT, WITH_SCORES]
+    assert [entry.name for entry in algorithms_of()] == [DEFAULT]
+    [entry] = algorithms_of({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
     assert (entry.name, entry.label, entry.safe) == ("CIPS", "mine", False)
-    assert [entry.name for entry in read_algorithms(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
+    assert [entry.name for entry in algorithms_of(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
 
 
 def test_an_algorithm_without_tests_and_cost_model_can_be_learned(learn):
@@ -258,7 +264,7 @@ def test_an_algorithm_without_tests_and_cost_model_can_be_learned(learn):
 def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
     decisions(400).to_csv(tmp_path / "log.csv", index=False)
     fitted = []
-    monkeypatch.setattr("drcrm.cli.learn.fit_candidates", lambda *arguments: fitted.extend(arguments[2]) or 1 / 0)
+    monkeypatch.setattr("drcrm.cli.learn.fit_candidates", lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
     learn = "learn", tmp_path / "log.csv", "--output", tmp_path / "p.npz", "--config"
     for options, expected in ((), [DEFAULT, WITH_SCORES]), (("--exportable",), [DEFAULT]):
         fitted.clear()
@@ -291,4 +297,4 @@ KL = {"estimator": "KLDRO", "parameter": "radius"}
 )
 def test_invalid_entries_are_refused_with_their_key(algorithm, key):
     with pytest.raises(InputError, match=key):
-        read_algorithms(algorithm)
+        algorithms_of(algorithm)

@@ -13,7 +13,7 @@ from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
 from drcrm.selection.candidates import select_improvement
 from drcrm.selection.grid_search import learn
-from drcrm.selection.heldout_scores import HeldoutScores, off_policy_scores
+from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
@@ -48,8 +48,11 @@ def test_fits_are_scored_on_heldout_rows_with_the_training_clip(logged, parts):
     fits = learn(train, Algorithm("KLCRM", "temperature", [0.1, 1.0, 10.0]), heldout).as_arrays()
     for coef, row in zip(fits["coef"], fits["scores"], strict=True):
         weight = np.exp(ExponentialPolicy(coef).log_prob(heldout.X[heldout.context], heldout.Y)) / heldout.propensity
-        expected = off_policy_scores(weight, heldout.cost, clipping_constant(train))
-        assert row[: len(UNMODELLED)] == pytest.approx(list(expected.values()), rel=1e-10)
+        limited = np.minimum(weight, clipping_constant(train))
+        expected = [heldout.count @ (w * heldout.cost) for w in (weight, limited)]
+        totals = [heldout.count @ w for w in (weight, limited)]
+        assert row[:2] == pytest.approx(np.array(expected) / heldout.size, rel=1e-10)
+        assert row[2:4] == pytest.approx(np.array(expected) / totals, rel=1e-10)
     for name, index, column in zip(SCORES, fits["chosen"], fits["scores"].T, strict=True):
         assert index == -1 if name in MODELLED else column[index] == column.min()
 

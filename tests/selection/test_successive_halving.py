@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from scipy.special import softmax
 
 from drcrm import BanditLog
 from drcrm.cli.common import candidates
-from drcrm.cli.common.candidates import fit_candidates, read_algorithms
+from drcrm.cli.common.candidates import fit_candidates
+from drcrm.logs.mapping import as_mapping
 from drcrm.selection import successive_halving
 from drcrm.selection.grid_search import learn
+from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.successive_halving import halve_algorithms, is_expensive
 
 K, D = 40, 3
@@ -39,6 +42,13 @@ def ignore(message: str) -> None:
     pass
 
 
+def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
+    """Return logs like an opened log without groups and guardrails."""
+    records = SimpleNamespace(mapping=as_mapping({}), guardrails=None)
+    checks = SimpleNamespace(groups=None)
+    return SimpleNamespace(train=train, log=heldout, units=None, recognised=None, checks=checks, records=records)
+
+
 @pytest.fixture
 def every_log_is_expensive(monkeypatch):
     monkeypatch.setattr(successive_halving, "MANY_SCORES", 0)
@@ -51,9 +61,8 @@ def test_only_logs_with_many_actions_and_scores_are_expensive():
 
 def test_a_small_log_is_fitted_without_halving():
     train, heldout = split(make_log(600))
-    [entry] = read_algorithms("kl_dro_dr")
-    entry = replace(entry, grid=(0.01,))
-    selection = fit_candidates(train, heldout, [entry], ignore)
+    entry = replace(as_algorithm("kl_dro_dr"), grid=(0.01,))
+    selection = fit_candidates(opened(train, heldout), [entry], ignore)
     fits = learn(train, entry, heldout).as_arrays()
     assert selection.tried == len(fits["grid"])
     assert any(np.array_equal(selection.best.policy.coef, coef) for coef in fits["coef"])
@@ -63,7 +72,7 @@ def test_a_small_log_is_fitted_without_halving():
 def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
     """With other held-out costs, the same single fit is made on all training rows."""
     train, heldout = split(make_log(2400))
-    entries, fitted = read_algorithms(["kl_dro_dr", OTHER]), []
+    entries, fitted = [as_algorithm(entry) for entry in ("kl_dro_dr", OTHER)], []
 
     def record(part, scored, entry, *options, **keywords):
         if part is train:
@@ -72,7 +81,7 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 
     monkeypatch.setattr(candidates, "fit_algorithm", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
-        assert fit_candidates(train, part, entries, ignore).tried == 4 + len(fitted[-1][2])
+        assert fit_candidates(opened(train, part), entries, ignore).tried == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
     assert len(fitted[0][1]) == 1
 
@@ -91,10 +100,10 @@ def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
         return fit_algorithm(part, scored, entry, *options)
 
     monkeypatch.setattr(successive_halving, "fit_algorithm", check)
-    halve_algorithms(train, read_algorithms("kl_dro_dr"), units, ignore)
+    halve_algorithms(train, [as_algorithm("kl_dro_dr")], units, ignore)
     assert len(n_stages) == len(successive_halving.STAGES)
 
 
 def test_few_units_are_not_halved():
-    train, entries = make_log(1500), read_algorithms("kl_dro_dr")
+    train, entries = make_log(1500), [as_algorithm("kl_dro_dr")]
     assert halve_algorithms(train, entries, np.arange(1500) % 500, ignore) == entries

@@ -34,7 +34,7 @@ def test_a_configuration_gives_the_first_parameter_a_grid():
         ),
         ("weight.largest_cost", {"weight": "own_classes:Frequencies"}, "must be a subclass of drcrm.weights.Weight"),
         ("weight.power", {"weight": "own_classes:Missing"}, "has no attribute 'Missing'"),
-        ("weight.power", {**OWN, "weight.sale": 2}, "CIPS has no parameter 'weight.sale'"),
+        ("weight.power", {**OWN, "weight.sale": 2}, "weight own_classes:Tempered has no parameter 'sale'"),
     ],
 )
 def test_a_weight_with_a_fault_is_an_error(parameter, options, message):

@@ -13,14 +13,13 @@ from threadpoolctl import threadpool_limits
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.candidates import (
     ESTIMATE,
-    CandidateSettings,
     Selection,
     can_have_scores,
     fit_candidates,
     read_algorithms,
     require_exportable,
 )
-from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status, guarded_outcomes
+from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status
 from drcrm.cli.evaluate_policy import read_baseline, read_mapping, reference_of
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, describe_exploration
@@ -45,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = read_mapping(options.config, options)
-    named = read_algorithms(mapping.algorithm, shift=mapping.shift)  # report its errors before the log is read
+    named = read_algorithms(mapping)  # report its errors before the log is read
     if options.exportable:
         require_exportable(named)
     with (
@@ -60,17 +59,9 @@ def run(options: argparse.Namespace) -> int:
             options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most, baseline=baseline
         )
         _require_several_actions(opened)
-        train, groups = opened.train, opened.checks.groups
-        has_scores = can_have_scores(train) and not options.exportable
-        algorithms = read_algorithms(mapping.algorithm, has_scores=has_scores, shift=mapping.shift)
-        settings = CandidateSettings(
-            mapping.explore,
-            options.confidence,
-            None if groups is None else groups[opened.recognised.training],
-            opened.units,
-            guarded_outcomes(opened, ESTIMATE, opened.units),
-        )
-        selection = fit_candidates(train, opened.log, algorithms, report, settings)
+        has_scores = can_have_scores(opened.train) and not options.exportable
+        algorithms = read_algorithms(mapping, has_scores)
+        selection = fit_candidates(opened, algorithms, report, options.confidence)
         report("evaluating the candidates")
         evaluation = _evaluate(opened, selection, options)
         answer = _answer(evaluation, options)

@@ -4,7 +4,6 @@ from traceback import walk_stack
 from types import FrameType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -73,8 +72,7 @@ def heldout_score(
     """Return a score of a policy on a log with its features; ``clip`` is M."""
     if by in MODELLED and model is None:
         raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return HeldoutScores(log, clip, model if by in MODELLED else None)(policy)[by]
+    return HeldoutScores(log, clip, model if by in MODELLED else None)(policy)[by]
 
 
 def require_rows(method: str, **rows: Any) -> None:

@@ -21,42 +21,14 @@ from drcrm.risks import KLBall
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
 
-
-def off_policy_scores(weight: Any, cost: Any, clip: float, count: Any = None) -> dict[str, float]:
-    """Return the four estimates of a policy's mean cost that need no cost model.
-
-    ips is (1/n) Σ w c, which is unbiased (eq. 2 of the paper). snips is Σ w c / Σ w; if a constant is added to all
-    costs, snips grows by it. clipped_ips and clipped_snips use min(M, w) in place of w.
-
-    Parameters
-    ----------
-    weight, cost : array (n,)
-        w = π(y|x)/p ≥ 0, and c.
-    clip : float
-        M of the training part.
-    count : array (n,), optional
-        Multiplicity of each row; n = Σ count.
-
-    Returns
-    -------
-    dict : name → estimate
-        NaN if the denominator is 0 or the estimate is beyond the range of numbers.
-    """
-    weight, cost = np.asarray(weight, dtype=float), np.asarray(cost, dtype=float)
-    count = np.ones(len(cost)) if count is None else np.asarray(count, dtype=float)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        means = {}
-        for name in UNMODELLED:
-            kind, limited, _ = EVALUATIONS[name]
-            mean = float(kind(cost, count).mean(np.minimum(weight, clip) if limited else weight))
-            means[name] = mean if np.isfinite(mean) else np.nan
-    return means
+_ignore_overflow = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # scores that are not finite are NaN
 
 
 class HeldoutScores:
     """Held-out scores of policies. There are nine, in the order of ``SCORES``.
 
-    ips … clipped_snips   the four scores of ``off_policy_scores``
+    ips, clipped_ips      (1/n) Σ w c, which is unbiased (eq. 2 of the paper), and the same with min(M, w)
+    snips, clipped_snips  Σ w c / Σ w with the same weights; if a constant is added to all costs, they grow by it
     dr                    the doubly robust mean with min(M, w)
     dr_bound, snips_bound the worst case of dr and of clipped_snips over the KL ball of radius q²/(2n), where q is the
                           normal quantile at 0.95; both are large if few rows have most of the weight
@@ -105,14 +77,16 @@ class HeldoutScores:
         else:
             self._baseline = self._log.cost if shift is None else logging_terms(self._log, shift)[1]
 
+    @_ignore_overflow
     def unmodelled(self, policy: LinearPolicy) -> list[float]:
-        """Return the four scores of ``off_policy_scores``."""
+        """Return the four scores that need no cost model."""
         return list(self._unmodelled(self._forward(policy)[0]).values())
 
     def __call__(self, policy: LinearPolicy) -> dict[str, float]:
         """Return all scores of a policy over the features of the log, by their names in the order of ``SCORES``."""
         return self.evaluate(policy)[0]
 
+    @_ignore_overflow
     def evaluate(self, policy: LinearPolicy) -> tuple[dict[str, float], tuple[np.ndarray, np.ndarray, int] | None]:
         """Return all scores of a policy, and a candidate's part of ``PairedDifferences``, or None without a model.
 
@@ -150,7 +124,13 @@ class HeldoutScores:
         return importance_weights(log_prob, self._log), expected
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
-        return off_policy_scores(weight, self._log.cost, self._clip, self._log.count)
+        clipped = np.minimum(weight, self._clip)
+        means = {}
+        for name in UNMODELLED:
+            kind, limited, _ = EVALUATIONS[name]
+            mean = self._design.estimate(kind).mean(clipped if limited else weight, None)
+            means[name] = mean if np.isfinite(mean) else np.nan
+        return means
 
     def _improvement(self, policy: LinearPolicy, weight: np.ndarray, expected: Any) -> np.ndarray:
         """Return z(π) − z(π0) of each row, with missing mass charged the largest cost."""
@@ -171,9 +151,7 @@ class HeldoutScores:
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = weight * self._log.cost
         try:
-            return upper_bound(z, method="log_smoothing", weights=self._log.count)
+            return upper_bound(weight * self._log.cost, method="log_smoothing", weights=self._log.count)
         except InputError:
             return np.nan

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.adapters import PaddedModel
+from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT, SupportedModel
@@ -128,10 +129,8 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    _, unit = np.unique(log.context if units is None else units, return_inverse=True)
-    fold = (np.random.default_rng(0).permutation(unit.max() + 1) % FOLDS)[unit]
-    of_context = np.zeros(log.n_contexts, dtype=int)
-    of_context[log.context] = fold
+    of_context = context_folds(log, units, FOLDS)
+    fold = of_context[log.context]
     folds, residuals = [], np.zeros(len(log.Y))
     with threadpool_limits(1, "openmp"):  # on a busy machine, boosted trees take 20 times as long with two threads
         for number in range(FOLDS):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from drcrm.cli.common.evaluation import EvaluatedPolicy
+from drcrm.cli.common.evaluation import EvaluatedPolicy, guarded_outcomes
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
+from drcrm.logs.mapping import LogMapping
 from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.registry.algorithms import Algorithm
@@ -26,65 +28,27 @@ ESTIMATE = "dr"
 MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
 
 
-@dataclass(frozen=True)
-class CandidateSettings:
-    """What the candidates are, and how they are compared with the logging policy.
+def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algorithm]:
+    """Return the algorithms that compete, with the share of uniform actions and the shift of a mapping.
 
-    Attributes
-    ----------
-    explore : float
-        Share of the uniform policy in each candidate. Fits do not depend on it, but their scores do.
-    confidence : float
-        Level at which the bounds on all candidates hold together.
-    units, heldout_units : array (n,), optional
-        Ids of independent units of the training rows, and of the held-out rows.
-    outcomes : GuardedOutcomes, optional
-        Guardrails on the held-out rows.
-    """
-
-    explore: float = 0.0
-    confidence: float = 0.95
-    units: np.ndarray | None = None
-    heldout_units: np.ndarray | None = None
-    outcomes: GuardedOutcomes | None = None
-
-
-def read_algorithms(
-    algorithms: object, key: str = "algorithm", has_scores: bool = False, shift: float | None = None
-) -> list[Algorithm]:
-    """Return the algorithms of a mapping.
-
-    Parameters
-    ----------
-    algorithms : str, dict, list or None
-        A name, an entry like those of the configuration, or a list of names and entries. The default is KL-DRO with DR.
-    key : str
-        Key of the mapping, for error messages.
-    has_scores : bool
-        Whether KL-DRO with DR and learned scores is the second default.
-    shift : float, optional
-        Radius κ of the mapping. If it is set, candidates are compared by their worst case, and the default is shift_dr.
+    With a shift, candidates are compared by their worst case around the environment, the default is shift_dr, and the
+    shipped algorithms for shift learn at the mapping's radius. Otherwise the default is KL-DRO with DR; with
+    ``has_scores``, KL-DRO with DR and learned scores competes too.
 
     Raises
     ------
     InputError
-        If a name is unknown, an entry is invalid or the list is empty.
+        If a name is unknown or an entry is invalid.
     """
-    if algorithms is None and shift is not None:
-        algorithms = SHIFT_DEFAULT
-    if algorithms is None:
-        algorithms = [DEFAULT, WITH_SCORES] if has_scores else [DEFAULT]
-    algorithms = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
-    if not algorithms:
-        raise InputError(f"{key} must name at least one algorithm, got an empty list")
-    read = [as_algorithm(entry, key) for entry in algorithms]
-    return read if shift is None else [_at_shift(algorithm, shift) for algorithm in read]
-
-
-def _at_shift(algorithm: Algorithm, radius: float) -> Algorithm:
-    """Return the algorithm with comparisons at the radius κ, at which the shipped algorithms for shift also learn."""
-    is_shipped = algorithm.name in shipped_algorithms() and algorithm.estimator == "EnvironmentDRO"
-    return replace(algorithm, grid=(radius,) if is_shipped else algorithm.grid, shift=radius)
+    entries, shift = mapping.algorithm, mapping.shift
+    if entries is None:
+        entries = [DEFAULT, *[WITH_SCORES] * has_scores] if shift is None else SHIFT_DEFAULT
+    algorithms = []
+    for entry in entries if isinstance(entries, list) else [entries]:
+        algorithm = replace(as_algorithm(entry), explore=mapping.explore, shift=shift)
+        is_shipped = algorithm.name in shipped_algorithms() and algorithm.estimator == "EnvironmentDRO"
+        algorithms.append(replace(algorithm, grid=(shift,)) if is_shipped and shift is not None else algorithm)
+    return algorithms
 
 
 def require_exportable(algorithms: Sequence[Algorithm]) -> None:
@@ -110,11 +74,7 @@ class Selection(NamedTuple):
 
 
 def fit_candidates(
-    train: BanditLog,
-    heldout: BanditLog,
-    algorithms: Sequence[Algorithm],
-    report: Callable[[str], None],
-    settings: CandidateSettings | None = None,
+    opened: OpenedLog, algorithms: Sequence[Algorithm], report: Callable[[str], None], confidence: float = 0.95
 ) -> Selection:
     """Fit algorithms, and choose among all of their candidates.
 
@@ -127,29 +87,33 @@ def fit_candidates(
 
     Parameters
     ----------
-    train, heldout : BanditLog
+    opened : OpenedLog
+        The log with its training rows.
     algorithms : sequence of Algorithm
     report : callable
         Called with a message about each algorithm.
-    settings : CandidateSettings, optional
+    confidence : float
+        Level at which the bounds on all candidates hold together.
     """
-    settings, is_halved = settings or CandidateSettings(), is_expensive(train)
-    algorithms = [replace(algorithm, explore=settings.explore) for algorithm in algorithms]
+    train, groups, recognised = opened.train, opened.checks.groups, opened.recognised
+    units = None if groups is None else groups[recognised.training]
+    is_halved = is_expensive(train)
     if is_halved:
-        algorithms = halve_algorithms(train, algorithms, settings.units, report)
+        algorithms = halve_algorithms(train, algorithms, units, report)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
         report(f"learning: {algorithm.label}" + (f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""))
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
-        results.append(fit_algorithm(train, heldout, algorithm, settings.units))
+        results.append(fit_algorithm(train, opened.log, algorithm, units))
     joined = PairedDifferences.join([learned.differences for learned in results])
-    choices = joined.effective_choices(settings.confidence, settings.heldout_units)
-    rates = [_rate(learned, settings, choices) for learned in results]
-    chosen = joined.choose(choices, np.concatenate(rates) == 2, settings.confidence)
+    choices = joined.effective_choices(confidence, opened.units)
+    outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
+    rates = [_rate(learned, outcomes, ComparisonSettings(ESTIMATE, confidence, choices)) for learned in results]
+    chosen = joined.choose(choices, np.concatenate(rates) == 2, confidence)
     selected, ranks = zip(
         *(
-            _select(algorithm, learned, of_candidates, choices, settings.confidence)
+            _select(algorithm, learned, of_candidates, choices, confidence)
             for algorithm, learned, of_candidates in zip(algorithms, results, rates, strict=True)
         ),
         strict=True,
@@ -159,16 +123,12 @@ def fit_candidates(
     return Selection([*selected], selected[best], int(ends[-1]), choices)
 
 
-def _rate(learned: Learned, settings: CandidateSettings, choices: int) -> np.ndarray:
+def _rate(learned: Learned, outcomes: GuardedOutcomes, settings: ComparisonSettings) -> np.ndarray:
     """Return the result of the guardrails for each candidate: see ``GuardedOutcomes.rate``."""
-    outcomes = settings.outcomes
-    if outcomes is None or not outcomes.guardrails:
+    if not outcomes.guardrails:
         return np.full(len(learned.candidates), 2)
-    guarded, compared = (
-        outcomes.with_support(learned.cost_model),
-        ComparisonSettings(ESTIMATE, settings.confidence, choices),
-    )
-    return np.array([guarded.rate(candidate.policy, compared) for candidate in learned.candidates])
+    guarded = outcomes.with_support(learned.cost_model)
+    return np.array([guarded.rate(candidate.policy, settings) for candidate in learned.candidates])
 
 
 def _select(

@@ -240,16 +240,18 @@ class Algorithm:
 
     def variants(self) -> list[tuple[Risk, Weight | None]]:
         """Return the risk and the weight for each value of the hyper-parameter; the weight "clipped" is None."""
-        variants = []
-        for value in self.values:
-            values = dict(self.options)
-            if self.parameter not in (None, "ridge"):
-                values[str(self.parameter)] = value
-            weight = _make_weight(self.weight, values)
-            variants.append((_make_risk(self.risk_class, values, self.title), weight))
         if self.weight != CLIPPED and issubclass(self.risk_class, WeightedLikelihoodRisk):
             raise InputError(f"{self.title} is a likelihood of the actions and takes no weight")
-        return variants
+        return [self._variant(value) for value in self.values]
+
+    def _variant(self, value: float) -> tuple[Risk, Weight | None]:
+        values = dict(self.options) if self.parameter in (None, "ridge") else {**self.options, self.parameter: value}
+        weight, weight_class = self.weight, find_weight(self.weight)
+        if not isinstance(weight, Weight):
+            names = [name for name in values if weight_class and name.startswith("weight.")]
+            arguments = {name.removeprefix("weight."): values.pop(name) for name in names}
+            weight = weight_class and _make(weight_class, arguments, f"weight {self.weight}")
+        return _make(self.risk_class, values, self.title, hyper_parameter(self.risk_class)), weight
 
     def make_objectives(self, design: LinearPredictor, clip: float | None) -> list[Objective]:
         """Return the objective on a log for each value of the hyper-parameter, with clipped weights at most M."""
@@ -321,30 +323,16 @@ def check_algorithm(algorithm: Algorithm) -> None:
                 check_risk(risk)
 
 
-def _make_weight(weight: Any, values: dict[str, Any]) -> Weight | None:
-    """Return a weight from its name and its parameters, which are removed from ``values``; None for "clipped"."""
-    weight_class = find_weight(weight)
-    if isinstance(weight, Weight) or weight_class is None:
-        return weight_class and weight
-    parameters = _parameters(weight_class)
-    known = {name: values.pop(f"weight.{name}") for name in parameters if f"weight.{name}" in values}
-    for name, parameter in parameters.items():
-        if name not in known and parameter.default is inspect.Parameter.empty:
-            raise InputError(f"the weight {weight!r} needs weight.{name}")
-    return weight_class(**known)
-
-
-def _make_risk(risk: type[Risk], values: Mapping[str, Any], title: str) -> Risk:
-    """Return a risk; raise InputError if a value is unknown or missing."""
-    parameters = _parameters(risk)
+def _make(kind: type, values: Mapping[str, Any], title: str, needed: str | None = None) -> Any:
+    """Return a risk or a weight; raise InputError if a value is unknown or missing."""
+    parameters = _parameters(kind)
     for name in values:
         if name not in parameters:
             raise InputError(f"{title} has no parameter {name!r}, expected {', '.join(parameters) or 'none'}")
     for name, parameter in parameters.items():
-        is_required = name == hyper_parameter(risk) or parameter.default is inspect.Parameter.empty
-        if is_required and name not in values:
+        if name not in values and (name == needed or parameter.default is inspect.Parameter.empty):
             raise InputError(f"{title} needs {name}")
-    return risk(**values)
+    return kind(**values)
 
 
 def _parameters(kind: type) -> Mapping[str, inspect.Parameter]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -15,8 +14,13 @@ from drcrm.errors import InputError, refuse_errors
 def import_class(path: str, key: str) -> type:
     """Return the class at ``module:Class``; InputError, which names the key, if it cannot be imported."""
     module, _, name = path.partition(":")
-    with refuse_errors(f"{key} {path}"), _searching_working_folder():
-        found_class = getattr(import_module(module), name)
+    searched = sys.path
+    try:
+        sys.path = [*searched, os.getcwd()]  # imports also search the working folder, after all other folders
+        with refuse_errors(f"{key} {path}"):
+            found_class = getattr(import_module(module), name)
+    finally:
+        sys.path = searched
     if not isinstance(found_class, type):
         raise InputError(f"{key} {path}: {name} must be a class")
     return found_class
@@ -37,18 +41,3 @@ def make_object(value: Any, key: str, method: str) -> Any:
         return user_class(**(parameters or {}))
     except (TypeError, ValueError) as error:
         raise InputError(f"{key} {path}: {error}") from None
-
-
-@contextmanager
-def _searching_working_folder() -> Iterator[None]:
-    """Let imports search the working folder, after all other folders."""
-    folder = os.getcwd()
-    if folder in sys.path:
-        yield
-        return
-    sys.path.append(folder)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # the module may have removed it
-            sys.path.remove(folder)
