@@ -11,14 +11,7 @@ from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.experiments.lemmas import TABLES
 from drcrm.experiments.simulation.population import Population
 from drcrm.reports.figures.style import BOUND_LOOKS, LEMMA_FIGURES, RC, TAILS
-from drcrm.reports.figures.theory_figures import (
-    COVERED,
-    FIGURES,
-    coverage_95,
-    coverage_divergences,
-    expansion,
-    penalty,
-)
+from drcrm.reports.figures.theory_figures import COVERED, FIGURES
 
 
 @pytest.fixture(scope="module")
@@ -62,27 +55,28 @@ def test_legends_are_inside_and_panels_have_at_most_seven_series(name, tables):
 
 
 @pytest.mark.parametrize(
-    ("draw", "radius", "method"), [(coverage_95, "one_sided", "kl"), (coverage_divergences, "one_sided", "chi2")]
+    ("name", "radius", "method"), [("coverage_95", "one_sided", "kl"), ("coverage_divergences", "one_sided", "chi2")]
 )
-def test_coverage_has_a_panel_for_each_tail(tables, draw, radius, method):
+def test_coverage_has_a_panel_for_each_tail(tables, name, radius, method):
     table, look = tables["lemma1"], {"kl": COVERED["kl", "one_sided"], "chi2": BOUND_LOOKS["chi2"]}[method]
-    for axes, kind in zip(draw(table).axes, TAILS, strict=True):
+    for axes, kind in zip(FIGURES[name](table).axes, TAILS, strict=True):
         curves = {container.get_label(): container[0].get_ydata() for container in axes.containers}
         is_curve = (table["radius"] == radius) & (table["method"] == method) & (table["confidence"] == 0.95)
         curve = table[is_curve & (table["tail"] == kind)]
         np.testing.assert_array_equal(curves[look.label], curve["coverage"])
-    assert coverage_95(table).axes[2].texts[0].get_text().startswith("naive mean: ")
+    low = table.assign(coverage=table["coverage"].where(table["method"] != "mean", 0.1))
+    assert FIGURES[name](low).axes[2].texts[0].get_text() == "naive mean: 0.10 … 0.10 ↓"
 
 
 def test_an_exact_expansion_is_drawn_at_the_edge(tables):
-    axes = expansion(tables["lemma2"]).axes[0]
+    axes = FIGURES["expansion"](tables["lemma2"]).axes[0]
     assert set(line_with(axes, "χ²").get_ydata()) == {1e-3}
     kl = tables["lemma2"].query("tail == 'light' and divergence == 'kl'")
     np.testing.assert_array_equal(line_with(axes, "KL").get_ydata(), kl["printed"])
 
 
 def test_the_penalty_is_compared_with_the_primal_up_to_the_breaking_point(tables):
-    figure = penalty(tables["lemma3"])
+    figure = FIGURES["penalty"](tables["lemma3"])
     part = tables["lemma3"].query("tail == 'light'")
     gap = line_with(figure.axes[len(TAILS)], "difference").get_ydata()
     np.testing.assert_array_equal(gap, (part["penalised"] - part["primal"]).abs().clip(lower=1e-16))

@@ -242,8 +242,8 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
         f"{_loss_name(chosen, metric, names)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
         "standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's."
     )
-    tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(" ({:.2g})".format, na_action="ignore")
-    chosen = chosen.assign(text=_differences(chosen) + tests.fillna(""))
+    tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(_p_value)
+    chosen = chosen.assign(text=_differences(chosen) + tests.map(lambda test: test and f" ({test})"))
     labels, rows = {name: names.label(name) for name in chosen["algorithm"]}, []
     for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
         seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
