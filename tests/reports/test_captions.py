@@ -153,7 +153,7 @@ def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, p
     """Each score is a tenth smaller than the logged cost."""
     yeast = results_on(metrics, plan, "yeast")
     assert surprises(yeast).set_index("algorithm")["mean"].to_dict() == pytest.approx({"cips": -0.1, "poem": -0.1})
-    assert list(certified(yeast)["algorithm"]) == ["cips", "poem"]
+    assert set(certified(yeast)["algorithm"]) == {"cips", "poem"}
     assert yeast.learned == ["cips", "poem", "trees"]
     only_trees = results_on(metrics[~metrics["algorithm"].isin(["cips", "poem"])], plan, "yeast")
     for draw in FIGURES.values():

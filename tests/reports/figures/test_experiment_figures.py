@@ -277,7 +277,7 @@ def test_missing_and_huge_certificates(results):
     data = with_losses(results(), 2.0, algorithm="logging")
     data = with_losses(data, np.nan, "bound", algorithm="kl_dro", seed=1)
     figure = certificates(with_losses(data, np.inf, "bound", algorithm="poem", seed=1))
-    assert texts(figure)[:5] == ["2 of 3", "inf ▸", "2 of 3", "missing", "1 of 2"]
+    assert texts(figure)[:7] == ["inf ▸", "3.1 ▸", "missing", "4.1 ▸", "2 of 3", "2 of 3", "1 of 2"]
     assert figure.axes[0].get_xlim()[1] == pytest.approx(3)  # 1½ times π0's loss
     without_bounds = replace(data, metrics=data.metrics.assign(bound=np.nan))
     certificates(without_bounds).draw_without_rendering()

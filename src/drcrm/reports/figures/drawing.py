@@ -66,23 +66,20 @@ def draw_mean(axes: Axes, row: Any, height: float, look: Look, ends: tuple[float
     A mean beyond the ``ends`` of the axis is written at that end. An interval that reaches beyond them gets an arrow.
     """
     style: dict[str, Any] = {"color": look.colour, "va": "center", "fontsize": SMALL}
-    number = f"{abs(row.mean):.3g}"
+    number, is_below = f"{abs(row.mean):.3g}", row.mean < ends[0]
     if np.isnan(row.mean):
         axes.text(0.5, height, "missing", transform=axes.get_yaxis_transform(), **style | {"color": GREY})
-    elif row.mean < ends[0]:
-        axes.text(ends[0], height, f" ◂ −{number}", **style)
-    elif row.mean > ends[1]:
-        axes.text(ends[1], height, f"{number} ▸", ha="right", **style)
+    elif is_below or row.mean > ends[1]:
+        text, side = (f" ◂ −{number}", "left") if is_below else (f"{number} ▸", "right")
+        axes.text(ends[0 if is_below else 1], height, text, ha=side, **style)
     else:
         half = 0 if np.isnan(row.high) else row.high - row.mean
         marks: dict[str, Any] = {"color": look.colour, "markeredgewidth": 1.5 if look.marker in THIN else 1}
         axes.errorbar(row.mean, height, xerr=half, marker=look.marker, linestyle="", elinewidth=1, **marks)
-        for end, arrow, is_cut in (
-            (ends[0], CARETLEFT, row.mean - half < ends[0]),  # these markers are on the inner side of the axis
-            (ends[1], CARETRIGHT, row.mean + half > ends[1]),
-        ):
-            if is_cut:
-                axes.plot(end, height, color=look.colour, marker=arrow)
+        cut = {ends[0]: CARETLEFT} if row.mean - half < ends[0] else {}  # these markers are on the inner side
+        cut |= {ends[1]: CARETRIGHT} if row.mean + half > ends[1] else {}
+        for end, arrow in cut.items():
+            axes.plot(end, height, color=look.colour, marker=arrow)
 
 
 def write_in_margin(axes: Axes, text: str, height: float) -> None:
@@ -174,16 +171,21 @@ def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
 
 
 def lined_panel(
-    algorithms: Iterable[str], names: Names, height: float, line_height: float
+    frame: pd.DataFrame, key: str, look: Callable[[Any], Look], names: Names, heights: tuple[float, float, float]
 ) -> tuple[Figure, Axes, list[str]]:
     """Return a figure with one panel, which has a line for each algorithm and group, and the lines.
 
-    The figure is ``height`` tall in addition to its lines.
+    The means of an algorithm are drawn one above the other, in the order of the column ``key``. The column ``end`` is
+    the end of the axis for a mean. ``heights`` are those of the figure without its lines, of a line, and the distance
+    of two means in lines.
     """
-    lines = grouped_lines(algorithms, names)
-    figure = Figure(figsize=(WIDTH, height + line_height * len(lines)))
+    lines, kinds = grouped_lines(dict.fromkeys(frame["algorithm"]), names), list(dict.fromkeys(frame[key]))
+    figure = Figure(figsize=(WIDTH, heights[0] + heights[1] * len(lines)))
     axes = figure.subplots()
     label_lines(axes, lines, names)
+    for row in iterate(frame):
+        shift = heights[2] * (kinds.index(getattr(row, key)) - (len(kinds) - 1) / 2)
+        draw_mean(axes, row, lines.index(row.algorithm) + shift, look(row), (-np.inf, row.end))
     return figure, axes, lines
 
 

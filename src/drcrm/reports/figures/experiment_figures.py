@@ -6,6 +6,7 @@ Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in p
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -82,13 +83,12 @@ def surprise(results: DatasetResults) -> Figure:
 
     Below 0, the score was too optimistic.
     """
-    frame, names, selections = figure_data.surprises(results), results.plan.names, results.plan.selections
-    figure, axes, lines = drawing.lined_panel(results.scored, names, 1.3, 0.36)
-    shifts = 0.24 * (np.arange(len(selections)) - (len(selections) - 1) / 2)
-    for row in iterate(frame):
-        height = lines.index(row.algorithm) + shifts[selections.index(row.selection)]
-        look = replace(names.look(row.algorithm), marker=SCORE_MARKERS[row.selection])
-        drawing.draw_mean(axes, row, height, look)
+    frame, names = figure_data.surprises(results), results.plan.names
+
+    def look(row: Any) -> Look:
+        return replace(names.look(row.algorithm), marker=SCORE_MARKERS[row.selection])
+
+    figure, axes, _ = drawing.lined_panel(frame, "selection", look, names, (1.3, 0.36, 0.24))
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_xlabel("Held-out score − true cost per context\n(below 0: the score was too optimistic)")
     return drawing.add_title(figure, results.title, drawing.score_handles(results))
@@ -98,21 +98,22 @@ def certificates(results: DatasetResults) -> Figure:
     """Draw each policy's loss on the test set and, above it, the certified bound on its loss.
 
     If contexts were held out, a column counts the seeds in which the bound holds. If rows were held out, bounds are
-    valid for the logged contexts only, so they are not counted. The dotted line is π0's loss. A mean bound above 1½
-    times that loss is written at the end of the axis.
+    valid for the logged contexts only, so they are not counted. The dotted line is π0's loss. A mean above 1½ times
+    that loss is written at the end of the axis.
     """
-    frame, names = figure_data.certified(results), results.plan.names
+    frame, names, level = figure_data.certified(results), results.plan.names, results.losses(LOGGING).mean()
     is_counted = results.plan.protocol.get("split_unit") != "row"
-    figure, axes, lines = drawing.lined_panel(frame["algorithm"], names, 1.8 if is_counted else 2.2, 0.34)
-    level = results.losses(LOGGING).mean()
     end = FARTHEST * level if np.isfinite(level) else np.inf
-    for row in iterate(frame):
-        height, look = lines.index(row.algorithm), names.look(row.algorithm)
-        drawing.draw_mean(axes, row, height - 0.16, replace(look, marker=BOUND.marker), (-np.inf, end))
-        of_loss = row._replace(mean=row.loss, high=row.loss_high)
-        drawing.draw_mean(axes, of_loss, height + 0.16, replace(look, marker="o"))
-        if is_counted:
-            drawing.write_in_margin(axes, f"{row.n_valid} of {row.n_bounds}", height)
+
+    def look(row: Any) -> Look:
+        return replace(names.look(row.algorithm), marker="o" if row.column == LOSS else BOUND.marker)
+
+    heights = 1.8 if is_counted else 2.2, 0.34, 0.32
+    figure, axes, lines = drawing.lined_panel(frame.assign(end=end), "column", look, names, heights)
+    for name in results.scored if is_counted else ():
+        surplus = results.losses(name, loss="bound") - results.losses(name)
+        text = f"{np.sum(surplus >= 0)} of {np.sum(~np.isnan(surplus))}"
+        drawing.write_in_margin(axes, text, lines.index(name))
     if is_counted:
         drawing.write_in_margin(axes, "bound holds\nin seeds", -1)
     if (frame["mean"] > end).any():
@@ -128,11 +129,11 @@ def certificates(results: DatasetResults) -> Figure:
 def paired(results: DatasetResults) -> Figure:
     """Draw expected loss minus POEM's on the same seed: a stroke for each seed, and the mean with its interval."""
     frame, names = figure_data.differences(results, REFERENCE), results.plan.names
-    figure, axes, lines = drawing.lined_panel(dict.fromkeys(frame["algorithm"]), names, 1.4, 0.3)
-    for name, of_seeds in frame.groupby("algorithm", sort=False):
-        look, height = names.look(str(name)), lines.index(str(name))
-        axes.plot(of_seeds["difference"], np.full(len(of_seeds), height), "|", color=look.colour, alpha=0.5, ms=8)
-        drawing.draw_mean(axes, next(iterate(of_seeds)), height, look)
+    heights = 1.4, 0.3, 0.0
+    figure, axes, lines = drawing.lined_panel(frame, "end", lambda row: names.look(row.algorithm), names, heights)
+    for row in iterate(frame):
+        height, colour = np.full(results.seeds, lines.index(row.algorithm)), names.look(row.algorithm).colour
+        axes.plot(row.by_seed, height, "|", color=colour, alpha=0.5, ms=8)
     axes.axvline(0, color=GREY, linewidth=0.8)
     reference = names.label(REFERENCE)
     axes.set_xlabel(f"{results.loss_name()} − {reference}'s, by seed\n{results.loss_unit} (← better than {reference})")
@@ -147,22 +148,20 @@ def ablation(results: DatasetResults) -> Figure:
     are complete.
     """
     frame, names = figure_data.by_start(results), results.plan.names
-    starts = list(dict.fromkeys(frame["start"]))
-    figure, axes, lines = drawing.lined_panel(dict.fromkeys(frame["algorithm"]), names, 1.7, 0.36)
     levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
     most = levels[LOGGING, LOSS]
-    end = np.fmax(most, frame.loc[~(frame["mean"] > most), ["mean", "high"]].max(axis=None))
-    for row in iterate(frame):
-        height = lines.index(row.algorithm) + 0.25 * (starts.index(row.start) - (len(starts) - 1) / 2)
-        limit = most if row.mean > most else np.inf
-        drawing.draw_mean(axes, row, height, START_LOOKS[row.start], (-np.inf, limit))
+    is_far = frame["mean"] > most
+    end = np.fmax(most, frame.loc[~is_far, ["mean", "high"]].max(axis=None))
+    frame["end"] = frame["end"].where(~is_far, most)
+    heights = 1.7, 0.36, 0.25
+    figure, axes, _ = drawing.lined_panel(frame, "start", lambda row: START_LOOKS[row.start], names, heights)
     drawing.draw_levels(axes.axvline, levels)
     if np.isfinite(end):
         axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
     axes.set_xlabel(results.loss_axis("←"))
-    looks = [replace(START_LOOKS[start], label=f"from {START_LOOKS[start].label}") for start in starts]
-    handles = [*drawing.level_handles(levels), *drawing.handles_of(looks)]
-    return drawing.add_title(figure, results.title_with_selection, handles)
+    looks = [START_LOOKS[start] for start in dict.fromkeys(frame["start"])]
+    starts = drawing.handles_of(replace(look, label=f"from {look.label}") for look in looks)
+    return drawing.add_title(figure, results.title_with_selection, [*drawing.level_handles(levels), *starts])
 
 
 def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:

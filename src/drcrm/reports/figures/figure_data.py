@@ -117,9 +117,9 @@ def iterate(frame: pd.DataFrame) -> Iterator[Any]:
 
 
 def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:
-    """Return the mean and the 95 % interval of each sample, next to its keys."""
-    rows = [{**key, **interval(values)._asdict()} for key, values in samples]
-    return pd.DataFrame(rows, columns=[*keys, *SUMMARY])
+    """Return the mean and the 95 % interval of each sample, next to its keys. No axis ends before a mean."""
+    rows = [{**key, **interval(values)._asdict(), "end": np.inf} for key, values in samples]
+    return pd.DataFrame(rows, columns=[*keys, *SUMMARY, "end"])
 
 
 def loss_by_count(results: DatasetResults) -> pd.DataFrame:
@@ -175,27 +175,27 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
 def surprises(results: DatasetResults) -> pd.DataFrame:
     """Return the held-out score of each choice minus its true cost, in units of the logged costs."""
     unit, offset = results.plan.translations[results.dataset]
-    samples = []
-    for name, selection in product(results.scored, results.plan.selections):
-        true_risk = unit * results.losses(name, selection) - offset
-        key = {"algorithm": name, "selection": selection}
-        samples.append((key, results.losses(name, selection, "score") - true_risk))
+    samples = (
+        (
+            {"algorithm": name, "selection": by},
+            results.losses(name, by, "score") - unit * results.losses(name, by) + offset,
+        )
+        for name, by in product(results.scored, results.plan.selections)
+    )
     return summarize(samples, "algorithm", "selection")
 
 
 def certified(results: DatasetResults) -> pd.DataFrame:
-    """Return the bound and the expected loss of each policy that the headline criterion chose, with intervals.
-
-    ``n_valid`` of ``n_bounds`` seeds have a bound that is not below the loss.
-    """
-    rows = []
-    for name in results.scored:
-        loss, bound = results.losses(name), results.losses(name, loss="bound")
-        with np.errstate(invalid="ignore"):  # an infinite bound has no interval
-            of_bound, of_loss = interval(bound), interval(loss)
-        counts = int((bound >= loss).sum()), int((~np.isnan(bound - loss)).sum())
-        rows.append((name, of_bound.mean, of_bound.low, of_bound.high, of_loss.mean, of_loss.high, *counts))
-    return pd.DataFrame(rows, columns=["algorithm", *SUMMARY, "loss", "loss_high", "n_valid", "n_bounds"])
+    """Return the bound and the expected loss of each policy that the headline criterion chose, with intervals."""
+    with np.errstate(invalid="ignore"):  # an infinite bound has no interval
+        return summarize(
+            (
+                ({"algorithm": name, "column": column}, results.losses(name, loss=column))
+                for name, column in product(results.scored, ("bound", LOSS))
+            ),
+            "algorithm",
+            "column",
+        )
 
 
 def closed_gap(results: DatasetResults) -> pd.DataFrame:
@@ -213,11 +213,8 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
 
 
 def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
-    """Return each seed's loss minus the reference's, with the mean difference of all seeds."""
-    rows = []
-    for name in results.learned:
-        if name != reference:
-            difference = results.losses(name) - results.losses(reference)
-            summary = {"algorithm": name, **interval(difference)._asdict()}
-            rows += [{**summary, "seed": seed, "difference": value} for seed, value in enumerate(difference)]
-    return pd.DataFrame(rows, columns=["algorithm", "seed", "difference", *SUMMARY])
+    """Return the mean loss minus the reference's, and the difference of each seed."""
+    others = [name for name in results.learned if name != reference]
+    by_seed = {name: results.losses(name) - results.losses(reference) for name in others}
+    means = summarize((({"algorithm": name}, values) for name, values in by_seed.items()), "algorithm")
+    return means.assign(by_seed=list(by_seed.values()))
