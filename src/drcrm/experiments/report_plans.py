@@ -1,7 +1,7 @@
 """Plans of an experiment's tables and figures, and words of their captions, from the completed configuration."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from drcrm.experiments.runs import (
@@ -14,7 +14,7 @@ from drcrm.experiments.runs import (
     shown_algorithms,
     uses_cost_model,
 )
-from drcrm.reports.figures.style import FIGURE_TITLES, Names
+from drcrm.reports.figures.style import FIGURE_TITLES, Names, join
 from drcrm.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
 from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.selection.score_names import SCORES
@@ -118,12 +118,6 @@ def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _join(words: Iterable[str], conjunction: str) -> str:
-    """Return words as a list in a sentence: a, b and c."""
-    *first, last = words
-    return f"{', '.join(first)} {conjunction} {last}" if first else last
-
-
 def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
     """Return the words that fill in the caption of ``tables``, ``overview`` or a figure."""
     experiment = config["experiments"][name]
@@ -131,7 +125,7 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
     names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)
     seeds = runs["seeds"] if isinstance(runs["seeds"], Mapping) else dict.fromkeys(datasets, runs["seeds"])
     return {
-        "data": _join(map(names.dataset, datasets), "and"),
+        "data": join(map(names.dataset, datasets)),
         "actions": {kind: ", ".join(map(names.dataset, of)) for kind, of in names.by_actions(datasets).items()},
         "loss": names.word("loss", datasets),
         "supervised": names.word("supervised", datasets),
@@ -140,7 +134,7 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
         "few_seeds": max(seeds.values()) < ENOUGH_SEEDS,
         "counts": runs["counts"],
         "selection": [SCORES[score] for score in experiment["selection"]],
-        "criteria": _join((SCORES[score] for score in experiment["selection"]), "or"),
+        "criteria": join((SCORES[score] for score in experiment["selection"]), "or"),
         "held_out": experiment["split_unit"],
         "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,19 +73,3 @@ def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, conten
     outputs = {"figures": [tmp_path / "a.pdf"], "tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
     error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
     assert error.startswith(f"{path}: {message}")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"dataset": ["toy"], "seed": 1}, "not a plan (unknown: dataset, seed)"),
-        ({"datasets": []}, "a plan needs a data set, and seeds and counts of at least 1"),
-        ({"seeds": 0}, "a plan needs a data set, and seeds and counts of at least 1"),
-        ({"seeds": "a"}, "not a plan ("),
-        ({"selections": ["ip"]}, "selections are ['ip'], expected some of "),
-    ],
-)
-def test_an_impossible_plan_is_an_error(toy, tmp_path, capsys, changes, message):
-    outputs = {"tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
-    plan = json.loads(json.dumps(plan_of())) | changes
-    assert message in error_of(capsys, "tables", {"metrics": toy / "metrics.csv"}, outputs, plan)

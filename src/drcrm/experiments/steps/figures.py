@@ -6,10 +6,10 @@ from typing import Any
 
 from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.files import read_csv, write_bytes, write_text
+from drcrm.files import read_csv, write_text
 from drcrm.reports.figures import experiment_figures, theory_figures
 from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.image_files import render
+from drcrm.reports.figures.image_files import write_figure
 from drcrm.reports.figures.style import LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE
 from drcrm.reports.tables.plan import Plan
@@ -28,7 +28,7 @@ def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
     with prefix_errors(inputs["metrics"]):
         require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
     results = DatasetResults.of(metrics, read_csv(inputs["grids"], GRID_COLUMNS), plan.datasets[0], plan)
-    _write(experiment_figures.FIGURES[parameters["figure"]], results, outputs["figures"])
+    write_figure(experiment_figures.FIGURES[parameters["figure"]], results, outputs["figures"])
 
 
 def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: 
     with prefix_errors(inputs["metrics"]):
         require_runs(metrics, dataset=plan.datasets, selection=[selection], algorithm=[BASELINE])
     results = [DatasetResults.of(metrics, metrics.iloc[:0], dataset, plan) for dataset in plan.datasets]
-    _write(experiment_figures.overview, results, outputs["figures"])
+    write_figure(experiment_figures.overview, results, outputs["figures"])
     picture = next(Path(path) for path in outputs["figures"] if path.endswith(".svg"))
     losses = loss_table(plan.of_runs(metrics), "expected_loss", plan)
     table = print_losses(losses, "expected_loss", selection, plan.names)
@@ -54,9 +54,4 @@ def theory_figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], paramet
     """Draw a ``figure`` of the theory from the ``table`` of its lemma, and write it as the files ``figures``."""
     name = parameters["figure"]
     table = read_csv(inputs["table"], LEMMA_COLUMNS[LEMMA_FIGURES[name].lemma])
-    _write(theory_figures.FIGURES[name], table, outputs["figures"])
-
-
-def _write(draw, data, paths: list[str]) -> None:
-    for path, content in render(draw, data, [Path(path) for path in paths]).items():
-        write_bytes(path, content)
+    write_figure(theory_figures.FIGURES[name], table, outputs["figures"])

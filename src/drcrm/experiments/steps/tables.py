@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import COLUMNS
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.tables.markup import HEAD
-from drcrm.reports.tables.plan import PROTOCOL, Plan
+from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.printed_tables import printed_tables, report_tables
 from drcrm.reports.tables.result_tables import all_tables, require_all_runs
 
@@ -21,8 +21,6 @@ def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Ma
     seeds and its first replay count. ``parameters`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(parameters), read_csv(inputs["metrics"], COLUMNS)
-    if missing := set(PROTOCOL) - set(plan.protocol):
-        raise InputError(f"the plan needs {', '.join(sorted(missing))} in its protocol")
     with prefix_errors(inputs["metrics"]):
         require_all_runs(metrics, plan)
         frames = all_tables(metrics, plan)

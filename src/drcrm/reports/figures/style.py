@@ -43,28 +43,19 @@ FIGURE_TITLES = {
 }
 
 
-class Words(NamedTuple):
-    """Words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss."""
-
-    loss: str
-    unit: str
-    supervised: str
-    wrong: str
-
-
-WORDS = {
-    LABELS: Words(
-        loss="Hamming loss",
-        unit="wrong labels per context",
-        supervised="a CRF that sees all labels",
-        wrong="labels are wrong per context of the test set",
-    ),
-    SINGLE: Words(
-        loss="error rate",
-        unit="share of contexts",
-        supervised="a logistic regression that sees the right actions",
-        wrong="of the actions on the test set are wrong",
-    ),
+WORDS = {  # words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss
+    LABELS: {
+        "loss": "Hamming loss",
+        "unit": "wrong labels per context",
+        "supervised": "a CRF that sees all labels",
+        "wrong": "labels are wrong per context of the test set",
+    },
+    SINGLE: {
+        "loss": "error rate",
+        "unit": "share of contexts",
+        "supervised": "a logistic regression that sees the right actions",
+        "wrong": "of the actions on the test set are wrong",
+    },
 }
 
 
@@ -192,7 +183,7 @@ class Names:
 
     def word(self, key: str, datasets: Iterable[str]) -> str:
         """Return a word of ``WORDS`` for data sets. If they have different words, name the data sets of each."""
-        words = {getattr(WORDS[kind], key): names for kind, names in self.by_actions(datasets).items()}
+        words = {WORDS[kind][key]: names for kind, names in self.by_actions(datasets).items()}
         if len(words) == 1:
             return next(iter(words))
         return " or ".join(f"{word} ({', '.join(map(self.dataset, names))})" for word, names in words.items())
@@ -204,7 +195,7 @@ class Names:
     def title(self, metric: str, datasets: Iterable[str]) -> str:
         """Return the name of a loss in letters and spaces: "loss" if the data sets have different names for it."""
         kinds = list(self.by_actions(datasets))
-        return f"{LOSSES[metric]} {WORDS[kinds[0]].loss if len(kinds) == 1 else 'loss'}"
+        return f"{LOSSES[metric]} {WORDS[kinds[0]]['loss'] if len(kinds) == 1 else 'loss'}"
 
     def seeds(self, numbers: Mapping[str, int]) -> str:
         """Return the most frequent number of seeds, with exceptions in brackets: "20 seeds (Letter 5)"."""
@@ -224,3 +215,11 @@ def tell_apart(algorithms: Mapping[str, dict]) -> None:
             pair = next((pair for pair in pairs if pair not in taken), pairs[0])
             algorithm["marker"], algorithm["colour"] = pair
             taken.add(pair)
+
+
+def join(parts: Iterable[str], conjunction: str = "and") -> str:
+    """Return a list in words. Parts with commas are separated by semicolons."""
+    *first, last = parts = list(parts)
+    if any("," in part for part in parts):
+        return "; ".join([*first, f"{conjunction} {last}" if first else last])
+    return f"{', '.join(first)} {conjunction} {last}" if first else last

@@ -127,14 +127,11 @@ class Candidate:
     @property
     def settings(self) -> str:
         """The settings that distinguish it from other candidates of its algorithm."""
-        parts = []
-        if self.raw.get("parameter") and is_number(self.raw.get("value")):
-            parts.append(f"{clean(self.raw['parameter']).replace('_', ' ')} {self.raw['value']:g}")
-        for key, default in (("ridge", 0), ("step", 1), ("sharpness", 1)):
-            value = self.raw.get(key)
-            if is_number(value) and value != default:
-                parts.append(f"{key} {value:g}")
-        return ", ".join(parts)
+        parts = [(clean(self.raw.get("parameter") or "").replace("_", " "), self.raw.get("value"), None)]
+        parts += [(key, self.raw.get(key), usual) for key, usual in (("ridge", 0), ("step", 1), ("sharpness", 1))]
+        return ", ".join(
+            f"{name} {value:g}" for name, value, usual in parts if name and is_number(value) and value != usual
+        )
 
     @cached_property
     def estimates(self) -> dict[str, Interval]:
@@ -172,11 +169,10 @@ class Candidate:
         return self.units.convert(self.comparison.get("bound"))
 
     @property
-    def rank(self) -> tuple[float, float]:
+    def rank(self) -> tuple[float, ...]:
         """Sort key: the bound on the cost difference, then its estimate."""
-        part = self.comparison
-        bound, value = (part[key] if is_number(part.get(key)) else float("inf") for key in ("bound", "value"))
-        return bound, value
+        numbers = self.comparison.get("bound"), self.comparison.get("value")
+        return tuple(number if is_number(number) else float("inf") for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -221,11 +217,10 @@ class Answer:
     @cached_property
     def candidates(self) -> list[Candidate]:
         """The evaluated policies: the chosen one, the logging policy, then the others by :attr:`Candidate.rank`."""
-
-        def order(candidate: Candidate) -> tuple:
-            return not candidate.is_chosen, not candidate.is_logging, candidate.rank
-
-        return sorted((Candidate(raw, self.units) for raw in self.items("candidates")), key=order)
+        candidates = [Candidate(raw, self.units) for raw in self.items("candidates")]
+        return sorted(
+            candidates, key=lambda candidate: (not candidate.is_chosen, not candidate.is_logging, candidate.rank)
+        )
 
     @cached_property
     def compared(self) -> list[Candidate]:
@@ -296,9 +291,9 @@ class Answer:
     def verdict(self) -> Verdict:
         """The verdict, or a summary of the diagnostics if the command gives none."""
         if part := self.part("verdict"):
-            kind = CERTIFIED[self._shown] if part["verdict"] == "certified" else VERDICTS[part["verdict"]]
-            kind_name, title = kind
-            return Verdict(kind_name, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
+            is_certified = part["verdict"] == "certified"
+            kind, title = CERTIFIED[self._shown] if is_certified else VERDICTS[part["verdict"]]
+            return Verdict(kind, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
             title = f"{plural(failures, 'check')} of {len(self.diagnostics)} fail{'s' if failures == 1 else ''}"

@@ -54,7 +54,7 @@ def page(answer: Mapping) -> str:
     InputError
         If Jinja2 is not installed.
     """
-    view = Answer(answer)
+    view, made = Answer(answer), answer.get("made")
     return (
         _environment()
         .get_template("page.html.j2")
@@ -84,7 +84,7 @@ def page(answer: Mapping) -> str:
             changes_of_policy=policy_changes(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
-            options=options(view.part("made")),
+            options=json.dumps(made, ensure_ascii=False, indent=2, default=str).splitlines() if made else [],
         )
     )
 
@@ -150,37 +150,35 @@ def gain(answer: Answer, candidate: Candidate) -> Mapping[str, object] | None:
     }
 
 
-def tiles(answer: Answer) -> list[Mapping[str, str]]:
-    """Return the main numbers: both policies' values, the certificate and the effective sample size."""
+def tiles(answer: Answer) -> list[tuple[str, str, str]]:
+    """Return titles, values and details of the main numbers.
+
+    They are both policies' values, the certificate and the effective sample size.
+    """
     candidate, unit = answer.evaluated, answer.units.name
     tiles = []
     if is_number(answer.logging.value):
         interval = _interval_with_level(answer, answer.logging)
-        tiles.append(tile(f"Logging policy: {unit}", answer.format(answer.logging.value), interval))
+        tiles.append((f"Logging policy: {unit}", answer.format(answer.logging.value), interval))
     if candidate is not None:
         method = f", by {ESTIMATES[candidate.main_estimate]}" if candidate.main_estimate else ""
         interval = _interval_with_level(answer, candidate.interval) + method
         title = f"{answer.subject.removeprefix('The ').capitalize()}: estimated {unit}"
-        tiles.append(tile(title, answer.format(candidate.interval.value), interval))
+        tiles.append((title, answer.format(candidate.interval.value), interval))
         tiles.append(certificate(answer, candidate))
         if is_number(candidate.raw.get("effective_size")):
             log = answer.part("log")
             n_rows, kind = log.get("heldout") or log["rows"], "held-out rows" if log.get("heldout") else "rows"
             detail = f"of {format_count(n_rows)} {kind}"
-            tiles.append(tile("Effective sample size", format_count(candidate.raw["effective_size"]), detail))
+            tiles.append(("Effective sample size", format_count(candidate.raw["effective_size"]), detail))
     return tiles
 
 
-def tile(title: str, value: str, detail: str) -> Mapping[str, str]:
-    """Return a main number with its title and its uncertainty."""
-    return {"title": title, "value": value, "detail": detail}
-
-
-def certificate(answer: Answer, candidate: Candidate) -> Mapping[str, str]:
-    """Return the certified bound on the evaluated policy's cost or reward, or why there is none."""
+def certificate(answer: Answer, candidate: Candidate) -> tuple[str, str, str]:
+    """Return the tile of the certified bound on the evaluated policy's cost or reward, or why there is none."""
     part, units = candidate.certificate, answer.units
     if not is_number(candidate.bound):
-        return tile("Certified", "nothing", clean(part.get("refused") or "No certificate was requested."))
+        return ("Certified", "nothing", clean(part.get("refused") or "No certificate was requested."))
     level, n_candidates = part.get("confidence"), part.get("choices")
     details = [f"with probability {level:g}"] if is_number(level) else []
     if is_number(n_candidates) and n_candidates > 1:
@@ -188,7 +186,7 @@ def certificate(answer: Answer, candidate: Candidate) -> Mapping[str, str]:
     if answer.part("log").get("propensities") == "imitated":
         details.append("if the estimated propensities are correct")
     title = "Certified worst case" if answer.raw.get("shift") else "Certified"
-    return tile(title, f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
+    return (title, f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
 
 
 def _interval_with_level(answer: Answer, interval: Interval) -> str:
@@ -221,8 +219,3 @@ def provenance(answer: Answer) -> Mapping[str, list[str]]:
     }
     kept = {term: [clean(text) for text in texts if text] for term, texts in terms.items()}
     return {term: texts for term, texts in kept.items() if texts}
-
-
-def options(made: Mapping) -> list[str]:
-    """Return the mapping and the options as lines of JSON."""
-    return json.dumps(made, ensure_ascii=False, indent=2, default=str).splitlines() if made else []

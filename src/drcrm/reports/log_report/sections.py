@@ -139,11 +139,9 @@ def _all_estimates(answer: Answer) -> Table | None:
 
 
 def _format_with_error(answer: Answer, estimate: Mapping | None) -> str:
-    if not estimate:
-        return DASH
-    error = estimate.get("standard_error")
-    spread = f" ± {answer.format(error)}" if is_number(error) else ""
-    return answer.format(answer.units.convert(estimate["value"])) + spread
+    part = estimate or {}
+    error = f" ± {answer.format(part['standard_error'])}" if is_number(part.get("standard_error")) else ""
+    return answer.format(answer.units.convert(part.get("value"))) + error
 
 
 def estimates(answer: Answer) -> Section:
@@ -172,31 +170,33 @@ def estimates(answer: Answer) -> Section:
 
 def actions(answer: Answer) -> Section:
     """Return how often each action is taken by both policies, largest changes first."""
-    ranked = sorted(answer.items("actions"), key=lambda action: -_change(action))
+    ranked = sorted(answer.items("actions"), key=_change, reverse=True)
     if not ranked:
         return None
     listed, rest = ranked[:MAX_ACTIONS], ranked[MAX_ACTIONS:]
-    shares = [action.get(policy) for action in listed for policy in ("logging", "policy")]
-    largest = max(numbers(shares), default=0)
+    largest = max(numbers(action.get(policy) for action in listed for policy in ("logging", "policy")), default=0)
     decimals = 2 if answer.decimals < 4 else answer.decimals - 1
-    rows = [
-        {
-            "Action": name_cell(action.get("action")),
-            "Share of decisions": Cell(
-                kind="picture", chart=share_bars(action.get("logging"), action.get("policy"), largest)
-            ),
-            "Logging policy": Cell(format_share(action.get("logging"))),
-            "Policy": Cell(format_share(action.get("policy"))),
-            "Unsupported": _unsupported(action.get("unsupported")),
-            "Rows": Cell(format_count(action.get("rows"))),
-            answer.units.title: Cell(format_number(answer.units.convert(action.get("cost")), decimals)),
-        }
-        for action in listed
-    ]
+    rows = []
+    for action in listed:
+        logging, policy, unsupported = (action.get(key) for key in ("logging", "policy", "unsupported"))
+        is_bad = is_number(unsupported) and unsupported > TOLERATED_UNSUPPORTED
+        rows.append(
+            {
+                "Action": name_cell(action.get("action")),
+                "Share of decisions": Cell(kind="picture", chart=share_bars(logging, policy, largest)),
+                "Logging policy": Cell(format_share(logging)),
+                "Policy": Cell(format_share(policy)),
+                "Unsupported": Cell(format_share(unsupported), style="bad" if is_bad else ""),
+                "Rows": Cell(format_count(action.get("rows"))),
+                answer.units.title: Cell(format_number(answer.units.convert(action.get("cost")), decimals)),
+            }
+        )
+    first, (before, after) = shorten(ranked[0].get("action"), 24), (ranked[0].get(key) for key in ("logging", "policy"))
+    change = f"largest change: {first} from {format_share(before)} to {format_share(after)}"
     return {
         "table": Table.of(rows),
         "has_policy": any(is_number(action.get("policy")) for action in ranked),
-        "result": _largest_change(ranked[0]) or plural(len(ranked), "action"),
+        "result": change if is_number(before) and is_number(after) else plural(len(ranked), "action"),
         "more": plural(len(rest), "other action") if rest else "",
         "logging": format_share(sum(numbers(action.get("logging") for action in rest))),
         "policy": format_share(sum(numbers(action.get("policy") for action in rest))),
@@ -205,23 +205,8 @@ def actions(answer: Answer) -> Section:
 
 def _change(action: Mapping) -> float:
     """Return how much an action's share changes, or its larger share if one is unknown."""
-    logging, policy = action.get("logging"), action.get("policy")
-    if is_number(logging) and is_number(policy):
-        return abs(policy - logging)
-    return max(numbers([logging, policy]), default=0.0)
-
-
-def _largest_change(action: Mapping) -> str:
-    """Return how an action's share changes, or nothing if a share is unknown."""
-    logging, policy = action.get("logging"), action.get("policy")
-    if not (is_number(logging) and is_number(policy)):
-        return ""
-    return f"largest change: {shorten(action.get('action'), 24)} from {format_share(logging)} to {format_share(policy)}"
-
-
-def _unsupported(share: object) -> Cell:
-    is_bad = is_number(share) and share > TOLERATED_UNSUPPORTED
-    return Cell(format_share(share), style="bad" if is_bad else "")
+    shares = numbers([action.get("logging"), action.get("policy")])
+    return abs(shares[1] - shares[0]) if len(shares) == 2 else max(shares, default=0.0)
 
 
 def overlap(answer: Answer) -> Section:
@@ -230,19 +215,17 @@ def overlap(answer: Answer) -> Section:
     bins, quantiles = weights.get("histogram"), weights.get("quantiles", {}).items()
     pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.items("calibration")]
     points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
-    view = {
-        "weights": histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten) if bins else None,
-        "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
-        "propensities": histogram(
-            propensities["edges"], propensities["logged"], propensities.get("policy"), "{:.2g}".format
-        )
-        if propensities
-        else None,
-        "calibration": calibration(points) if points else None,
-    }
+    charts: dict[str, object] = {"weights": None, "propensities": None}
+    if bins:
+        charts["weights"] = histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten)
+    if propensities:
+        pair = propensities["logged"], propensities.get("policy")
+        charts["propensities"] = histogram(propensities["edges"], *pair, "{:.2g}".format)
+    charts["calibration"] = calibration(points) if points else None
+    charts["quantiles"] = [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles]
     largest = [f"largest importance weight {format_number(value)}" for key, value in quantiles if float(key) == 1]
     result = {"has_policy": bool(propensities.get("policy")), "result": "".join(largest)}
-    return {**view, **result} if any(view.values()) else None
+    return {**charts, **result} if any(charts.values()) else None
 
 
 def _power_of_ten(exponent: float) -> str:

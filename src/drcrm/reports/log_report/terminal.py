@@ -93,10 +93,7 @@ def candidate_row(answer: Answer, candidate: Candidate) -> list[str]:
 def guardrail_lines(answer: Answer) -> list[str]:
     """Return the table of the guardrails."""
     rows = [
-        [
-            f"  {shorten(row['Guardrail'].text, 24)}",
-            *(row[title].text for title in ("Difference", "Certified", "Margin", "")),
-        ]
+        [f"  {shorten(row['Guardrail'].text, 24)}", *(row[title].text for title in GUARDRAIL_COLUMNS)]
         for row in guardrail_rows(answer)
     ]
     return align(["Guardrail", *map(str.lower, GUARDRAIL_COLUMNS)], rows) if rows else []

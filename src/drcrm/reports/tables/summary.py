@@ -1,7 +1,7 @@
 """First page of an experiment's report: the findings, the overview with the main table, and what was compared."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from textwrap import indent
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.reports.figures.figure_data import GREEDY, DatasetResults, closed_gap
+from drcrm.reports.figures.style import join
 from drcrm.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
 from drcrm.reports.tables.comparisons import LEVEL, compare
 from drcrm.reports.tables.markup import number, with_error
@@ -48,13 +49,13 @@ def comparison(all_results: Sequence[DatasetResults]) -> str:
     """Return which algorithms were compared on which logs."""
     first = all_results[0]
     names = [_plain(first.plan.names.label(name)) for name in first.learned]
-    data = _join(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
+    data = join(_plain(results.plan.names.dataset(results.dataset)) for results in all_results)
     log = f" The log: {_plain(first.plan.log)}." if first.plan.log else ""
     count = first.counts[0]
     learners = f"{len(names)} algorithm{'' if len(names) == 1 else 's'}"
     return (
         f"{learners} learned a policy from the log of the logging policy π0 "
-        f"on {data}: {_join(names)}. The log contains the actions of π0 and their costs in {count} "
+        f"on {data}: {join(names)}. The log contains the actions of π0 and their costs in {count} "
         f"pass{'' if count == 1 else 'es'} over the training contexts.{log} Everything was repeated with "
         f"{_plain(first.plan.seeds_in_words)}."
     )
@@ -121,11 +122,3 @@ def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, 
 def _plain(text: str) -> str:
     """Escape the characters of a name that are markup in reStructuredText."""
     return re.sub(r"([\\*`|_])", r"\\\1", text)
-
-
-def _join(parts: Iterable[str]) -> str:
-    """Return a list in words. Parts with commas are separated by semicolons."""
-    *first, last = parts = list(parts)
-    if any("," in part for part in parts):
-        return "; ".join([*first, f"and {last}" if first else last])
-    return f"{', '.join(first)} and {last}" if first else last
