@@ -110,6 +110,11 @@ def cost_model(coef) -> CostModel:
             {"logging_policy": ExponentialPolicy(np.zeros((1, 2)))},
             r"\(1, 2\), expected \(1, 1\)",
         ),
+        (
+            CIPS(start="logging"),
+            {"logging_policy": ExponentialPolicy(np.zeros((1, 1)), [1.0])},
+            "the logging policy has an intercept",
+        ),
         (CIPS(estimate="dr"), {"cost_model": "x"}, "cost_model is of type str"),
         (CIPS(estimate="dr"), {"cost_model": CostModel()}, "cost model has no coef_"),
         (CIPS(estimate="dr"), {"cost_model": cost_model(np.ones((3, 2)))}, r"\(3, 2\), expected \(1, 2\)"),

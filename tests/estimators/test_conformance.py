@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 
 import drcrm
 from drcrm import (
-    CIPS,
     KLDRO,
     BanditLog,
     CostModel,
@@ -22,7 +21,6 @@ from drcrm import (
     off_policy_value,
 )
 from drcrm.data.bandit_log import clipping_constant
-from drcrm.errors import InputError
 from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.registry.algorithms import ESTIMATORS
@@ -132,12 +130,6 @@ def test_an_intercept_equals_a_constant_column(name, kind, form, kind_logs):
     estimate = "dr" if name == "DoublyRobustDRO" else "ips"
     value = off_policy_value(estimator, BanditLog(X, data.Y, **rows), estimate, cost_model=estimator.cost_model_)
     assert value == pytest.approx(off_policy_value(wide, data.log, estimate, cost_model=wide.cost_model_), rel=1e-5)
-
-
-def test_an_intercept_of_the_logging_policy_is_not_dropped(kind_logs):
-    policy = ExponentialPolicy(np.zeros((4, 2)), [1.0, -1.0])
-    with pytest.raises(InputError, match="the logging policy has an intercept"):
-        kind_logs["labels"].fit(CIPS(start="logging"), logging_policy=policy)
 
 
 def test_a_cost_model_of_the_user_is_used_unchanged(data):

@@ -19,9 +19,7 @@ from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
-from drcrm.selection.score_names import SCORES
 
-IMPROVEMENT = list(SCORES).index("improvement_bound")
 SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
 ALGORITHM = Algorithm("KLDRO", options=SETTINGS)
 KEEPS = "DoublyRobustDRO keeps π0: no candidate is shown to be better on "
@@ -53,18 +51,6 @@ def split(data, heldout: np.ndarray) -> list[BanditLog]:
     return [log.recount(log.count).merge_duplicates()[0] for log in logs]
 
 
-def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(data):
-    estimator = data.fit(DoublyRobustDRO(), logging_policy=data.logging_policy)
-    train, heldout = split(data, estimator.heldout_)
-    fits = learn(train, ALGORITHM, heldout, data.logging_policy).as_arrays()
-    chosen = fits["chosen"][IMPROVEMENT]
-    assert estimator.improvement_bound_ == fits["scores"][chosen, IMPROVEMENT] < 0
-    assert np.array_equal(estimator.coef_, fits["coef"][chosen])
-    attributes = estimator.step_, estimator.ridge_, estimator.objective_
-    assert attributes == (fits["step"][chosen], fits["ridge"][chosen], fits["objective"][chosen])
-    assert estimator.n_candidates_ == len(fits["step"]) == 2 + len(RIDGES) + len(STEPS)
-
-
 @pytest.mark.parametrize("fraction", [0.3, 0.95])
 def test_contexts_are_held_out_with_all_of_their_rows(data, fraction):
     estimator = data.fit(DoublyRobustDRO(validation_fraction=fraction), logging_policy=data.logging_policy)
@@ -76,17 +62,26 @@ def test_contexts_are_held_out_with_all_of_their_rows(data, fraction):
 
 
 @keeps_logging_policy
-def test_heldout_rows_are_used_neither_for_fits_nor_for_cloning_nor_for_the_feature_map(data):
-    features = None if data.kind == "lists" else SQUARES
-    estimator = data.fit(DoublyRobustDRO(features=features))
+@pytest.mark.parametrize("is_known", [True, False])
+def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(is_known, data):
+    """Held-out rows are used neither for fits nor for cloning nor for the feature map."""
+    features = None if is_known or data.kind == "lists" else SQUARES
+    policy = data.logging_policy if is_known else None
+    estimator = data.fit(DoublyRobustDRO(features=features), logging_policy=policy)
     train, heldout = split(data, estimator.heldout_)
     if features:
         feature_map = FeatureMap(features, train.X)
         assert estimator.features_.scale == feature_map.scale
         train, heldout = (log.replace(X=feature_map(log.X)) for log in (train, heldout))
-    assert np.array_equal(estimator.cost_model_.logging_policy.coef, clone_behaviour(train).coef)
-    fits = learn(train, ALGORITHM, heldout).as_arrays()
-    assert np.array_equal(estimator.coef_, fits["coef"][fits["chosen"][IMPROVEMENT]])
+    known = policy or clone_behaviour(train)
+    assert np.array_equal(estimator.cost_model_.logging_policy.coef, known.coef)
+    learned = learn(train, ALGORITHM, heldout, policy)
+    chosen = learned.candidates[learned.chosen["improvement_bound"]]
+    assert np.array_equal(estimator.coef_, chosen.policy.coef)
+    attributes = estimator.step_, estimator.ridge_, estimator.objective_, estimator.improvement_bound_
+    assert attributes == (chosen.step, chosen.ridge, chosen.objective, chosen.scores["improvement_bound"])
+    assert estimator.n_candidates_ == len(learned.candidates) == 2 + len(RIDGES) + len(STEPS)
+    assert chosen.scores["improvement_bound"] < 0 or not is_known
 
 
 def test_without_safety_it_is_the_fit_to_all_rows(labels):

@@ -84,11 +84,6 @@ def test_objectives_of_competitors_equal_their_formulas(name, kind_logs):
     assert min(nearby) > value(estimator.coef_) - 1e-4
 
 
-def test_weighted_likelihood_ignores_propensities(log):
-    squared = BanditLog(log.X, log.Y, log.propensity**2, log.cost, log.context, log.count)
-    assert np.array_equal(fit(WeightedLikelihood(), squared).coef_, fit(WeightedLikelihood(), log).coef_)
-
-
 def test_calibrated_penalty_is_that_of_the_public_poem_code(log):
     expected = -log.cost.mean() / np.sqrt(log.cost.var(ddof=1) / log.size)
     assert calibrated_penalty(log) == pytest.approx(expected, rel=1e-12)

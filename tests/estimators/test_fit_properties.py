@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
 from strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
 
 import drcrm
@@ -38,21 +36,6 @@ def estimators(draw) -> object:
     return estimator.set_params(**chosen)
 
 
-def fit(estimator: object, arguments: dict) -> object | None:
-    """Return the fitted estimator, or None if the arguments were refused."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        return result_or_message(estimator.fit, **arguments)[0]
-
-
-def check_fit(fitted: object) -> None:
-    assert np.isfinite(fitted.coef_).all()
-    assert math.isfinite(fitted.objective_)
-    assert isinstance(fitted.converged_, bool)
-    assert 0 <= fitted.n_iter_ <= fitted.max_iter
-
-
 @examples(30)
 @given(st.data(), estimators(), fit_arguments())
 def test_invalid_arguments_are_refused_in_one_line_or_fitted(data, estimator, valid):
@@ -62,18 +45,11 @@ def test_invalid_arguments_are_refused_in_one_line_or_fitted(data, estimator, va
         arguments = data.draw(spoilt_fit_arguments(valid))
     else:
         estimator.set_params(**{name: data.draw(ODD_OBJECTS)})
-    if (fitted := fit(estimator, arguments)) is not None:
-        check_fit(fitted)
-
-
-@examples(30)
-@given(estimators(), fit_arguments(), st.sampled_from([None, 0.0, -0.5, 40.0]))
-def test_fits_are_finite_and_predict_probabilities(estimator, arguments, coefficient):
-    d, q = arguments["X"].shape[1], arguments["Y"].shape[1]
-    if coefficient is not None:
-        arguments["logging_policy"] = drcrm.ExponentialPolicy(np.full((d, q), coefficient))
-    if (fitted := fit(estimator, arguments)) is None:
-        return
-    check_fit(fitted)
-    marginals = fitted.predict_proba(arguments["X"])
-    assert ((marginals >= 0) & (marginals <= 1)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a ConvergenceWarning is a UserWarning
+        fitted, _ = result_or_message(estimator.fit, **arguments)
+    if fitted is not None:
+        assert np.isfinite([*fitted.coef_.ravel(), fitted.objective_]).all()
+        assert isinstance(fitted.converged_, bool)
+        marginals = fitted.predict_proba(arguments["X"])
+        assert ((marginals >= 0) & (marginals <= 1)).all()

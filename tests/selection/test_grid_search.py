@@ -99,7 +99,7 @@ def test_a_safe_algorithm_has_ridges_steps_and_the_logging_policy(learned, polic
     assert distances == sorted(distances, reverse=True)
 
 
-def test_the_improvement_bound_is_that_of_paired_differences(learned, policy):
+def test_improvements_are_tested_by_paired_differences_in_the_order_of_their_training_noise(learned, policy):
     train, heldout, result = learned
     model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
     for coef, scores in zip(fits["coef"], fits["scores"], strict=True):
@@ -107,11 +107,6 @@ def test_the_improvement_bound_is_that_of_paired_differences(learned, policy):
         expected = upper_bound(difference, 0.95, weights=heldout.count) if difference.any() else 0
         assert scores[IMPROVEMENT] == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert fits["scores"][-1, IMPROVEMENT] == 0
-
-
-def test_candidates_are_tested_in_the_order_of_their_training_noise(learned, policy):
-    train, _, result = learned
-    model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
     scorer = HeldoutScores(train, result.clip, model)
     differences = [paired_differences(policy, coef, train, model) for coef in fits["coef"]]
     noise = [np.sqrt(np.cov(difference, fweights=train.count)) for difference in differences]

@@ -294,8 +294,8 @@ class CounterfactualEstimator(FittedPolicy):
         fit, policy = chosen if chosen.step == 1 else learned.candidates[0], chosen.policy
         self.coef_, self.intercept_, self.features_ = policy.coef, policy.intercept, policy.features
         self._policy_class, self.clip_, self.cost_model_ = type(policy), learned.clip, learned.cost_model
-        self.tilt_ = None if np.isnan(learned.tilt) else float(learned.tilt)
-        self.objective_, self.n_iter_, self.converged_ = float(chosen.objective), fit.iterations, fit.converged
+        self.tilt_, self.objective_ = learned.tilt, float(chosen.objective)
+        self.n_iter_, self.converged_ = fit.iterations, fit.converged
 
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         warn_of_result(self, log, learned)

@@ -77,8 +77,8 @@ class Learned:
     clip : float or None
         M.
     cost_model : SupportedModel or None
-    tilt : float
-        κ of the start; NaN if the start is not tilted.
+    tilt : float or None
+        κ of the start; None if the start is not tilted.
     differences : PairedDifferences or None
         Differences of the candidates from π0 on the held-out rows, if the algorithm asks for them.
     """
@@ -88,9 +88,9 @@ class Learned:
     objectives: list[Objective]
     start: np.ndarray
     clip: float | None
-    cost_model: SupportedModel | None = None
-    tilt: float = np.nan
-    differences: Any = None
+    cost_model: SupportedModel | None
+    tilt: float | None
+    differences: Any
 
     def as_arrays(self) -> dict[str, np.ndarray]:
         """Return the k candidates as arrays by the names of their fields: grid, coef, scores (k, s) and others.
@@ -103,7 +103,7 @@ class Learned:
             "coef": np.stack([candidate.policy.coef for candidate in candidates]),
             "scores": np.array([[candidate.scores[name] for name in SCORES] for candidate in candidates]),
             "chosen": np.array([self.chosen[name] for name in SCORES]),
-            "tilt": np.array([self.tilt]),
+            "tilt": np.array([self.tilt], dtype=float),
         }
 
     def with_features(self, features: Any) -> Learned:

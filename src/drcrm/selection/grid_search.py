@@ -65,7 +65,8 @@ def learn(
     shift = float(log.cost.min()) if is_shifted else 0.0
     model: Any = None
     effects = slope = None
-    if cost_model is not None or algorithm.needs_model:
+    is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.compares
+    if is_used or cost_model is not None or algorithm.cost_model is not None:
         model, effects = model_training_costs(log, algorithm, cost_model, logging_policy, shift)
     design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept, trains=True)
     origin, tilt = algorithm.origin, None
@@ -81,18 +82,17 @@ def learn(
     scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.shift)
     candidates = search.fit_candidates(scorer, model)
     candidates = [replace(candidate, objective=candidate.objective + shift) for candidate in candidates]
-    has_differences = algorithm.compares or bool(algorithm.sharpened)
-    learned = _score(candidates, scorer, has_differences, algorithm)
-    learned = replace(learned, objectives=search.objectives, start=origin, clip=clip, cost_model=model)
+    candidates, differences = _score(candidates, scorer, algorithm.compares or bool(algorithm.sharpened))
+    chosen = _choices(candidates, algorithm.robust_end)
     if algorithm.safe:
         index = None
-        if algorithm.sharpened and learned.differences is not None:  # sharpened policies have little noise, and seldom
-            index = learned.differences.choose(learned.differences.effective_choices())  # are better than π0
+        if algorithm.sharpened and differences is not None:  # sharpened policies have little noise, and seldom
+            index = differences.choose(differences.effective_choices())  # are better than π0
         elif scorer:
             noise = HeldoutScores(design.sample.log, clip, scored, algorithm.shift).noise
-            index = _choose_safe(learned.candidates, noise, cost_unit)
-        learned.chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
-    return learned if tilt is None else replace(learned, tilt=tilt)
+            index = _choose_safe(candidates, noise, cost_unit)
+        chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
+    return Learned(candidates, chosen, search.objectives, origin, clip, model, tilt, differences)
 
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
@@ -101,8 +101,9 @@ def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algor
     clip = as_clip("auto", log)
     model, _ = model_training_costs(log, algorithm)
     plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
-    learned = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift), True, algorithm)
-    return replace(learned, start=policy.coef, clip=clip, cost_model=model).with_features(policy.features)
+    candidates, differences = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift), True)
+    chosen = _choices(candidates, "high")
+    return Learned(candidates, chosen, [], policy.coef, clip, model, None, differences).with_features(policy.features)
 
 
 def _choose_safe(
@@ -121,9 +122,9 @@ def _choose_safe(
 
 
 def _score(
-    candidates: Sequence[Candidate], scorer: HeldoutScores | None, has_differences: bool, algorithm: Algorithm
-) -> Learned:
-    """Return the candidates with their scores and choices and, if they are wanted, their differences from π0.
+    candidates: Sequence[Candidate], scorer: HeldoutScores | None, has_differences: bool
+) -> tuple[list[Candidate], Any]:
+    """Return the candidates with their scores and, if they are wanted, their differences from π0.
 
     The improvement of π0 on itself is 0, whatever rounding gives.
     """
@@ -138,12 +139,14 @@ def _score(
         if has_differences and difference is not None:
             no_difference = np.zeros_like(difference[0])
             differences.append((no_difference, no_difference, 2) if candidate.is_logging else difference)
-    chosen, grid = {}, [candidate.value for candidate in candidates]
-    for name in SCORES:
-        index = choose([candidate.scores[name] for candidate in scored], grid, algorithm.robust_end)
-        chosen[name] = -1 if index is None else index
-    paired = scorer.pair(differences) if scorer and differences else None
-    return Learned(scored, chosen, [], np.empty(0), None, differences=paired)
+    return scored, scorer.pair(differences) if scorer and differences else None
+
+
+def _choices(candidates: Sequence[Candidate], robust_end: str) -> dict[str, int]:
+    """Return the index of the candidate that each score chooses; −1 if all values of the score are NaN."""
+    grid = [candidate.value for candidate in candidates]
+    chosen = {name: choose([candidate.scores[name] for candidate in candidates], grid, robust_end) for name in SCORES}
+    return {name: -1 if index is None else index for name, index in chosen.items()}
 
 
 @dataclass(frozen=True)

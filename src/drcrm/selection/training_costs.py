@@ -64,7 +64,7 @@ def model_training_costs(
     supported = supported if is_known else supported.trust_propensities(sample)
     if not algorithm.kind.uses_model:
         return supported, None
-    if algorithm.is_cross_fitted:
+    if algorithm.risk_class.is_shift:
         chunked = ChunkedLog(log, cross_fit(log, fit=fit).effects)
         return supported, chunked.map_contexts(_effects_of_block, supported, shift, False, None)
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)

@@ -207,17 +207,6 @@ class Algorithm:
         return ESTIMATES[self.estimate]
 
     @property
-    def is_cross_fitted(self) -> bool:
-        """Whether the objective needs the effects of a cross-fitted cost model."""
-        return self.risk_class.is_shift and self.kind.uses_model
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether fits or held-out scores need a cost model."""
-        is_used = self.kind.uses_model or self.start == "model"
-        return is_used or self.safe or self.compares or self.cost_model is not None
-
-    @property
     def values(self) -> np.ndarray:
         """Values of the hyper-parameter; NaN if there is none."""
         return np.array(self.grid if self.parameter else [np.nan], dtype=float)
