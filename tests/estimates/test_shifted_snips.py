@@ -79,7 +79,7 @@ def test_gradient_is_the_finite_difference(name, weight):
 
 
 @pytest.mark.parametrize("name", SMOOTH)
-@pytest.mark.parametrize("radius", [1e-10, 1e-4, 1.2, 60.0])
+@pytest.mark.parametrize("radius", [1e-6, 1e-4, 1.2, 60.0])
 def test_slopes_in_the_shares_are_finite_differences_at_small_and_large_radii(name, radius):
     rng = np.random.default_rng(0)
     cost, share = np.append(rng.normal(size=9), [3.0, 3.0]), rng.dirichlet(np.ones(11))

@@ -5,28 +5,16 @@ factor ½; the formula in the docstring of a class is the one used.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from drcrm.divergences.coherence import check_coherence
-from drcrm.divergences.dual_search import find_density_at_radius
+from drcrm.divergences.dual_search import Sums, WorstCase, find_worst_case
 
 SMALLEST_GAMMA = 1e-200  # replaces γ = 0, in units of the largest distance from c
-
-
-class WorstDensity(NamedTuple):
-    """Worst case for costs z ≤ 0 with maximum 0.
-
-    ``density`` is dQ/dP of each z. ``gamma`` and ``c`` are the optimum γ*, c* of the dual, in the unit of z. ``guess``
-    starts the search for similar costs; it is None if the divergence needs no search.
-    """
-
-    density: np.ndarray
-    gamma: float
-    c: float
-    guess: tuple[float, float] | None = None
 
 
 class Divergence(ABC):
@@ -100,7 +88,7 @@ class Divergence(ABC):
         return gamma * self.conjugate(x / gamma)
 
     @abstractmethod
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
         """Return the distribution Q with the largest mean of z in the ball D(Q‖P) ≤ ε.
 
         Parameters
@@ -116,11 +104,11 @@ class Divergence(ABC):
 
         Returns
         -------
-        WorstDensity
-            Density dQ/dP of each row, the optimum of the dual, and the next guess.
+        WorstCase
+            Mean under Q, the weights q of the rows, the optimum of the dual, and the next guess.
         """
 
-    def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstDensity | None:
+    def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstCase | None:
         """Return the worst case Q with mass on an atom, a cost above all z; by default None, if Q has no mass there.
 
         Parameters
@@ -136,8 +124,8 @@ class Divergence(ABC):
 
         Returns
         -------
-        WorstDensity or None
-            As for ``worst_case``. The atom has the mass that is missing from the densities.
+        WorstCase or None
+            As for ``worst_case``. The atom has the mass that is missing from the weights.
         """
         return None
 
@@ -212,15 +200,39 @@ class SmoothDivergence(Divergence):
         """
         return self.derivatives(self.slope(top) + drop)
 
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
-        is_largest = z == 0
-        mass = share[is_largest].sum()
-        with np.errstate(all="ignore"):
-            if radius >= mass * self.phi(1 / mass) + (1 - mass) * self.phi(np.float64(0)):
-                return WorstDensity(is_largest / mass, 0.0, 0.0, guess)
-            span = -z.min()
-            density, a, b, guess = find_density_at_radius(self, radius, z / span, share, guess)
-            return WorstDensity(density, span / b, -a * (span / b), guess)
+    def sums(self, share: np.ndarray, top: float, drop: np.ndarray) -> Sums:
+        """Return sums over rows for the search of the worst case; override it if there is a faster way.
+
+        Parameters
+        ----------
+        share : array (n,)
+            Shares of the rows.
+        top : float
+            As in ``density``.
+        drop : array (n,)
+            As in ``density``.
+
+        Returns
+        -------
+        Sums
+            Σ share t, Σ share t drop, Σ share φ(t), and Σ share φ*'' dropᵏ for k = 0, 1, 2.
+        """
+        density, slope = self.density(top, drop)
+        tilted = share * slope
+        powers = [tilted.sum(), tilted @ drop, np.multiply(tilted, drop, out=tilted) @ drop]
+        weighted = np.multiply(share, density, out=tilted)
+        return Sums(weighted.sum(), weighted @ drop, share @ self.phi(density), *powers)
+
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
+        span = -z.min()
+
+        def sum_rows(function: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+            return function(z, share, *arguments)
+
+        worst = find_worst_case(self, radius, sum_rows, 0.0, span, guess)
+        weights = worst.weights(z, share)
+        weights /= weights.sum()
+        return worst._replace(value=float(weights @ z), weights=weights)
 
     def check(self) -> None:
         check_coherence(self)

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import check_positive, to_float
-from drcrm.divergences.base import Divergence, SmoothDivergence, WorstDensity
+from drcrm.divergences.base import Divergence, SmoothDivergence
+from drcrm.divergences.dual_search import Sums, WorstCase
 from drcrm.errors import InputError
 
 TINY = np.finfo(float).tiny
@@ -28,8 +30,16 @@ class KL(SmoothDivergence):
         return np.expm1(s)
 
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        density = np.exp(s)
+        density = np.array(s, dtype=float)
+        exp(density, out=density)
         return density, density
+
+    def sums(self, share: np.ndarray, top: float, drop: np.ndarray) -> Sums:
+        weighted, _ = self.density(top, drop)
+        weighted *= share
+        mass, mean = weighted.sum(), weighted @ drop
+        weighted *= drop
+        return Sums(mass, mean, mean + (np.log(top) - 1) * mass + share.sum(), mass, mean, weighted @ drop)
 
 
 class Chi2(SmoothDivergence):
@@ -48,8 +58,20 @@ class Chi2(SmoothDivergence):
         return s + s**2 / 4
 
     def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        density = np.maximum(1 + s / 2, 0)
+        return self.density(1.0, s)
+
+    def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
+        density = np.maximum(top + 0.5 * np.asarray(drop), 0)
         return density, 0.5 * (density > 0)
+
+    def sums(self, share: np.ndarray, top: float, drop: np.ndarray) -> Sums:
+        # t = top + drop/2 where it is positive, so three sums over these rows give all others.
+        weighted = share * (drop > -2 * top)
+        size, first = weighted.sum(), weighted @ drop
+        weighted *= drop
+        second = weighted @ drop
+        distance = (top - 1) ** 2 * size + (top - 1) * first + second / 4 + (share.sum() - size)
+        return Sums(top * size + first / 2, top * first + second / 2, distance, size / 2, first / 2, second / 2)
 
 
 class SquaredHellinger(SmoothDivergence):
@@ -103,13 +125,13 @@ class ReverseKL(SmoothDivergence):
         density = _inverse(1 / top - drop)
         return density, density * density
 
-    def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstDensity | None:
+    def worst_case_with_atom(self, z: np.ndarray, share: np.ndarray, radius: float, atom: float) -> WorstCase | None:
         distance = atom - z
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = float(np.exp(share @ np.log(distance) - radius))
             density = scale / distance
             has_rest = share @ density <= 1
-        return WorstDensity(density, scale, atom - scale) if has_rest else None
+        return WorstCase(atom - scale, share * density, scale, atom - scale) if has_rest else None
 
 
 class CressieRead(SmoothDivergence):
@@ -176,15 +198,14 @@ class TotalVariation(Divergence):
     def conjugate(self, s: Any) -> np.ndarray:
         return np.where(np.asarray(s) <= 1 + 1e-12, np.clip(s, -1, 1), np.inf)
 
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
         is_largest = z == 0
         moved, mass = radius / 2, share[is_largest].sum()
         if moved >= 1 - mass or moved >= share[~is_largest].sum():
-            return WorstDensity(is_largest / mass, 0.0, 0.0)
+            return WorstCase(0.0, share * is_largest / mass, 0.0, 0.0)
         fraction, edge = _lower_tail(z, share, moved)
-        density = 1 - fraction
-        density[is_largest] = 1 + moved / mass
-        return WorstDensity(density, -edge / 2, edge / 2)
+        weights = share * np.where(is_largest, 1 + moved / mass, 1 - fraction)
+        return WorstCase(weights @ z, weights, -edge / 2, edge / 2)
 
 
 class CVaR(Divergence):
@@ -211,9 +232,10 @@ class CVaR(Divergence):
     def conjugate(self, s: Any) -> np.ndarray:
         return np.maximum(s, 0) / self.alpha
 
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstDensity:
+    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
         fraction, edge = _lower_tail(-z, share, self.alpha)
-        return WorstDensity(fraction / self.alpha, 0.0, -edge)
+        weights = share * fraction / self.alpha
+        return WorstCase(weights @ z, weights, 0.0, -edge)
 
 
 DIVERGENCES = {

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.divergences.dual_search import WorstCase
 from drcrm.estimates.base import Estimate, Evaluation
 from drcrm.risks import Risk
-from drcrm.risks.balls.base import Ball, Dual
+from drcrm.risks.balls import PhiBall
 
 BALANCE = 1e-3  # a root v is accepted only if R(w (c − v)) is at most this share of Σ (∂R/∂z) |w (c − v)|
 MAX_NEWTON_STEPS = 50  # after this many steps, the search halves its bracket
@@ -108,10 +109,10 @@ class SelfNormalised(Estimate):
         in_log_prob[rows] = self.share[rows] * slope[rows] / mean * (in_share - share @ in_share)
         return value, in_log_prob, None, guess
 
-    def solve_dual(self, ball: Ball, weight: np.ndarray) -> Dual:
+    def solve_dual(self, ball: PhiBall, weight: np.ndarray) -> WorstCase:
         """Return the optimum of the dual of a ball around the law of the costs under the policy."""
         rows, share = self._policy_shares(weight, self.share @ weight)
-        return ball.solve_dual(self.cost[rows], share, self.size)
+        return ball.solve(self.cost[rows], share, self.size)
 
     def _policy_shares(self, weight: np.ndarray, mean: float) -> tuple[Any, np.ndarray]:
         """Return the rows with a positive share of the total weight, and these shares."""

@@ -17,7 +17,7 @@ from drcrm.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.population import Population
 from drcrm.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, CVaRRisk, KLBall, PhiBall, Risk
-from drcrm.risks.balls.base import calibrated_radius
+from drcrm.risks.balls import calibrated_radius
 
 SMOOTH = {
     "kl": KL(),

@@ -21,12 +21,13 @@ import numpy as np
 from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import cost_deviation
+from drcrm.divergences import KL
+from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
 from drcrm.optimization.objective import MAX_KEPT_SCORES, Objective
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.risks.balls.base import Dual
-from drcrm.risks.balls.environment import EnvironmentBall
+from drcrm.risks.balls import EnvironmentBall
 from drcrm.risks.base import Evaluation
 from drcrm.weights import Weight, cache_key
 
@@ -68,7 +69,7 @@ class EnvironmentObjective(Objective):
         self.risk: EnvironmentBall = risk
         if design.effects is None:
             raise InputError("the estimate 'dr' needs a cost model")
-        if risk.divergence != "kl" or not risk.radius > 0:
+        if not isinstance(risk.divergence, KL) or not risk.radius > 0:
             raise InputError(
                 f"the estimate 'dr' around the environment needs divergence='kl' and a radius above 0, got {risk!r}. "
                 "Use estimate='snips' for other divergences."
@@ -134,7 +135,7 @@ class EnvironmentObjective(Objective):
         point = self._evaluate_at(coef, dual.gamma)
         return dual.value + dual.gamma * (point.ratio - 1), point.gradient, None
 
-    def _solve_self_normalised(self, coef: np.ndarray) -> Dual:
+    def _solve_self_normalised(self, coef: np.ndarray) -> WorstCase:
         weight, _ = self.weight(self.design.forward(coef)[0], self.design.log.log_propensity)
         estimate: Any = self.estimate
         return estimate.solve_dual(self.risk, weight)

@@ -6,8 +6,8 @@ from inspect import signature
 
 import numpy as np
 
+from drcrm.divergences import KL
 from drcrm.optimization.objective import Objective
-from drcrm.risks import KLBall
 from drcrm.weights import Likelihood
 
 ZERO_GRADIENT = "the gradient there is 0"
@@ -39,7 +39,7 @@ def _explain_worst_case(objective: Objective, start: np.ndarray, value: float) -
         return ZERO_GRADIENT
     share = log.count @ (cost == largest) / log.size
     parameter = "radius" if getattr(risk, "radius", None) is not None else next(iter(signature(type(risk)).parameters))
-    limit = f", less than {-np.log(share):.3g}" if isinstance(risk, KLBall) else ""
+    limit = f", less than {-np.log(share):.3g}" if isinstance(getattr(risk, "divergence", None), KL) else ""
     return (
         f"the worst case of {risk!r} has only the rows with the largest cost, {100 * share:.3g} % of all, and no "
         f"policy changes that; choose a {'smaller' if risk.robust_end == 'high' else 'larger'} {parameter}{limit}"

@@ -3,10 +3,8 @@
 To define your own risk, write a subclass of :class:`Risk` and test it with :func:`check_risk`.
 """
 
-from drcrm.risks.balls.chi2 import Chi2Ball
-from drcrm.risks.balls.environment import EnvironmentBall
-from drcrm.risks.balls.kl import KLBall
-from drcrm.risks.balls.phi import CVaRRisk, PhiBall, WorstCase
+from drcrm.divergences.dual_search import WorstCase
+from drcrm.risks.balls import Chi2Ball, CVaRRisk, EnvironmentBall, KLBall, PhiBall
 from drcrm.risks.base import Risk
 from drcrm.risks.boltzmann import AdaptiveBoltzmannRisk, BoltzmannRisk
 from drcrm.risks.conformance import check_risk

@@ -23,13 +23,13 @@ from drcrm.certificates.terms.overlap import worst_case_gaps
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
 from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.data.bandit_log import BanditLog
+from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised, SelfNormalisedDoublyRobust
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
 from drcrm.policies.base import Policy
 from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall
-from drcrm.risks.balls.base import Dual
 from drcrm.weights import Clipped
 
 ESTIMATES = ("snips", "dr")
@@ -47,13 +47,13 @@ class Law:
 
     Attributes
     ----------
-    dual : Dual
+    dual : WorstCase
         Worst case R_s of the law, with γ.
     mass : float
         Share of the largest cost.
     """
 
-    dual: Dual
+    dual: WorstCase
     mass: float
 
     @classmethod

@@ -11,7 +11,7 @@ import pytest
 from drcrm.errors import InputError
 from drcrm.risks import PhiBall
 
-VALUES = json.loads((Path(__file__).parents[2] / "data" / "anytime_values.json").read_text())
+VALUES = json.loads((Path(__file__).parents[1] / "data" / "anytime_values.json").read_text())
 
 
 @pytest.mark.parametrize("entry", VALUES, ids=lambda entry: f"{entry['name']} {entry['delta']}")

@@ -1,1 +1,0 @@
-"""Worst-case mean costs over balls of distributions Q around the empirical distribution."""
