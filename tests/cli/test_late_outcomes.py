@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS
-from drcrm.files import write_npz
 from drcrm.logs.policy_file import read_policy
 
 N = 2000
@@ -114,36 +113,3 @@ def test_a_second_outcome_is_certified_on_the_heldout_rows_without_the_cost_mode
     assert answer["logging"]["value"] == pytest.approx(-rows["sale"].mean())
     arguments = ["certify", tmp_path / "p.npz", tmp_path / "friday.csv", "--config", config, "--estimate", "dr"]
     assert "a cost model of this outcome" in run(*arguments)[2]
-
-
-def test_policy_files_of_older_versions_recognise_rows_whose_outcomes_changed(tmp_path, run, certify):
-    """These files have hashes with the cost. This test writes them by the formula of these versions."""
-    monday = visits(3)
-    learn(run, tmp_path, monday)
-    with np.load(tmp_path / "p.npz", allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files if not name.startswith("rows.")}
-    heldout = read_policy(tmp_path / "p.npz", with_rows=True).rows.heldout
-    factor, shift = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
-
-    def mixed(*columns) -> np.ndarray:
-        value = np.zeros(N, dtype=np.uint64)
-        for column in columns:
-            value = value * factor + column
-            value ^= value >> shift
-        return value
-
-    x, cost, p = (
-        pd.util.hash_array(values.to_numpy(float)) for values in (monday["x"], 0.0 - monday["click"], monday["p"])
-    )
-    action = pd.util.hash_array(monday["a"].astype(str).to_numpy(object), categorize=False)
-    features = mixed(x)
-    arrays |= {"rows.features": (features >> shift).astype(np.uint32), "rows.heldout": np.packbits(heldout)}
-    arrays |= {"rows.rows": mixed(mixed(features, action, cost), p), "rows.has_copies": np.array(False)}
-    write_npz(tmp_path / "p.npz", **arrays)
-    for frame in (monday, monday.sample(frac=1, random_state=0)):
-        assert certify(frame)["recognised"]["heldout"] == heldout.sum()
-    answer = certify(late(monday))
-    assert answer["recognised"]["new"] == 0
-    assert answer["recognised"]["heldout"] > 0.9 * heldout.sum()
-    answer = certify(late(monday).sample(frac=1, random_state=0))
-    assert answer["verdict"]["verdict"] == "the log cannot say"

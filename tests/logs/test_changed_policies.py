@@ -47,9 +47,8 @@ def with_model(stored: StoredPolicy) -> StoredPolicy:
     rows = LearnedRows.of_arrays(
         {
             "features": np.arange(20, dtype=np.uint32),
-            "rows": np.arange(20, dtype=np.uint64),
+            "keys": np.arange(20, dtype=np.uint64),
             "heldout": np.zeros(3, dtype=np.uint8),
-            "has_copies": np.array(False),
         }
     )
     logging_policy = type(stored.policy)(np.zeros_like(stored.policy.coef))

@@ -36,10 +36,6 @@ COLUMN_ROWS = "all rows, on the assumption that none of them was used to make th
 HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
 UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
-UNCOMPARED_ROWS = (
-    "all rows; they could not be compared with the rows that the policy was learned from, because an older version of "
-    "drcrm wrote the policy's file"
-)
 
 
 @dataclass(frozen=True)
@@ -163,8 +159,8 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
     limit, own = _limit_weights(baseline, mapping, options), []
 
-    def recognise(*arguments: Any) -> RecognisedRows | None:
-        own.append(_recognise(stored, mapping, *arguments))
+    def recognise(checks: RowChecks, digest: str, _: object) -> RecognisedRows:
+        own.append(_recognise(stored, mapping, checks, digest))
         return own[0]
 
     with log_folder(options.log) as folder:
@@ -175,16 +171,13 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise), own
-        counts = None if recognised is None or recognised.undecided else recognised.counts
-        rows = _describe(recognised, mapping)
-        left_out = 0 if opened.recognised is None else int(opened.recognised.training.sum())
-        if left_out := left_out - (0 if recognised is None else int(recognised.training.sum())):
+        counts, rows = None if recognised.undecided else recognised.counts, _describe(recognised, mapping)
+        if left_out := opened.recognised.training.sum() - recognised.training.sum():
             rows += f"; without {left_out} other rows that the baseline was learned from"
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         is_known = bool(counts and counts["training"] + counts["heldout"])
         choices = stored.require("choices") if is_known else 1
         effective: Any = stored.header.get("effective_choices") if is_known else None
-        counts = counts if stored.rows else None
         yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, effective, limit)
 
 
@@ -200,26 +193,19 @@ def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
     return EvaluatedPolicy(name, label, stored.policy, model, settings={**settings, "name": name})
 
 
-def _recognise(
-    stored: StoredPolicy,
-    mapping: LogMapping,
-    checks: RowChecks,
-    digest: str,
-    hold_out: Callable[[int], np.ndarray],
-) -> RecognisedRows | None:
+def _recognise(stored: StoredPolicy, mapping: LogMapping, checks: RowChecks, digest: str) -> RecognisedRows:
     """Return the rows of a log that trained a policy, and those held out from its learning.
 
     Raise InputError if all rows trained the policy, or if held-out rows are split in another way.
     """
-    n, recognised = len(checks.propensity), find_rows(stored, checks.hashes, checks.propensity, digest, hold_out)
-    if recognised is None:
-        return None
+    recognised = find_rows(stored, checks.hashes, checks.propensity, digest)
     trained = as_mapping(stored.header.get("mapping"))
     for key in ("split", "group", "time") if recognised.heldout.any() else ():
         value, expected = getattr(mapping, key), getattr(trained, key)
         if value != expected:
             raise InputError(f"{key} must be {expected!r}, as when the policy was learned from this log, got {value!r}")
     if recognised.training.all():
+        n = len(checks.propensity)
         raise InputError(f"the policy was learned from all {n} rows, expected held-out or new rows")
     return recognised
 
@@ -265,10 +251,10 @@ def reference_of(options: argparse.Namespace) -> str:
     return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
 
 
-def _describe(recognised: RecognisedRows | None, mapping: LogMapping) -> str:
+def _describe(recognised: RecognisedRows, mapping: LogMapping) -> str:
     """Return a description of the rows that evaluate a policy."""
-    if recognised is None or recognised.undecided:
-        return UNDECIDED_ROWS if recognised else UNCOMPARED_ROWS
+    if recognised.undecided:
+        return UNDECIDED_ROWS
     training, heldout, new = recognised.counts.values()
     if not (new and training + heldout):
         return HELDOUT_ROWS if heldout else ALL_ROWS

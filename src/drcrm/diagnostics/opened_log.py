@@ -194,7 +194,7 @@ def open_log(
         recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
         if baseline is not None and known is not None:
             hashes = checks.hashes if known is records else hash_records(known)
-            found = find_rows(baseline, hashes, checks.propensity, known_digest, partial(held_out, records))
+            found = find_rows(baseline, hashes, checks.propensity, known_digest)
             recognised = leave_out_training(recognised, found, checks.groups)
         rows = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and recognised.undecided:

@@ -95,8 +95,6 @@ class LearnedRows:
         Hashes of the columns ``time`` and ``id`` of the mapping.
     actions : array (n,) of uint32, optional
         Only if there are ids.
-    has_costs : bool
-        Whether ``keys`` contain the cost and the propensity, as in the policy files of older versions.
     """
 
     features: np.ndarray
@@ -106,7 +104,6 @@ class LearnedRows:
     times: np.ndarray | None = None
     ids: np.ndarray | None = None
     actions: np.ndarray | None = None
-    has_costs: bool = False
 
     @classmethod
     def of(cls, hashes: RowHashes, heldout: np.ndarray) -> LearnedRows:
@@ -123,12 +120,10 @@ class LearnedRows:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LearnedRows:
-        """Return the rows from the arrays of a policy's file. In files of older versions, ``rows`` are the keys."""
+        """Return the rows from the arrays of a policy's file."""
         stored = {name: arrays[name] for name in STORED if name in arrays}
-        has_costs = "keys" not in stored
-        stored["keys"] = arrays["rows" if has_costs else "keys"]
         heldout = np.unpackbits(arrays["heldout"], count=len(stored["keys"])).astype(bool)
-        return cls(heldout=heldout, has_costs=has_costs, **stored)
+        return cls(heldout=heldout, **stored)
 
     def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows:
         """Return which rows of another log are among these rows.
@@ -149,36 +144,27 @@ class LearnedRows:
             equal, known = training | heldout, np.isin(level.contexts, level.known_contexts)
             capital = level.capital(propensity)
             if capital > -np.log(LEVEL):
-                unclear = training & heldout | level.exceeds() | (self.has_costs & known & ~equal)
+                unclear = training & heldout | level.exceeds()
                 possible = np.isin(level.contexts, level.contexts[unclear])
-                if possible.mean() <= (FEW if self.has_costs else FEW_CONTEXTS):
+                if possible.mean() <= FEW_CONTEXTS:
                     return RecognisedRows(training | possible, heldout & ~training & ~possible)
-                possible = known if self.has_costs else possible
             elif possible is None:
-                is_few = equal.mean() <= FEW and not self.has_costs
-                possible = equal & (capital > -np.log(LIKELY)) if is_few else known
+                possible = equal & (capital > -np.log(LIKELY)) if equal.mean() <= FEW else known
         places = self._align(hashes, propensity)
         is_placed, none = places >= 0, np.zeros(len(places), dtype=bool)
         if is_placed.any():
-            heldout, possible = is_placed & self.heldout[places], ~is_placed & self._are_left(places, hashes)
-            if not self.has_costs:
-                possible &= lengths_of_runs(is_placed) < 4 * WINDOW
+            heldout, left = is_placed & self.heldout[places], np.setdiff1d(np.arange(len(self.keys)), places)
+            possible = ~is_placed & np.isin(hashes.decisions, self.keys[left])
+            possible &= lengths_of_runs(is_placed) < 4 * WINDOW
             if possible.mean() <= FEW_CONTEXTS:
                 return RecognisedRows(is_placed & ~heldout | possible, heldout)
         share = float(possible.mean())
         return RecognisedRows(none, none, share) if share > FEW_CONTEXTS else RecognisedRows(possible, none)
 
-    def _are_left(self, places: np.ndarray, hashes: RowHashes) -> np.ndarray:
-        """Return the rows, (m,), that equal a learned row without a place, in features if ``keys`` contain the cost."""
-        left = np.setdiff1d(np.arange(len(self.keys)), places)
-        if self.has_costs:
-            return np.isin(_shorten(hashes.features), self.features[left])
-        return np.isin(hashes.decisions, self.keys[left])
-
     def _levels(self, hashes: RowHashes) -> Iterator[Level]:
         """Yield the hashes that identify rows, the most specific ones first."""
         features, known_features = _shorten(hashes.features).astype(np.uint64), self.features.astype(np.uint64)
-        level = Level(known_features, self.keys, features, hashes.rows if self.has_costs else hashes.decisions)
+        level = Level(known_features, self.keys, features, hashes.decisions)
         if self.ids is not None and self.actions is not None and hashes.ids is not None:
             known_keys, keys = mix([self.ids, self.actions]), mix([hashes.ids, _shorten(hashes.actions)])
             yield Level(self.ids, known_keys, hashes.ids, keys)
@@ -198,7 +184,7 @@ class LearnedRows:
 
         The other log may have all learned rows, only the held-out rows, or only the training rows.
         """
-        rows = Sequence(hashes.rows if self.has_costs else hashes.decisions, _shorten(hashes.features))
+        rows = Sequence(hashes.decisions, _shorten(hashes.features))
         places = []
         for part in (np.ones(len(self.keys), dtype=bool), self.heldout, ~self.heldout):
             aligned = align(Sequence(self.keys[part], self.features[part]), rows, -np.log(propensity), LEVEL)

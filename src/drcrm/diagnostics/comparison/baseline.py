@@ -76,23 +76,14 @@ def with_features_of(records: Records, stored: StoredPolicy, path: Source, folde
     return replace(read, propensity=records.propensity)
 
 
-def find_rows(
-    stored: StoredPolicy,
-    hashes: RowHashes,
-    propensity: np.ndarray,
-    digest: str,
-    hold_out: Callable[[int], np.ndarray],
-) -> RecognisedRows | None:
-    """Return the rows of a log that a policy was learned from.
-
-    Policy files of the first versions have no hashes of rows. With these files, only the complete log is recognised, by
-    its digest; the result for another log is None.
-    """
-    n, learned = len(propensity), stored.rows
-    if digest == stored.header.get("digest") and (learned is None or n == len(learned.keys)):
-        heldout = hold_out(stored.require("seed")) if learned is None else learned.heldout
-        return RecognisedRows(~heldout, heldout)
-    return None if learned is None else learned.recognise(hashes, propensity)
+def find_rows(stored: StoredPolicy, hashes: RowHashes, propensity: np.ndarray, digest: str) -> RecognisedRows:
+    """Return the rows of a log that a policy was learned from; InputError if its file has no hashes of these rows."""
+    learned = stored.rows
+    if learned is None:
+        raise InputError("the policy file has no hashes of the rows that it was learned from: learn the policy again")
+    if digest == stored.header.get("digest") and len(propensity) == len(learned.keys):
+        return RecognisedRows(~learned.heldout, learned.heldout)
+    return learned.recognise(hashes, propensity)
 
 
 def leave_out_training(
