@@ -126,37 +126,6 @@ def test_fail_unless_writes_the_answer_first(command, shop, tmp_path, run):
     assert run(command, shop / "policy.npz", shop / "later.parquet", "--fail-unless", "better")[0] == 0
 
 
-BROKEN = {
-    "cut off": lambda content: content[: len(content) // 2],
-    "empty": lambda content: b"",
-    "text": lambda content: b"coef,1\n",
-}
-
-
-@pytest.mark.parametrize("kind", BROKEN)
-def test_broken_policy_files_are_one_line(kind, shop, tmp_path, run):
-    path = tmp_path / "policy.npz"
-    path.write_bytes(BROKEN[kind]((shop / "policy.npz").read_bytes()))
-    for arguments in (["certify", path], ["predict", path, "--output", tmp_path / "o.csv"]):
-        status, _, error = run(*arguments[:2], shop / "log.csv", *arguments[2:])
-        assert (status, error.count("\n")) == (1, 1)
-        assert "policy.npz" in error
-    assert not (tmp_path / "o.csv").exists()
-
-
-@pytest.mark.parametrize(
-    "change", [{"format": 99}, {"format": None}, {"encoding": {"of": "?"}}, {"model": {"limits": [0]}}]
-)
-def test_policy_files_of_another_version_are_refused(change, shop, tmp_path, run):
-    with np.load(shop / "policy.npz") as archive:
-        arrays = dict(archive)
-    header = json.loads(str(arrays.pop("header"))) | change
-    np.savez(tmp_path / "policy.npz", header=np.array(json.dumps(header)), **arrays)
-    status, _, error = run("certify", tmp_path / "policy.npz", shop / "log.csv")
-    assert (status, error.count("\n")) == (1, 1)
-    assert "policy.npz" in error
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
