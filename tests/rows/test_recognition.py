@@ -140,14 +140,8 @@ def hashes_of(frame: pd.DataFrame, **keys):
     return hash_records(read_records(frame.drop(columns="side"), DISCRETE | keys))
 
 
-def old_arrays(hashes, heldout) -> dict[str, np.ndarray]:
-    """Return the arrays of a policy file of version 0.13."""
-    short = (hashes.features >> np.uint64(32)).astype(np.uint32)
-    return {"features": short, "rows": hashes.rows, "heldout": np.packbits(heldout), "has_copies": np.array(False)}
-
-
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("key", [None, "id", "time", "old file"])
+@pytest.mark.parametrize("key", [None, "id", "time"])
 @pytest.mark.parametrize("kind", DRAWS)
 def test_no_row_learned_from_evaluates_whatever_its_outcome_is_now(kind, key, change):
     """Rows have outcomes that changed. Where the rows are not known for sure, the result is undecided."""
@@ -155,24 +149,23 @@ def test_no_row_learned_from_evaluates_whatever_its_outcome_is_now(kind, key, ch
     heldout = rng.random(1000) < 0.25
     old = DRAWS[kind](rng, 1000).assign(side=np.where(heldout, 2, 1))
     new = DRAWS[kind](rng, 1000).assign(side=0, time=lambda frame: frame["time"] + 2000, id=np.arange(1000) + 1000)
-    keys = {} if key in (None, "old file") else {key: key}
+    keys = {} if key is None else {key: key}
     learned = LearnedRows.of(hashes_of(old, **keys), heldout)
-    if key == "old file":
-        learned = LearnedRows.of_arrays(old_arrays(hashes_of(old), heldout))
     late = old.assign(r=np.where(rng.random(1000) < 0.05, 1 - old["r"], old["r"]))
     log = CHANGES[change](late, new)
     recognised = learned.recognise(hashes_of(log, **keys), log["p"].to_numpy())
     side = log["side"].to_numpy()
     if recognised.undecided:
         assert not keys or (key == "time" and change == "propensities")
-        assert key == "old file" or (kind in UNCLEAR and change in ("shuffled", "mixed", "new"))
+        assert kind in UNCLEAR
+        assert change in ("shuffled", "mixed", "new")
         assert not (recognised.training | recognised.heldout).any()
         return
     evaluates = ~recognised.training
     assert not (side[evaluates] == 1).any()
     assert (side[recognised.heldout] == 1).sum() == 0
     assert recognised.heldout[evaluates & (side == 2)].all()
-    assert (~evaluates & (side != 1)).mean() < (0.15 if key in (None, "old file") else 1e-9) or key == "time"
+    assert (~evaluates & (side != 1)).mean() < (0.15 if key is None else 1e-9) or key == "time"
 
 
 def test_ids_that_do_not_identify_rows_leave_the_log_undecided():
