@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click_logs import BEST, LOG, K
+from click_logs import BEST, LOG
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.certificates.sample_size import ChargedLook, OneLook
@@ -102,14 +102,6 @@ def test_dependent_rows_count_less():
     four, one = plan_size(LOG, tested, 0.0, 12_000, settings), plan_size(LOG, plain, 0.0, 3000, settings)
     assert four["anytime_power"] == pytest.approx(one["anytime_power"], rel=1e-12)
     assert four["anytime_difference"] == pytest.approx(one["anytime_difference"], rel=1e-6)
-
-
-def test_uniform_logs_have_the_same_effective_size_at_every_rate():
-    rng = np.random.default_rng(0)
-    log = BanditLog(np.ones((900, 1)), rng.integers(0, K, 900), np.full(900, 1 / K), rng.random(900), n_actions=K)
-    counts = np.bincount(log.Y, minlength=K)
-    for rate in RATES:
-        assert action_sizes(log, uniform_policy(log), rate) == pytest.approx(counts, rel=1e-9)
 
 
 def test_label_vectors_have_no_effective_sizes_of_actions():

@@ -93,7 +93,19 @@ def test_actions_that_vanish_at_the_end_drift():
     check = check_action_drift(change_log(log, Y=Y), np.arange(2000), ["a", "b", "c", "d"])
     assert check.level == "caution"
     assert "action b was logged in 0.0 % of the last tenth" in check.sentence
-    assert check_action_drift(log, np.arange(2000)).level == "good"
+    assert check.value == pytest.approx(-np.mean(log.Y[:1800] == 1))
+    assert check.low < check.value < check.high < 0
+
+
+def test_drift_of_actions_is_hardly_ever_reported_by_chance():
+    """Of none of 200 logs with a rare action, and of none with 20 rows per user, if rows of a user are one unit."""
+    users = np.arange(2000) // 20
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        rare, of_user = rng.choice(3, 2000, p=[0.9, 0.09, 0.01]), rng.integers(0, 3, 100)[users]
+        for Y, units in ((rare, None), (of_user, users)):
+            log = BanditLog(np.ones((2000, 1)), Y, np.full(2000, 1 / 3), np.zeros(2000), n_actions=3)
+            assert check_action_drift(log, np.arange(2000), units=units).level == "good"
 
 
 def test_a_gain_that_becomes_a_loss_fails():

@@ -251,7 +251,7 @@ def check_log(log: BanditLog, details: LogDetails | None = None, modelled: np.nd
         *audit,
         *row_checks,
         check_cost_drift(log, order, units),
-        check_action_drift(log, order, details.action_names),
+        check_action_drift(log, order, details.action_names, units),
         check_action_names(details.action_names),
         check_leakage(log, details.columns, units),
     ]

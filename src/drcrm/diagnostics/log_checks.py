@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, ndtr
 
 from drcrm.certificates.independent_units import compute_interval
 from drcrm.cost_models.cross_fitting import cross_fit
@@ -162,56 +161,37 @@ def compare_worst(
     return name, results[name]
 
 
-def check_action_drift(log: BanditLog, order: np.ndarray, names: Sequence | None = None) -> Diagnostic | None:
+def check_action_drift(
+    log: BanditLog, order: np.ndarray, names: Sequence | None = None, units: np.ndarray | None = None
+) -> Diagnostic | None:
     """Check whether the shares of actions or labels change towards the end of a log.
 
-    The parts of :func:`check_cost_drift` are compared by Pearson's χ² test of single actions. Labels have two-sided
-    z-tests. p-values have a Bonferroni correction. The sentence names the action with the largest |z|. Return None for
-    lists of actions, and for fewer than 40 rows.
+    The parts of :func:`check_cost_drift` are compared in the share of the action that changes most, at the level of all
+    actions together. Return None for lists of actions, for fewer than 40 rows, and if no action is expected often
+    enough in a part. :func:`check_cost_drift` describes the other parameters.
     """
     if not _has_enough_rows(log) or not log.actions.are_shared:
         return None
-    tests = [
-        (*shift, name) for name, is_last in _last_parts(order).items() if (shift := _shift_of_actions(log, is_last))
-    ]
-    if not tests:
+    is_taken, results = log.actions.is_taken(log.Y), {}
+    share = log.count @ is_taken / log.size
+    for name, is_last in _last_parts(order).items():
+        size = log.count @ is_last
+        tested = np.flatnonzero((min(size, log.size - size) * share >= MIN_EXPECTED) & (share < 1))
+        if len(tested):
+            change = (log.count * is_last) @ is_taken[:, tested] / size - share[tested]
+            action = int(tested[np.argmax(change**2 / (share * (1 - share))[tested])])
+            tests = len(tested) * len(LAST_PARTS)
+            results[name, action] = compare_parts(is_taken[:, action].astype(float), log, is_last, units, tests)
+    if not results:
         return None
-    p_value, action, first, last, name = min(tests)
-    p_value = min(p_value * len(tests), 1.0)
+    (name, action), parts = max(results.items(), key=lambda result: result[1].distance)
     noun = "action" if log.actions.are_classes else "label"
     sentence = (
         f"{noun} {action if names is None else names[action]} was logged in "
-        f"{percent(last, 1)} of the last {name} of the rows and in {percent(first, 1)} of the rows before "
-        f"(p = {p_value:.2g})"
+        f"{percent(parts.last, 1)} of the last {name} of the rows and in {percent(parts.first, 1)} of the rows before"
     )
-    sentence += ". The logged actions drift" if p_value < LEVEL else ""
-    threshold = f"p at least {LEVEL:g} if the logging policy does not drift"
-    level = worst_level(False, p_value < LEVEL)
-    return Diagnostic("drift of actions", last - first, threshold, level, sentence, "Pearson 1900")
-
-
-def _shift_of_actions(log: BanditLog, is_last: np.ndarray) -> tuple[float, int, float, float] | None:
-    """Return the p-value, and the action or label with the largest |z| with its shares in both parts.
-
-    Return None if no action is expected often enough in both parts.
-    """
-    is_chosen = log.actions.is_taken(log.Y)
-    rows = np.array([(log.count * part) @ is_chosen for part in (~is_last, is_last)])
-    sizes = np.array([log.count @ ~is_last, log.count @ is_last])
-    share = rows.sum(axis=0) / log.size
-    tested = np.flatnonzero((np.outer(sizes, share).min(axis=0) >= MIN_EXPECTED) & (share < 1))
-    if not len(tested):
-        return None
-    first, last = rows[:, tested] / sizes[:, None]
-    share = share[tested]
-    z = (last - first) / np.sqrt(share * (1 - share) * (1 / sizes).sum())
-    if not log.actions.are_classes:
-        p_value = float(min(2 * ndtr(-np.abs(z).max()) * len(z), 1))
-    else:
-        freedom = max(len(tested) - (len(tested) == rows.shape[1]), 1)
-        p_value = float(chdtrc(freedom, (z**2 * (1 - share)).sum()))
-    worst = int(np.argmax(np.abs(z)))
-    return p_value, int(tested[worst]), float(first[worst]), float(last[worst])
+    sentence += ". The logged actions drift" if parts.is_shifted else ""
+    return parts.diagnose("drift of actions", NO_DRIFT, sentence)
 
 
 def check_action_names(names: Sequence | None) -> Diagnostic | None:
