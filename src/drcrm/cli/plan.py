@@ -27,7 +27,7 @@ from drcrm.diagnostics.comparison.exploration_plan import (
 from drcrm.errors import InputError
 from drcrm.policies.tabular import policy_for_log
 from drcrm.progress import show_progress
-from drcrm.reports.log_report.plan_text import plan_text
+from drcrm.reports.log_report.terminal import plan_text
 from drcrm.version import __version__
 
 

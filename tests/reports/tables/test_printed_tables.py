@@ -9,8 +9,7 @@ import pytest
 from drcrm.reports.tables.markup import PrintedTable
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.printed_tables import print_comparison, print_details, print_hyperparameters, print_losses
-from drcrm.reports.tables.published_results import COMPARISON
-from drcrm.reports.tables.result_tables import hyperparameter_table, loss_table
+from drcrm.reports.tables.result_tables import COMPARISON, hyperparameter_table, loss_table
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.files import read_csv, write_text
 from drcrm.reports.figures import experiment_figures, theory_figures
+from drcrm.reports.figures.drawing import write_figure
 from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.image_files import write_figure
 from drcrm.reports.figures.style import LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE
 from drcrm.reports.tables.plan import Plan

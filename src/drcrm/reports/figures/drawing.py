@@ -1,8 +1,10 @@
 """Elements of the figures: reference lines, means with intervals, grouped rows, values beyond an axis, legends."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,8 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 
+from drcrm.errors import InputError
+from drcrm.files import atomic
 from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
-from drcrm.reports.figures.style import GREY, SCORE_MARKERS, SMALL, WIDTH, Look, Names
+from drcrm.reports.figures.style import GREY, RC, SCORE_MARKERS, SMALL, WIDTH, Look, Names
 from drcrm.reports.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
 
@@ -24,6 +28,7 @@ LINES = {
 }
 THIN = "1234+x"  # markers without an area
 HEADING = "# "  # marks group names among algorithm names
+METADATA = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None}  # without the date
 MAX_TICKS = 8  # otherwise the number of ticks depends on the space that labels leave
 
 
@@ -199,3 +204,20 @@ def label_lines(axes: Axes, lines: Sequence[str], names: Names) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
+
+
+def write_figure(draw: Callable[..., Figure], data: object, paths: Iterable[str]) -> None:
+    """Draw a figure of the data, and write it to each path in the format of its suffix.
+
+    Raises
+    ------
+    InputError
+        If a path does not end in .pdf, .svg or .png.
+    """
+    with matplotlib.rc_context(RC):
+        figure = draw(data)
+        for path in map(Path, paths):
+            if path.suffix not in METADATA:
+                raise InputError(f"{path}: the name of a figure must end in .pdf, .svg or .png")
+            with atomic(path) as part:
+                figure.savefig(part, format=path.suffix[1:], metadata=METADATA[path.suffix])

@@ -328,15 +328,14 @@ class Answer:
         cost = self.units.interval(part["cost"])
         decimals = decimals_for([part["cost"].get("standard_error")], [cost.value])
         value, low, high = (format_number(end, decimals, sign=True) for end in cost)
-        sentences = [f"The policy file draws {100 * part['share']:g} % of the actions uniformly."]
-        if part["share"]:
-            interval = f" ({self.confidence} interval {low} to {high})" if cost.is_bounded else ""
-            sentences.append(f"This changes the {self.units.name} by {value} per row{interval}.")
+        interval = f" ({self.confidence} interval {low} to {high})" if cost.is_bounded else ""
+        change = f" This changes the {self.units.name} by {value} per row{interval}." if part["share"] else ""
         size, rows = part["effective_size"], format_count(part["rows"])
-        is_seen = is_number(size) and size >= 1
         least = f"any fixed action has an effective sample size of at least {format_count(size)}"
-        sentences.append(f"In a next log of {rows} rows, {least if is_seen else NOT_SEEN}.")
-        return " ".join(sentences)
+        return (
+            f"The policy file draws {100 * part['share']:g} % of the actions uniformly.{change} In a next log of "
+            f"{rows} rows, {least if is_number(size) and size >= 1 else NOT_SEEN}."
+        )
 
     def notes(self, key: str) -> list[str]:
         """Return the sentences of the verdict under a key: ``changes`` or ``cautions``."""

@@ -215,17 +215,16 @@ def overlap(answer: Answer) -> Section:
     bins, quantiles = weights.get("histogram"), weights.get("quantiles", {}).items()
     pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.items("calibration")]
     points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
-    charts: dict[str, object] = {"weights": None, "propensities": None}
-    if bins:
-        charts["weights"] = histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten)
-    if propensities:
-        pair = propensities["logged"], propensities.get("policy")
-        charts["propensities"] = histogram(propensities["edges"], *pair, "{:.2g}".format)
-    charts["calibration"] = calibration(points) if points else None
-    charts["quantiles"] = [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles]
+    pair = propensities.get("logged"), propensities.get("policy")
+    view = {
+        "weights": histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten) if bins else None,
+        "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
+        "propensities": histogram(propensities["edges"], *pair, "{:.2g}".format) if propensities else None,
+        "calibration": calibration(points) if points else None,
+    }
     largest = [f"largest importance weight {format_number(value)}" for key, value in quantiles if float(key) == 1]
     result = {"has_policy": bool(propensities.get("policy")), "result": "".join(largest)}
-    return {**charts, **result} if any(charts.values()) else None
+    return {**view, **result} if any(view.values()) else None
 
 
 def _power_of_ten(exponent: float) -> str:

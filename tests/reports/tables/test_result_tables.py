@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from drcrm.reports.tables.plan import PROTOCOL, Plan
-from drcrm.reports.tables.published_results import PAPER, differences, paper_comparison
+from drcrm.reports.tables.result_tables import PAPER, differences, paper_comparison
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 
