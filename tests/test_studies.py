@@ -226,6 +226,29 @@ def test_the_shift_study_knows_its_truth_and_learns_robust_policies(study):
     assert len(shift.summary(rows).splitlines()) > 10
 
 
+def test_the_study_of_coverage_under_shift_knows_its_truth(study, monkeypatch):
+    """R_κ agrees with closed forms, and at the true Γ*, the worst case in a large log is the logging policy's cost."""
+    coverage, accuracy = study("shift_coverage"), study("shift_accuracy")
+    monkeypatch.setattr(coverage, "NODES", (np.arange(20) + 0.5) / 10 - 1)
+    monkeypatch.setattr(coverage, "QUANTILES", (np.arange(200) + 0.5) / 200)
+    policy = np.exp(3 * accuracy.NODES @ accuracy.ROOTS)
+    policy /= policy.sum(axis=1, keepdims=True)
+    for radius in coverage.RADII:
+        worst = coverage.World("normal").robust_cost(3, radius)
+        assert worst == pytest.approx(accuracy.robust_cost(policy, radius), abs=2e-3)
+    for kind, estimate in (("clicks", "snips"), ("delays", "dr")):
+        world = coverage.World(kind)
+        log, breakeven = world.draw(50_000, 0), world.true_breakeven(estimate)
+        model = world.model if estimate == "dr" else None
+        probability = coverage.probabilities(log.X[:, :2], 3)
+        result = coverage.sensitivity(probability, log, breakeven, estimate, model)
+        gap, error = result.worst - log.cost.mean(), (result.bound - result.worst + log.cost.mean()) / 1.645
+        assert abs(gap) < 4 * error
+    rows = coverage.table(3, (500,), ("clicks",))
+    assert len(rows) == 2 * (2 * len(coverage.RADII) + 1)
+    assert rows["coverage"].mean() > 0.5
+
+
 def test_the_published_bound_at_every_look_is_rarely_false():
     rows = published("anytime")
     assert set(rows["kind"]) == {"clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups"}

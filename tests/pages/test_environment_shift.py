@@ -1,0 +1,38 @@
+"""Claims on docs/user-guide/environment-shift.md come from docs/results, and from an identity."""
+
+from __future__ import annotations
+
+import numpy as np
+from page_numbers import check_claims
+from pages.published import study
+
+from drcrm import BanditLog, off_policy_value
+
+PAGE = "docs/user-guide/environment-shift.md"
+
+
+def test_worst_cases_of_clicks_increase_with_the_mean():
+    rng = np.random.default_rng(0)
+    action, click = rng.integers(0, 3, 500), rng.integers(0, 2, 500)
+    log = BanditLog(np.ones((500, 1)), action, np.full(500, 1 / 3), -click.astype(float))
+    policies = [np.tile(probability, (500, 1)) for probability in rng.dirichlet(np.ones(3), 20)]
+    means, worst = (
+        [float(off_policy_value(policy, log, "snips", **shift)) for policy in policies]
+        for shift in ({}, {"shift": 0.1})
+    )
+    assert (np.argsort(means) == np.argsort(worst)).all()
+
+
+def test_sentences_on_the_coverage_of_certificates_and_of_the_breakeven():
+    rows = study("shift_coverage")
+    assert (rows["logs"] == 500).all()
+    assert set(rows["n"]) == {2000, 10_000}
+    assert set(rows["quantity"]) == {"cost", "difference", "breakeven"}
+    assert rows["coverage"].min() >= 0.93
+    check_claims(
+        PAGE,
+        {
+            "are right in at least # % of # logs": [round(100 * rows["coverage"].min(), 1), 500],
+            "Up to # % of the logs of a row get no certificate": [round(100 * rows["refused"].max())],
+        },
+    )
