@@ -33,8 +33,8 @@ def model_training_costs(
     log : BanditLog
         Log without rows of count 0.
     algorithm : Algorithm
-        Its estimate determines the effects: None if it uses no model, else those of a cross-fitted model, or of the
-        model with context effects if the algorithm wants them.
+        Its estimate determines the effects: None if it uses no model, else those of the model, with context effects if
+        the algorithm wants them. For a risk around the environment, a model that is fitted here is cross-fitted.
     model : CostModel, SupportedModel, regressor, any model with ``predict`` and ``expectation``, or None
         A regressor is fitted to the log; None fits a CostModel.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
@@ -64,11 +64,13 @@ def model_training_costs(
     supported = supported if is_known else supported.trust_propensities(sample)
     if not algorithm.kind.uses_model:
         return supported, None
-    if algorithm.risk_class.is_shift:
+    is_shift = algorithm.risk_class.is_shift
+    if is_shift and fit is not None:
         chunked = ChunkedLog(log, cross_fit(log, fit=fit).effects)
         return supported, chunked.map_contexts(_effects_of_block, supported, shift, False, None)
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
-    has_context_effects = bool(log.actions.has_context_effects if is_auto else algorithm.context_effects)
+    is_wanted = log.actions.has_context_effects if is_auto else algorithm.context_effects
+    has_context_effects = bool(is_wanted) and not is_shift
     if not design.has_samples:
         return supported, _training_effects(log, effects, supported, shift, has_context_effects, variances)
     if has_context_effects and variances is None:
