@@ -175,6 +175,18 @@ class Likelihood(Weight):
         return log_prob, np.ones(len(log_prob))
 
 
+class ExploredLikelihood(Weight):
+    """The value log((1 − ε) π + ε U) in place of a weight, for uniform probabilities U = e^{log_uniform}."""
+
+    def __init__(self, explore: float, log_uniform: float):
+        self._explore, self._log_uniform = explore, log_uniform
+
+    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
+        exploited = np.log1p(-self._explore) + log_prob
+        value = np.logaddexp(exploited, np.log(self._explore) + self._log_uniform)
+        return value, np.exp(exploited - value)
+
+
 CLIPPED = "clipped"  # name of Clipped in configurations; its M is then computed from the log
 WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
     "implicit": Implicit,

@@ -100,9 +100,9 @@ class HeldoutScores:
         if self._baseline is not None:
             share, z = self._doubly_robust.share, self._doubly_robust.z(clipped, expected)
             values |= {"dr": share @ z, "dr_bound": ball.evaluate(z, share, log.size)[0]}
-            difference = self._improvement(policy, weight, expected)
+            difference, residual = self._improvement(policy, weight, expected)
             limited = difference if self._shifted else z - self._baseline  # worst cases have no clipped terms
-            differences = difference, limited, grade_overlap(weight, log, self._doubly_robust.residual)
+            differences = difference, limited, grade_overlap(weight, log, residual)
             if np.isfinite(difference).all():
                 values["improvement_bound"] = ball.evaluate(difference, share, log.size)[0]
         finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
@@ -132,13 +132,13 @@ class HeldoutScores:
             means[name] = mean if np.isfinite(mean) else np.nan
         return means
 
-    def _improvement(self, policy: LinearPolicy, weight: np.ndarray, expected: Any) -> np.ndarray:
-        """Return z(π) − z(π0) of each row, with missing mass charged the largest cost."""
+    def _improvement(self, policy: LinearPolicy, weight: np.ndarray, expected: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return z(π) − z(π0) of each row, and the residuals. Missing mass is charged the largest cost."""
         z, gaps = self._terms_and_gaps(policy, weight, expected)
-        is_missing = self._is_cloned and np.isfinite(gaps).all()
-        if is_missing and has_missing_mass(gaps, self._log.count, np.abs(self._log.cost).max()):
-            z = z + gaps
-        return z - self._baseline
+        is_missing, cost = self._is_cloned and np.isfinite(gaps).all(), self._log.cost
+        if is_missing and has_missing_mass(gaps, self._log.count, np.abs(cost).max()):
+            return z + gaps - self._baseline, cost - max(cost.max(), 0.0)
+        return z - self._baseline, self._doubly_robust.residual
 
     def _terms_and_gaps(self, policy: LinearPolicy, weight: np.ndarray, expected: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return z of each row without clipping, and its increase if the missing mass is charged the largest cost."""
