@@ -23,10 +23,7 @@ CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workf
 SELECTIONS = ["snips", "ips"]
 GRIDS = {"cips": [], "poem": [0.01, 1.0], "my_robust": [0.01, 0.1]}
 CURVE = ["my_robust"]  # algorithms of the replay-count figure
-ADDED = {"my_robust_from_logging": GRIDS["my_robust"]}  # by the ablation
-# (replay count, seed): algorithms of the run of the tables, and of the run that only the replay-count figure needs
-RUNS = {(2, 0): [*GRIDS, *ADDED], (1, 0): CURVE}
-FITTED = GRIDS | ADDED
+RUN = (2, 0)  # replay count and seed
 DRO = {"estimator": "KLDRO", "parameter": "radius"}
 CONFIG = {
     "run": ["tiny"],
@@ -47,15 +44,14 @@ CONFIG = {
             "selection": SELECTIONS,
             "logging_fraction": 0.5,
             "algorithms": list(GRIDS),
-            "replay_curve": {"datasets": ["toy"], "counts": [1, 2], "seeds": 1, "algorithms": CURVE},
-            "ablation": {"algorithms": ["my_robust"], "starts": ["logging"], "seeds": 1},
+            "replay_curve": {"datasets": ["toy"], "counts": [2], "seeds": 1, "algorithms": CURVE},
         }
     },
 }
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
 COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged", "tilt"]
 COLUMNS += ["estimate", "bound", "effective_size"]
-FIGURES = ["replay_count", "grid", "surprise", "certificates", "paired", "ablation"]
+FIGURES = ["replay_count", "grid", "surprise", "certificates", "paired"]
 PICTURES = ["overview", *(f"{name}_toy" for name in FIGURES)]
 TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison", "differences_to_poem"]
 FILES = {
@@ -104,21 +100,14 @@ def test_metrics_and_grids_have_a_row_for_each_run_algorithm_and_value(finished)
     """The metrics are the grid rows that a selection criterion chose."""
     metrics, grids = (pd.read_csv(finished / f"results/tiny/{name}.csv") for name in ("metrics", "grids"))
     assert list(metrics.columns) == COLUMNS
-    expected = {
-        ("toy", *run, name, selection)
-        for run, names in RUNS.items()
-        for name, selection in product(["logging", *names, "skyline"], SELECTIONS)
-    }
+    expected = {("toy", *RUN, name, score) for name, score in product(["logging", *GRIDS, "skyline"], SELECTIONS)}
     assert set(metrics[KEYS].itertuples(index=False, name=None)) == expected
     assert len(metrics) == len(expected)
     for algorithm, chosen in metrics.groupby("algorithm")["hyperparameter"]:
-        assert set(chosen.dropna()) <= set(FITTED.get(algorithm, []))
-        assert chosen.notna().all() if FITTED.get(algorithm) else chosen.isna().all()
-    keys = [*KEYS[:4], "hyperparameter"]
-    expected = {
-        ("toy", *run, name, value) for run, names in RUNS.items() for name in names for value in FITTED[name] or [-1]
-    }
-    assert set(grids[keys].fillna(-1).itertuples(index=False, name=None)) == expected
+        assert set(chosen.dropna()) <= set(GRIDS.get(algorithm, []))
+        assert chosen.notna().all() if GRIDS.get(algorithm) else chosen.isna().all()
+    expected = {("toy", *RUN, name, value) for name, grid in GRIDS.items() for value in grid or [-1]}
+    assert set(grids[[*KEYS[:4], "hyperparameter"]].fillna(-1).itertuples(index=False, name=None)) == expected
     assert len(grids) == len(expected)
     chosen = metrics.dropna(subset="score").query("selection == 'ips'")
     assert set(chosen["score"]) == set(grids.groupby(KEYS[:4])["ips"].transform("min"))

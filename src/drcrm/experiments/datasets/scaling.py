@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from drcrm.arrays.validation import Features, check_features
 from drcrm.errors import InputError
@@ -26,6 +25,8 @@ def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features
         return X, X_test
     if kind == "standard" and sparse.issparse(X):
         raise InputError("scale must be max_abs or none for a sparse data set, got standard, which does not keep zeros")
+    from sklearn.preprocessing import MaxAbsScaler, StandardScaler  # a slow import
+
     scaler = MaxAbsScaler() if kind == "max_abs" else StandardScaler()
     with np.errstate(over="ignore"):
         return scaler.fit_transform(X), check_features(scaler.transform(X_test))

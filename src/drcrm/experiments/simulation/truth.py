@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.preprocessing import StandardScaler
 
 from drcrm.actions.label_vectors import LabelVectors
 from drcrm.actions.single_choice import SingleChoice
@@ -76,6 +75,8 @@ class LabelTruth:
 
     def groups(self, X: Features) -> np.ndarray:
         """Return the quarter of each context, 0 to 3, by the feature with the largest variance."""
+        from sklearn.preprocessing import StandardScaler
+
         variance = StandardScaler(with_mean=False).fit(X).var_
         column = X[:, [int(np.argmax(variance))]]
         values = column.toarray() if issparse(column) else column

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.arrays.validation import Features
@@ -109,6 +108,8 @@ def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: M
 
     The name of the table, ``metrics`` or ``grids``, determines its columns.
     """
+    import pandas as pd  # a slow import
+
     columns = {"metrics": COLUMNS, "grids": GRID_COLUMNS}[Path(outputs["table"]).stem]
     rows = pd.concat([read_csv(path, columns, dtype=str) for path in inputs["runs"]])  # text keeps all digits
     with atomic(outputs["table"]) as part:
