@@ -91,4 +91,4 @@ def shifted_tests() -> str:
     return format_table(("policy", *(label for label, _, _ in SHIFTED_SETS.values())), lines)
 
 
-TABLES = (shift_coverage,)
+TABLES = (shift_coverage, shifted_tests)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from page_numbers import check_claims
-from pages.published import study
+from page_numbers import check_claims, ends
+from pages.published import losses, study
+from pages.shift_tables import SHIFTED_SETS, TESTS
 
 from drcrm import BanditLog, off_policy_value
 
@@ -36,3 +37,22 @@ def test_sentences_on_the_coverage_of_certificates_and_of_the_breakeven():
             "Up to # % of the logs of a row get no certificate": [round(100 * rows["refused"].max())],
         },
     )
+
+
+def test_sentences_on_shifted_test_sets():
+    gaps = {
+        (data, test): (losses(test, data, "shift_dr") - losses(test, data, "kl_dro_dr")).mean()
+        for data in SHIFTED_SETS
+        for test in TESTS
+    }
+    labels = [gap for (data, _), gap in gaps.items() if SHIFTED_SETS[data][1] == 1]
+    single = [gap for (data, _), gap in gaps.items() if SHIFTED_SETS[data][1] == 100]
+    claims = {
+        "differ by at most # points": [round(100 * np.abs(single).max(), 1)],
+        "`shift_dr` has # to # more wrong labels": ends(labels, 2),
+        "Mean losses over # seeds": [len(losses(TESTS[0], "digits", "dr"))],
+    }
+    check_claims(PAGE, claims)
+    for test in TESTS:
+        for data in SHIFTED_SETS:
+            assert losses(TESTS[0], data, "logging").mean() <= losses(test, data, "logging").mean()
