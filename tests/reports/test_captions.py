@@ -20,7 +20,7 @@ from drcrm.reports.figures.style import Names
 from drcrm.reports.tables.plan import Plan
 from drcrm.reports.tables.printed_tables import print_details, print_losses, report_tables
 from drcrm.reports.tables.result_tables import all_tables, loss_table, require_all_runs
-from drcrm.reports.tables.summary import comparison, findings
+from drcrm.reports.tables.summary import comparison, findings, format_page
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"labels": ["scene"], "single": ["yeast"], "mixed": ["scene", "yeast"]}  # Yeast is one action of K here
@@ -162,3 +162,7 @@ def test_the_first_page_names_the_loss_of_each_data_set(metrics, plan):
     assert "labels are wrong per context of the test set. Expected losses for comparison: π0" in findings(scene)[0]
     assert "of the actions on the test set are wrong. Expected losses for comparison: π0" in findings(yeast)[0]
     assert "The log: π0's scores × 4. Everything was repeated with 6 seeds (Yeast 3)." in comparison([scene, yeast])
+    text = format_page("mixed", [scene, yeast], "<table></table>\n", "<?xml?>\n<svg>\n</svg>\n")
+    assert text.startswith("mixed\n=====\n\n- On A\\|B ")
+    assert "\n\n- On Yeast " in text
+    assert '.. raw:: html\n\n   <div class="beside">\n   <div>\n   <svg>' in text

@@ -12,7 +12,6 @@ import pytest
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.text import Text
 
-from drcrm.reports.figures.drawing import LINES
 from drcrm.reports.figures.experiment_figures import (
     FIGURES,
     ablation,
@@ -162,16 +161,6 @@ def test_few_seeds_are_drawn_one_by_one(results, seeds, is_single):
     assert has_bars["CIPS"] != is_single
     drawn = {round(value, 6) for line in strokes for value in line.get_ydata()}
     assert drawn >= set(losses.values()) if is_single else not strokes
-
-
-def test_replay_counts_and_lines_are_told_apart(results):
-    """Markers stay within a third of the distance of two counts; each reference line has its own line style."""
-    figure = replay_count(results())
-    for bar in figure.axes[0].containers:
-        shifts = np.log2(bar[0].get_xdata()) - np.log2(results().counts)
-        assert abs(shifts).max() < np.diff(np.log2(results().counts)).min() / 3
-    styles = [str(look.line) for look in LINES.values()]
-    assert len(set(styles)) == len(styles)
 
 
 def test_levels_are_the_same_losses_in_every_figure(results):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drcrm.reports.log_report.answer import Interval
-from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
+from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
 
 FLOATS = st.floats(-1e99, 1e99)
 
@@ -70,16 +70,3 @@ def test_bars_are_as_high_as_their_shares():
 def test_calibrated_propensities_are_on_the_diagonal(points):
     dots = [tuple(float(place.rstrip("%")) for place in dot) for dot in calibration(points)["dots"]]
     assert [x + y for x, y in dots] == pytest.approx([100] * len(points), abs=0.02)
-
-
-def test_a_curve_draws_every_line_on_the_same_scales():
-    lines = {"blue": [(0.0, 2.0), (0.5, 1.0), (1.0, 0.0)], "grey": [(0.0, 1.0), (1.0, 0.0)]}
-    view = curve(lines, None, 0.25)
-    blue, grey = (
-        [tuple(map(float, point.split(","))) for point in view["paths"][style].split()] for style in ("blue", "grey")
-    )
-    assert [left for left, _ in blue] == [0, 50, 100]
-    assert grey[0][1] == blue[1][1], "both are 1"
-    assert grey[1] == blue[2]
-    assert (view["level"], view["mark"]) == (None, "25.00%")
-    assert curve({"blue": lines["blue"]}, 0.0, None)["level"] == f"{blue[2][1]:.2f}%"

@@ -8,7 +8,7 @@ import pytest
 from log_answers import ANSWERS, better, diagnosed, wrong
 
 from drcrm.reports.log_report.page import page
-from drcrm.reports.log_report.terminal import pad, text, width
+from drcrm.reports.log_report.terminal import text, width
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -21,19 +21,13 @@ def test_text_cannot_control_the_terminal(kind):
         assert max(map(len, written.splitlines())) <= 100
 
 
-def test_width_in_columns_of_a_terminal():
-    assert width("日本") == 4
-    assert width("k\u0302") == 1
-    assert width(pad("日本", 6, is_right=False)) == 6
-    assert pad("1", 3, is_right=True) == "  1"
-
-
 def test_columns_are_aligned():
     answer = better()
-    answer["candidates"][0]["label"] = "日本語の方策"
+    answer["candidates"][0]["label"] = "日本語の方策 k\u0302"
     lines = [line for line in text(answer).splitlines() if line.endswith("  DR")]
     assert len(lines) == 10
     assert {width(line) for line in lines} == {width(lines[0])}
+    assert (width("日本"), width("k\u0302")) == (4, 1)
 
 
 def test_failed_checks_come_before_cautions():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from drcrm.experiments.config import project_config
 from drcrm.experiments.report_plans import caption_words, report_plan
-from drcrm.reports.tables.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "beyond"  # with a replay-count curve and an ablation
@@ -19,14 +17,6 @@ NAME = "beyond"  # with a replay-count curve and an ablation
 @pytest.fixture(scope="module")
 def config() -> dict:
     return project_config(ROOT)
-
-
-@pytest.mark.parametrize("part", ["tables", "overview", "grid", "replay_count", "ablation"])
-def test_plans_survive_json(config, part):
-    plan = report_plan(config, NAME, part, ["yeast"])
-    text = plan.json()
-    assert Plan.parse(json.loads(text)).json() == text
-    assert json.loads(text)["datasets"] == ["yeast"]
 
 
 def test_each_part_has_its_seeds_counts_and_algorithms(config):

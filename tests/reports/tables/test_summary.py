@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.reports.figures.figure_data import DatasetResults, closed_gap
+from drcrm.reports.figures.figure_data import DatasetResults
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.summary import comparison, findings, format_page
+from drcrm.reports.tables.summary import comparison, findings
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}
@@ -86,14 +86,6 @@ def test_missing_seeds_are_reported(results):
     ]
 
 
-def test_the_gap_uses_greedy_losses_only(results):
-    gap = closed_gap(results()).set_index("algorithm")["mean"]
-    expected = {"cips": 0, "kl_dro": 100 * 1.05 / 1.5, "logging": 100 * 0.8 / 1.5}
-    assert gap[list(expected)].to_dict() == pytest.approx(expected, abs=0.5)
-    changed = replace(results(), metrics=results().metrics.assign(expected_loss=7.0))
-    pd.testing.assert_frame_equal(closed_gap(changed), closed_gap(results()))
-
-
 @pytest.mark.parametrize(("improvement", "n_worse"), [(0.0, 2), (0.5, 1)])
 def test_few_seeds_are_mentioned_if_a_difference_is_not_significant(results, improvement, n_worse):
     """With an improvement of 0.5, POEM is as good as KL-DRO."""
@@ -101,16 +93,6 @@ def test_few_seeds_are_mentioned_if_a_difference_is_not_significant(results, imp
     assert f"better than {n_worse} of them" in sentence
     assert ("With 4 seeds, only large differences" in sentence) == (n_worse < 2)
     assert "seeds show" not in findings(results(improvement=improvement, seeds=8))[2]
-
-
-def test_a_page_contains_the_table_and_the_picture(results):
-    text = format_page("beyond", [results()], "<table></table>\n", "<?xml?>\n<svg>\n</svg>\n")
-    run = "3 algorithms learned a policy from the log of the logging policy π0 on scene: CIPS, POEM and KL-DRO."
-    assert text.startswith("beyond\n======\n\nOn scene **KL-DRO** is best")
-    assert f"{run} The log contains the actions of π0 and their costs in 4 passes" in text
-    assert '.. raw:: html\n\n   <div class="beside">\n   <div>\n   <svg>' in text
-    several = format_page("beyond", [results(), results("yeast")], "", "<svg/>")
-    assert re.findall(r"\n\n- On (\w+) \*\*KL-DRO\*\* is", several) == ["scene", "Yeast"]
 
 
 def test_names_with_commas_and_markup(results):
