@@ -184,7 +184,7 @@ def draw_losses(family: Family) -> Figure:
     panels[0, 0].set_xticks(sharpness, [f"{value:g}" for value in sharpness])
     panels[0, 0].minorticks_off()
     looks = map(names.look, _drawn(family))
-    handles = [*drawing.handles_of(looks, has_line=True), *drawing.level_handles(LINES)]
+    handles = [*drawing.handles_of(looks, has_line=True), *drawing.handles_of(map(drawing.LINES.get, LINES))]
     title = f"{names.title(LOSS, family.datasets)} by how near-deterministic π0 is"
     return drawing.add_title(figure, title, handles, columns=3)
 

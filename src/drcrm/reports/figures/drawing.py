@@ -14,7 +14,7 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from drcrm.errors import InputError
 from drcrm.files import atomic
-from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
+from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
 from drcrm.reports.figures.style import GREY, RC, SCORE_MARKERS, SMALL, WIDTH, Look, Names
 from drcrm.reports.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
@@ -43,14 +43,10 @@ def add_title(
 
 
 def handles_of(looks: Iterable[Look], has_line: bool = False) -> list[Line2D]:
-    """Return legend entries for markers, with or without a line."""
-    return [Line2D([], [], **look.style, linestyle="-" if has_line else "") for look in looks]
-
-
-def level_handles(keys: Iterable[tuple[str, str]]) -> list[Line2D]:
-    """Return legend entries for reference lines."""
-    looks = [LINES[key] for key in keys]
-    return [Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1, label=look.label) for look in looks]
+    """Return legend entries for markers, with or without a line, and for the lines of looks without a marker."""
+    looks, with_marker = list(looks), {"linestyle": "-" if has_line else ""}
+    styles = [with_marker if look.marker else {"linestyle": look.line, "linewidth": 1} for look in looks]
+    return [Line2D([], [], **look.style, **style) for look, style in zip(looks, styles, strict=True)]
 
 
 def score_handles(results: DatasetResults) -> list[Line2D]:
@@ -132,7 +128,7 @@ def write_beyond(axes: Axes, frame: pd.DataFrame, names: Names, along: str) -> N
     """Write means beyond the axis above their position on the horizontal axis."""
     for place in sorted(frame[along].dropna().unique()):
         beyond = frame[frame[along] == place]
-        lines = [f"{names.label(row.algorithm)} {row.mean:.2f} ↑" for row in iterate(beyond)]
+        lines = [f"{names.label(row.algorithm)} {row.mean:.2f} ↑" for row in beyond.itertuples()]
         above = axes.get_xaxis_transform()
         axes.text(place, 1, "\n".join(lines), transform=above, ha="center", va="bottom", fontsize=SMALL)
 
@@ -188,7 +184,7 @@ def lined_panel(
     figure = Figure(figsize=(WIDTH, heights[0] + heights[1] * len(lines)))
     axes = figure.subplots()
     label_lines(axes, lines, names)
-    for row in iterate(frame):
+    for row in frame.itertuples():
         shift = heights[2] * (kinds.index(getattr(row, key)) - (len(kinds) - 1) / 2)
         draw_mean(axes, row, lines.index(row.algorithm) + shift, look(row), (-np.inf, row.end))
     return figure, axes, lines

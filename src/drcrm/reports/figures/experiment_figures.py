@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from drcrm.reports.figures import drawing, figure_data
-from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults, iterate
+from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
 from drcrm.reports.figures.style import BOUND, GREY, SCORE_MARKERS, START_LOOKS, TRUE_LOSS, WIDTH, Look
 from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
@@ -42,7 +42,7 @@ def replay_count(results: DatasetResults) -> Figure:
         drawing.draw_curves(axes, curves, results)
         drawing.draw_level_curves(axes, frame)
         drawing.write_beyond(axes, curves[curves["mean"] > end], names, "replay_count")
-        axes.set_ylabel(results.loss_axis("↓"))
+        axes.set_ylabel(results.loss_axis("↓ better"))
     drawing.limit_to(panels[0], frame[frame["mean"] <= end], end)
     panels[0].set_xscale("log", base=2)
     panels[0].set_xticks(results.counts, [str(count) for count in results.counts])
@@ -73,8 +73,8 @@ def grid(results: DatasetResults) -> Figure:
     for axes in panels[len(algorithms) :]:
         axes.set_axis_off()
     panels[0].set_ylim(low, high)
-    figure.supylabel(results.loss_axis("↓"))
-    handles = [*drawing.score_handles(results), *drawing.level_handles(levels)]
+    figure.supylabel(results.loss_axis("↓ better"))
+    handles = [*drawing.score_handles(results), *drawing.handles_of(map(drawing.LINES.get, levels))]
     return drawing.add_title(figure, results.title, handles, "Area of a mark: share of the seeds that chose the value")
 
 
@@ -119,10 +119,10 @@ def certificates(results: DatasetResults) -> Figure:
     if (frame["mean"] > end).any():
         axes.set_xlim(right=end)
     drawing.draw_levels(axes.axvline, {(LOGGING, LOSS): level})
-    axes.set_xlabel(results.loss_axis("←"))
+    axes.set_xlabel(results.loss_axis("← better"))
     title = results.title_with_selection if is_counted else f"{results.title_with_selection}\n{LOGGED}"
     bound = replace(BOUND, label=f"certified bound, {'new' if is_counted else 'logged'} contexts")
-    handles = [*drawing.handles_of([bound, TRUE_LOSS]), *drawing.level_handles([(LOGGING, LOSS)])]
+    handles = [*drawing.handles_of([bound, TRUE_LOSS]), *drawing.handles_of([drawing.LINES[LOGGING, LOSS]])]
     return drawing.add_title(figure, title, handles)
 
 
@@ -131,12 +131,12 @@ def paired(results: DatasetResults) -> Figure:
     frame, names = figure_data.differences(results, REFERENCE), results.plan.names
     heights = 1.4, 0.3, 0.0
     figure, axes, lines = drawing.lined_panel(frame, "end", lambda row: names.look(row.algorithm), names, heights)
-    for row in iterate(frame):
+    for row in frame.itertuples():
         height, colour = np.full(results.seeds, lines.index(row.algorithm)), names.look(row.algorithm).colour
         axes.plot(row.by_seed, height, "|", color=colour, alpha=0.5, ms=8)
     axes.axvline(0, color=GREY, linewidth=0.8)
     reference = names.label(REFERENCE)
-    axes.set_xlabel(f"{results.loss_name()} − {reference}'s, by seed\n{results.loss_unit} (← better than {reference})")
+    axes.set_xlabel(results.loss_axis(f"← better than {reference}", f" − {reference}'s, by seed"))
     handles = drawing.handles_of([Look("one seed", GREY, "|"), Look("mean with 95 % interval", GREY, "o")])
     return drawing.add_title(figure, results.title_with_selection, handles)
 
@@ -158,10 +158,12 @@ def ablation(results: DatasetResults) -> Figure:
     drawing.draw_levels(axes.axvline, levels)
     if np.isfinite(end):
         axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
-    axes.set_xlabel(results.loss_axis("←"))
-    looks = [START_LOOKS[start] for start in dict.fromkeys(frame["start"])]
-    starts = drawing.handles_of(replace(look, label=f"from {look.label}") for look in looks)
-    return drawing.add_title(figure, results.title_with_selection, [*drawing.level_handles(levels), *starts])
+    axes.set_xlabel(results.loss_axis("← better"))
+    looks = [drawing.LINES[key] for key in levels]
+    looks += [
+        replace(START_LOOKS[key], label=f"from {START_LOOKS[key].label}") for key in dict.fromkeys(frame["start"])
+    ]
+    return drawing.add_title(figure, results.title_with_selection, drawing.handles_of(looks))
 
 
 def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
@@ -184,7 +186,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
         drawing.draw_levels(axes.axvline, {(LOGGING, GREEDY): of_logging} if of_logging > ends[0] else {})
         for place in (0, 100):
             axes.axvline(place, color="black", linewidth=0.8)
-        for row in iterate(frame[frame["algorithm"].isin(lines)]):
+        for row in frame[frame["algorithm"].isin(lines)].itertuples():
             drawing.draw_mean(axes, row, lines.index(row.algorithm), names.look(row.algorithm), ends)
         axes.set_title(fill(results.plan.names.dataset(results.dataset), 16))
         axes.tick_params(axis="x", labelbottom=True)
@@ -199,7 +201,7 @@ def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
     panels[0, 0].set_xlim(*ends)
     panels[0, 0].set_xticks([0, 50, 100])
     title = "Gap between CIPS (0 %) and full supervision (100 %)\nin greedy loss, the loss of the most probable action"
-    return drawing.add_title(figure, title, drawing.level_handles([(LOGGING, GREEDY)]))
+    return drawing.add_title(figure, title, drawing.handles_of([drawing.LINES[LOGGING, GREEDY]]))
 
 
 FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,18 +86,10 @@ class DatasetResults:
         """Whether a figure shows single seeds, because an interval of so few would say little."""
         return self.seeds < ENOUGH_SEEDS
 
-    def loss_name(self, metric: str = LOSS) -> str:
-        """Return the name of a loss on this data set."""
-        return self.plan.names.loss(metric, [self.dataset])
-
-    @property
-    def loss_unit(self) -> str:
-        """The unit of losses on this data set."""
-        return self.plan.names.word("unit", [self.dataset])
-
-    def loss_axis(self, better: str) -> str:
-        """Return the label of an axis of expected losses; ``better`` is an arrow to the better side."""
-        return f"{self.loss_name()}\n{self.loss_unit} ({better} better)"
+    def loss_axis(self, better: str, minus: str = "") -> str:
+        """Return the label of an axis of expected losses, or of their differences. ``better`` points to better ones."""
+        loss, unit = self.plan.names.loss(LOSS, [self.dataset]), self.plan.names.word("unit", [self.dataset])
+        return f"{loss}{minus}\n{unit} ({better})"
 
     @property
     def title(self) -> str:
@@ -109,11 +100,6 @@ class DatasetResults:
     def title_with_selection(self) -> str:
         """The title of a figure that shows the choices of the headline criterion."""
         return f"{self.title}\nhyper-parameters chosen by {SCORES[self.plan.selections[0]]}"
-
-
-def iterate(frame: pd.DataFrame) -> Iterator[Any]:
-    """Iterate over the rows of a frame as named tuples, whose static types pandas does not know."""
-    return frame.itertuples()
 
 
 def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:

@@ -177,7 +177,7 @@ class Names:
 
     def by_actions(self, datasets: Iterable[str]) -> dict[str, list[str]]:
         """Return data sets by their kind of action."""
-        datasets = list(datasets)
+        datasets = list(dict.fromkeys(datasets))
         kinds = {kind: [name for name in datasets if self.actions.get(name, LABELS) == kind] for kind in WORDS}
         return {kind: names for kind, names in kinds.items() if names}
 

@@ -1,7 +1,6 @@
 """Printed tables of an experiment, from its frames."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,11 +66,6 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
     return sections
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as mappings."""
-    return table.to_dict("records")  # type: ignore[return-value]
-
-
 def print_losses(
     table: pd.DataFrame, metric: str, selection: str, names: Names, decimals: int = 3, where: str = " on the test set"
 ) -> PrintedTable:
@@ -81,11 +75,11 @@ def print_losses(
     of the loss.
     """
     caption = (
-        f"{_loss_name(table, metric, names)}{where}, hyper-parameters chosen by {SCORES[selection]}: mean ± standard "
-        f"error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
+        f"{names.loss(metric, table['dataset'])}{where}, hyper-parameters chosen by {SCORES[selection]}: mean ± "
+        f"standard error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
     )
     rows = _rows_of_selection(table, selection)
-    texts = [with_error(_mean(row, decimals), row["standard_error"], decimals) for row in records(rows)]
+    texts = [with_error(_mean(row, decimals), row["standard_error"], decimals) for row in rows.to_dict("records")]
     cells = rows.assign(text=texts).pivot(index="algorithm", columns="dataset", values="text").fillna("")
     cells = cells[list(dict.fromkeys(rows["dataset"]))]
     learned = names.grouped(name for name in dict.fromkeys(rows["algorithm"]) if name not in ROLES)
@@ -101,9 +95,9 @@ def print_losses(
 def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
     """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
     caption = (
-        f"{_loss_name(table, metric, names)}, chosen by {SCORES[selection]}: means with 95 % intervals (Student t). p "
-        "tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a "
-        f"data set. Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
+        f"{names.loss(metric, table['dataset'])}, chosen by {SCORES[selection]}: means with 95 % intervals (Student "
+        "t). p tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests "
+        f"on a data set. Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
     )
     rows = [
         {
@@ -116,7 +110,7 @@ def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names
             "Seeds": str(row["n_seeds"]),
             "Converged": number(row["converged"], ".0%", missing=""),
         }
-        for row in records(_rows_of_selection(table, selection))
+        for row in _rows_of_selection(table, selection).to_dict("records")
     ]
     return PrintedTable(caption, pd.DataFrame(rows))
 
@@ -136,11 +130,7 @@ def _explain_bold(table: pd.DataFrame, names: Names) -> str:
 
 def _seeds(table: pd.DataFrame) -> dict[str, int]:
     """Return how many seeds each data set of a loss table has."""
-    return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()  # type: ignore[return-value]
-
-
-def _loss_name(table: pd.DataFrame, metric: str, names: Names) -> str:
-    return names.loss(metric, dict.fromkeys(table["dataset"]))
+    return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()
 
 
 def _mean(row: Mapping, decimals: int = 3) -> str:
@@ -179,16 +169,16 @@ def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedT
     """
     cells = table[table["metric"] == metric]
     caption = (
-        f"{_loss_name(cells, metric, names)}: mean ± standard error, and the difference from the paper and from the "
-        "public code. In brackets is the difference divided by a standard error, which is ours for the paper, since it "
-        "prints none, and the joint one for the public code. Algorithms without a hyper-parameter need no selection "
-        "criterion. The last column numbers the differences in data or protocol that are listed below."
+        f"{names.loss(metric, cells['dataset'])}: mean ± standard error, and the difference from the paper and from "
+        "the public code. In brackets is the difference divided by a standard error, which is ours for the paper, "
+        "since it prints none, and the joint one for the public code. Algorithms without a hyper-parameter need no "
+        "selection criterion. The last column numbers the differences in data or protocol that are listed below."
     )
     cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     notes: dict[str, int] = {}
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
-    rows = pd.DataFrame([_comparison_row(row, notes, names) for _, group in groups for row in records(group)])
+    rows = pd.DataFrame([_comparison_row(row, notes, names) for _, group in groups for row in group.to_dict("records")])
     listed = "; ".join(f"({index}) {note}" for note, index in notes.items())
     return PrintedTable(caption, rows.loc[:, (rows != "").any()], f"Differs, ours first: {listed}." if notes else "")
 
@@ -239,7 +229,7 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
     """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
     chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
     caption = (
-        f"{_loss_name(chosen, metric, names)} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
+        f"{names.loss(metric, chosen['dataset'])} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
         "standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's."
     )
     tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(_p_value)
@@ -254,7 +244,7 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
 
 def _differences(table: pd.DataFrame) -> list[str]:
     """Return the differences to POEM with their standard errors."""
-    return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in records(table)]
+    return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in table.to_dict("records")]
 
 
 def _p_value(value: float) -> str:
