@@ -59,9 +59,15 @@ def check_leakage(
     is_constant = total <= count.sum() * ROUNDING**2
     if count.sum() < MIN_ROWS or is_constant or total**2 < MIN_EFFECTIVE_ROWS * fourth:
         return None
-    explained = partial(_explained_share, deviation, _action_codes(log, rows), count, half)
-    features = _features(_feature_rows(log, rows), columns, deviation * count)
-    shares = {name: explained(values) for name, values in features}
+    used, place = np.unique(log.actions.feature_rows(log.Y[rows], log.context[rows]), return_inverse=True)
+    X = log.X[used][place]  # of lists, the features of the logged actions
+    action: np.ndarray | None = (
+        None  # a number for each row, which equal actions share; the actions of lists differ by context
+    )
+    if log.actions.are_shared:
+        action = np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
+    features = _features(X.tocsc() if sparse.issparse(X) else X, columns, deviation * count)
+    shares = {name: _explained_share(deviation, action, count, half, values) for name, values in features}
     if not shares:
         return None
     name = max(shares, key=lambda name: shares[name])
@@ -71,16 +77,9 @@ def check_leakage(
     if level != "good":
         sentence = (
             f"feature {name} alone explains {percent(share)} of the variance of costs on rows that it was not fitted "
+            f"to. {ADVICE}"
         )
-        sentence += f"to. {ADVICE}"
     return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
-
-
-def _feature_rows(log: BanditLog, rows: np.ndarray) -> Any:
-    """Return the features of the rows, as an array or CSC matrix. For lists, return those of the logged actions."""
-    used, place = np.unique(log.actions.feature_rows(log.Y[rows], log.context[rows]), return_inverse=True)
-    X = log.X[used][place]
-    return X.tocsc() if sparse.issparse(X) else X
 
 
 def _features(X: Any, columns: Mapping[str, slice] | None, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -110,11 +109,6 @@ def _most_correlated(X: Any, weighted: np.ndarray) -> np.ndarray:
 
 def _dense_column(column: Any) -> np.ndarray:
     return (column.toarray() if sparse.issparse(column) else column)[:, 0]
-
-
-def _action_codes(log: BanditLog, rows: np.ndarray) -> np.ndarray | None:
-    """Return an integer for each row, which equal actions share; None for lists, whose actions differ by context."""
-    return np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel() if log.actions.are_shared else None
 
 
 def _explained_share(
