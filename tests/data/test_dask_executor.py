@@ -78,6 +78,7 @@ def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypat
     assert result["coef"] == pytest.approx(expected["coef"], rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
     objective = Objective(LinearPredictor(block_log("single", 300), trains=True), KLBall(0.1))
     start = np.zeros(objective.design.shape)
