@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 from shop import MAPPING, decisions
-from workflows import PROJECT, TOY, check, command, contents, copied, jobs, snakemake, write_config, write_data
+from workflows import PROJECT, TOY, contents, copied, jobs, snakemake, write_config, write_data
 
 from drcrm.reports.figures.style import FIGURE_TITLES
 
@@ -48,6 +48,7 @@ CONFIG = {
         }
     },
 }
+TABLE = "expected_loss.csv"
 KEYS = ["dataset", "replay_count", "seed", "algorithm", "selection"]
 COLUMNS = [*KEYS, "expected_loss", "greedy_loss", "hyperparameter", "score", "iterations", "converged", "tilt"]
 COLUMNS += ["estimate", "bound", "effective_size"]
@@ -71,9 +72,20 @@ def config(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, config) -> Path:
-    """The working folder of a finished run; tests that change it copy it first."""
-    work = tmp_path_factory.mktemp("finished")
-    (work / "output.txt").write_text(check(command(work, config, "tiny")))
+    """The working folder of a run without the figures of data sets; tests that change it copy it first."""
+    work, names = (
+        tmp_path_factory.mktemp("finished"),
+        ("grids.csv", "provenance.json", "summary.rst", f"tables/{TABLE}"),
+    )
+    snakemake(work, config, *(f"results/tiny/{name}" for name in names))
+    return work
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory, finished, config) -> Path:
+    """The working folder of a run with all files of the experiment."""
+    work = copied(finished, tmp_path_factory.mktemp("complete"))
+    (work / "output.txt").write_text(snakemake(work, config, "tiny"))
     return work
 
 
@@ -113,8 +125,9 @@ def test_metrics_and_grids_have_a_row_for_each_run_algorithm_and_value(finished)
     assert set(chosen["score"]) == set(grids.groupby(KEYS[:4])["ips"].transform("min"))
 
 
-def test_a_run_writes_all_files_of_an_experiment(finished):
-    folder = finished / "results/tiny"
+@pytest.mark.slow
+def test_a_run_writes_all_files_of_an_experiment(complete):
+    folder = complete / "results/tiny"
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.stat().st_size}
     apart = {"runs", "logs", "benchmarks", "pages"}
     kept = {path.as_posix() for path in files if path.parts[0] not in apart and path.name != ".snakemake_timestamp"}
@@ -130,10 +143,11 @@ def test_provenance_has_the_options_with_their_defaults(finished):
         assert {library["architecture"] for library in record["blas"]} == {"Haswell"}
 
 
-def test_a_run_ends_with_the_location_of_its_results(finished):
-    output = (finished / "output.txt").read_text()
+@pytest.mark.slow
+def test_a_run_ends_with_the_location_of_its_results(complete):
+    output = (complete / "output.txt").read_text()
     assert "Tables and figures: results/tiny. For the report: make report EXPERIMENT=tiny [CONFIG=FILE]\n" in output
-    assert re.search(r"^Job \d+: my_robust on toy, seed 0, replay count 2$", output, re.MULTILINE)
+    assert re.search(r"^Job \d+: grid figure of tiny on toy$", output, re.MULTILINE)
 
 
 def test_a_change_of_the_configuration_runs_only_what_it_affects(finished, config, tmp_path):
@@ -186,8 +200,9 @@ def test_a_fault_in_the_configuration_stops_the_workflow(config, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_the_report_is_one_page_that_opens_with_the_summary_of_the_run(finished, config, tmp_path_factory):
-    work = copied(finished, tmp_path_factory.mktemp("report"))
+@pytest.mark.slow
+def test_the_report_is_one_page_that_opens_with_the_summary_of_the_run(complete, config, tmp_path_factory):
+    work = copied(complete, tmp_path_factory.mktemp("report"))
     snakemake(work, config, "tiny", "--report", "results/tiny/report.html", "--config", "run=[tiny]")
     page = (work / "results/tiny/report.html").read_text(encoding="utf-8")
     assert not re.findall(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?!data:|#)[\w./]", page)
