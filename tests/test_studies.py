@@ -124,6 +124,16 @@ def test_diagnostics_name_the_planted_faults(study):
     assert np.isnan(bad["named"])
 
 
+def test_guardrails_at_their_margin_are_rarely_shown_to_hold():
+    rows = published("guardrails").set_index("slack")
+    assert (rows["logs"] >= 500).all()
+    assert (rows.loc[0, "better"] <= 34).all()
+    assert (rows.loc[3, "better"] >= 0.75 * rows.loc[3, "logs"]).all()
+    text = (ROOT / "docs/user-guide/own-logs.md").read_text(encoding="utf-8")
+    counts = [" and ".join(map(str, rows.loc[slack, "better"])) for slack in (0, 3)]
+    assert all(count in " ".join(text.split()) for count in counts), counts
+
+
 def test_the_guardrail_study_knows_the_true_differences(study, tmp_path):
     """Estimates agree with the stated differences, and margins have their slack."""
     rails, run_command = study("guardrails"), study("synthetic").run_command
