@@ -10,22 +10,26 @@ from log_answers import NAMES, better
 from drcrm.reports.log_report.answer import Answer
 from drcrm.reports.log_report.formatting import clean_name
 from drcrm.reports.log_report.page import page
-from drcrm.reports.log_report.policy_changes import Condition, describe_path, policy_changes
+from drcrm.reports.log_report.policy_changes import describe_path, policy_changes
+
+
+def condition(feature: str, category: str | None, threshold: float, is_left: bool) -> dict:
+    return {"feature": feature, "category": category, "threshold": threshold, "is_left": is_left}
 
 
 def test_conditions_of_a_feature_are_joined():
     path = (
-        Condition("age", None, 40.0, False),
-        Condition("city", "Bern", 0.0, False),
-        Condition("age", None, 62.345, True),
-        Condition("city", "Genf", 0.0, False),
-        Condition("age", None, 47.5, False),
+        condition("age", None, 40.0, False),
+        condition("city", "Bern", 0.0, False),
+        condition("age", None, 62.345, True),
+        condition("city", "Genf", 0.0, False),
+        condition("age", None, 47.5, False),
     )
     assert describe_path(path[:1]) == "age is above 40"
     assert describe_path(path) == "age is above 47.5 and at most 62.3 and city is not Bern or Genf"
-    assert describe_path((*path, Condition("city", "Basel", 0.0, True))).endswith("city is Basel")
+    assert describe_path((*path, condition("city", "Basel", 0.0, True))).endswith("city is Basel")
     assert describe_path(()) == ""
-    assert describe_path((Condition("score", None, 0.0, True),)) == "score is at most 0"
+    assert describe_path((condition("score", None, 0.0, True),)) == "score is at most 0"
 
 
 def test_actions_are_described_by_their_largest_segments():

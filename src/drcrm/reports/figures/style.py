@@ -208,13 +208,11 @@ def tell_apart(algorithms: Mapping[str, dict]) -> None:
     """Complete missing colours and markers so that no two algorithms share both."""
     taken = {(algorithm.get("marker"), algorithm.get("colour")) for algorithm in algorithms.values()}
     for algorithm in algorithms.values():
-        if not {"colour", "marker"} <= algorithm.keys():
-            markers = [algorithm["marker"]] if "marker" in algorithm else SPARE_MARKERS
-            colours = [algorithm["colour"]] if "colour" in algorithm else SPARE_COLOURS
-            pairs = list(product(markers, colours))
-            pair = next((pair for pair in pairs if pair not in taken), pairs[0])
-            algorithm["marker"], algorithm["colour"] = pair
-            taken.add(pair)
+        markers = [algorithm["marker"]] if "marker" in algorithm else SPARE_MARKERS
+        colours = [algorithm["colour"]] if "colour" in algorithm else SPARE_COLOURS
+        pairs = list(product(markers, colours))
+        algorithm["marker"], algorithm["colour"] = pair = next((pair for pair in pairs if pair not in taken), pairs[0])
+        taken.add(pair)
 
 
 def join(parts: Iterable[str], conjunction: str = "and") -> str:

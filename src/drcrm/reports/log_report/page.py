@@ -10,6 +10,7 @@ from drcrm.reports.log_report import outcome_sections, sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval
 from drcrm.reports.log_report.charts import Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
+    DASH,
     clean,
     format_count,
     format_imputed,
@@ -155,23 +156,18 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
 
     They are both policies' values, the certificate and the effective sample size.
     """
-    candidate, unit = answer.evaluated, answer.units.name
-    tiles = []
-    if is_number(answer.logging.value):
-        interval = _interval_with_level(answer, answer.logging)
-        tiles.append((f"Logging policy: {unit}", answer.format(answer.logging.value), interval))
+    candidate, unit, log = answer.evaluated, answer.units.name, answer.part("log")
+    logging = _interval_with_level(answer, answer.logging)
+    tiles = [(f"Logging policy: {unit}", answer.format(answer.logging.value), logging)]
     if candidate is not None:
         method = f", by {ESTIMATES[candidate.main_estimate]}" if candidate.main_estimate else ""
         interval = _interval_with_level(answer, candidate.interval) + method
         title = f"{answer.subject.removeprefix('The ').capitalize()}: estimated {unit}"
+        size = format_count(candidate.raw.get("effective_size"))
+        n_rows, kind = log.get("heldout") or log["rows"], "held-out rows" if log.get("heldout") else "rows"
         tiles.append((title, answer.format(candidate.interval.value), interval))
-        tiles.append(certificate(answer, candidate))
-        if is_number(candidate.raw.get("effective_size")):
-            log = answer.part("log")
-            n_rows, kind = log.get("heldout") or log["rows"], "held-out rows" if log.get("heldout") else "rows"
-            detail = f"of {format_count(n_rows)} {kind}"
-            tiles.append(("Effective sample size", format_count(candidate.raw["effective_size"]), detail))
-    return tiles
+        tiles += [certificate(answer, candidate), ("Effective sample size", size, f"of {format_count(n_rows)} {kind}")]
+    return [tile for tile in tiles if tile[1] != DASH]
 
 
 def certificate(answer: Answer, candidate: Candidate) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """Section of the report on what a policy does: its actions by segment, and the contexts whose action changed."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from drcrm.reports.log_report.answer import Answer
 from drcrm.reports.log_report.formatting import clean_name, format_number, format_share, is_number, plural, shorten
@@ -10,15 +10,6 @@ from drcrm.reports.log_report.sections import Cell, Section, Table, name_cell
 MAX_SEGMENTS = 3  # segments that a sentence lists, the largest first
 
 LIMITS = {False: "above", True: "at most"}  # by whether a branch is the left one
-
-
-class Condition(NamedTuple):
-    """A branch of the tree: a condition on one feature, a category or a threshold of a number."""
-
-    feature: str
-    category: str | None
-    threshold: float
-    is_left: bool
 
 
 def policy_changes(answer: Answer) -> Section:
@@ -48,29 +39,26 @@ def policy_changes(answer: Answer) -> Section:
     }
 
 
-def _segments(view: Mapping, number: int = 0, path: tuple[Condition, ...] = ()) -> Iterator[tuple[int, tuple]]:
-    """Yield the number and the conditions of each segment below a node of the tree."""
+def _segments(view: Mapping, number: int = 0, path: tuple[Mapping, ...] = ()) -> Iterator[tuple[int, tuple]]:
+    """Yield the number of each segment below a node of the tree, and the nodes above it with the side that it is on."""
     node = view["tree"][number]
     if "left" not in node:
         yield node["segment"], path
         return
     for side in ("left", "right"):
-        condition = Condition(node["feature"], node["category"], node["threshold"], side == "left")
-        yield from _segments(view, node[side], (*path, condition))
+        yield from _segments(view, node[side], (*path, {**node, "is_left": side == "left"}))
 
 
-def describe_path(path: tuple[Condition, ...]) -> str:
+def describe_path(path: tuple[Mapping, ...]) -> str:
     """Return the conditions of a segment in words, one for each feature; empty without conditions."""
     parts = []
-    for feature in dict.fromkeys(condition.feature for condition in path):
-        branches = [condition for condition in path if condition.feature == feature]
-        limits = {branch.is_left: format_number(branch.threshold) for branch in branches}  # the last is the narrowest
-        words = [
-            f"{word} {limits[is_left]}" for is_left, word in ((False, "above"), (True, "at most")) if is_left in limits
-        ]
-        if branches[0].category is not None:
-            chosen, excluded = ([shorten(b.category) for b in branches if b.is_left == side] for side in (True, False))
-            words = chosen or ["not " + " or ".join(filter(None, (", ".join(excluded[:-1]), excluded[-1])))]
+    for feature in dict.fromkeys(node["feature"] for node in path):
+        nodes = [node for node in path if node["feature"] == feature]
+        limits = {node["is_left"]: format_number(node["threshold"]) for node in nodes}  # the last is the narrowest
+        words = [f"{LIMITS[is_left]} {limits[is_left]}" for is_left in LIMITS if is_left in limits]
+        if nodes[0]["category"] is not None:
+            left, right = ([shorten(n["category"]) for n in nodes if n["is_left"] == side] for side in (True, False))
+            words = left or ["not " + " or ".join(filter(None, (", ".join(right[:-1]), right[-1])))]
         parts.append(f"{shorten(feature)} is {' and '.join(words)}")
     return " and ".join(parts)
 

@@ -4,7 +4,7 @@ import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Units
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Units
 from drcrm.reports.log_report.formatting import (
     DASH,
     JOINERS,
@@ -72,25 +72,23 @@ def candidate_lines(answer: Answer) -> list[str]:
         "eff. sample size",
         "by",
     ]
-    rows = [candidate_row(answer, candidate) for candidate in answer.compared[:MAX_CANDIDATES]]
-    if not rows:
-        return []
+    rows = []
+    for candidate in answer.compared[:MAX_CANDIDATES]:
+        settings = f", {candidate.settings}" if candidate.settings else ""
+        role = " (logging policy)" if candidate.is_logging else ""
+        rows.append(
+            [
+                f"{'*' if candidate.is_chosen else ' '} {shorten(candidate.label, 24)}{settings}{role}",
+                answer.format(candidate.interval.value),
+                answer.format_interval(candidate.interval, DASH),
+                answer.format(candidate.bound),
+                format_count(candidate.raw.get("effective_size")),
+                ESTIMATES.get(candidate.main_estimate, ""),
+            ]
+        )
     n_hidden = len(answer.compared) - MAX_CANDIDATES
-    return align(header, rows) + ([f"  and {n_hidden} more"] if n_hidden > 0 else [])
-
-
-def candidate_row(answer: Answer, candidate: Candidate) -> list[str]:
-    """Return the cells of a candidate."""
-    settings = f", {candidate.settings}" if candidate.settings else ""
-    role = " (logging policy)" if candidate.is_logging else ""
-    return [
-        f"{'*' if candidate.is_chosen else ' '} {shorten(candidate.label, 24)}{settings}{role}",
-        answer.format(candidate.interval.value),
-        answer.format_interval(candidate.interval, DASH),
-        answer.format(candidate.bound),
-        format_count(candidate.raw.get("effective_size")),
-        ESTIMATES.get(candidate.main_estimate, ""),
-    ]
+    hidden = [f"  and {n_hidden} more"] if n_hidden > 0 else []
+    return align(header, rows) + hidden if rows else []
 
 
 def guardrail_lines(answer: Answer) -> list[str]:
