@@ -126,7 +126,7 @@ LISTS, _, _ = log_and_policy("lists")
             r"policy has shape \(20,\), expected \(60,\), the prob.* or \(20, 4\), the prob",
         ),
         (np.full((60, 4), 0.25), LOG, r"policy has shape \(60, 4\), expected"),
-        (np.full((20, 4), 0.3), LOG, r"policy adds up to 1.2 over the actions of context 0, expected 1"),
+        (np.full((20, 4), 0.3), LOG, r"policy adds up to 1.2 over the available actions of context 0, expected 1"),
         (np.r_[np.full(59, 0.5), 1.5], LOG, "policy is 1.5 in row 59, expected a probability from 0 to 1"),
         (np.r_[np.full(59, 0.5), np.nan], LOG, "policy is nan in row 59"),
         (np.r_[np.full((19, 4), 0.25), [[2, -1, 0, 0]]], LOG, "policy is 2.0 in row 19, column 0, expected a prob"),
@@ -169,7 +169,7 @@ def test_probabilities_must_sum_to_one_over_the_eligible_actions():
     eligible = np.array([[1, 1, 0], [1, 1, 1]])
     log = BanditLog(np.ones((2, 1)), [0, 2], [0.5, 0.5], [1.0, 2.0], eligible=eligible)
     assert off_policy_value([[1, 0, 0], [0, 0, 1.0]], log, "ips") == 3
-    message = r"adds up to 0\.5 over the eligible actions of context 0, expected 1"
+    message = r"adds up to 0\.5 over the available actions of context 0, expected 1"
     with pytest.raises(InputError, match=message):
         off_policy_value([[0.5, 0, 0.5], [0, 0, 1.0]], log)
 

@@ -186,8 +186,7 @@ class OneOfMany(Actions):
         return (least < np.inf) & ~is_refuted
 
     def raise_to_support(self, logging_mean: np.ndarray, is_supported: np.ndarray, support: float) -> np.ndarray:
-        threshold = self.broadcast(support / self.count_choices())
-        return np.where(is_supported, np.maximum(logging_mean, threshold), logging_mean)
+        return np.where(is_supported, np.maximum(logging_mean, self._threshold(support)), logging_mean)
 
     def replace_unsupported(
         self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
@@ -217,4 +216,7 @@ class OneOfMany(Actions):
             return by_action / (np.bincount(context, share) @ mean)
 
     def _is_unsupported(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        return logging_mean < self.broadcast(support / self.count_choices())
+        return logging_mean < self._threshold(support)
+
+    def _threshold(self, support: float) -> np.ndarray:
+        return self.broadcast(support / self.count_choices())

@@ -5,7 +5,8 @@ input                  meaning
 =====================  ========================================================================================
 (n,)                   π(a_i|x_i) of the logged actions
 (m, K), (m, q)         μ: probabilities of all actions, or of each label
-(N,), (N, 1)           μ of all N candidates, list after list; the form (N, 1) is never read as logged actions
+(N,)                   μ of all N candidates, list after list
+(N, 1), (m, K, 1)      the same with one more axis, which is never read as logged actions
 object                 method ``log_prob(X, A)`` for log π(a_i|x_i), or ``marginals(X)`` or ``predict_proba(X)`` for μ
 function               X ↦ μ
 =====================  ========================================================================================
@@ -122,8 +123,8 @@ def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
     """Return the policy of an array: probabilities of the logged actions, or μ."""
     values = as_float_array(values, name)
     row_shape, mean_shape = (len(log.Y),), (log.X.shape[0], *log.actions.shape)
-    if not log.actions.are_shared and values.shape == (*mean_shape, 1):
-        return _from_mean(values[:, 0], log, name)
+    if values.shape == (*mean_shape, 1):
+        return _from_mean(values[..., 0], log, name)
     if values.shape not in (row_shape, mean_shape):
         raise InputError(
             f"{name} has shape {values.shape}, expected {row_shape}, the probability of each row's logged action, or "
@@ -201,9 +202,8 @@ def _check_mean(mean: np.ndarray, actions: Actions, name: str) -> np.ndarray:
     is_distribution = _sums_to_one(mean, actions)
     if not is_distribution.all():
         context = int(np.argmin(is_distribution))
-        eligible = "eligible " if getattr(actions, "eligible", None) is not None else ""
         total = actions.total_probability(mean)[context]
-        raise InputError(f"{name} adds up to {total:.6g} over the {eligible}actions of context {context}, expected 1")
+        raise InputError(f"{name} adds up to {total:.6g} over the available actions of context {context}, expected 1")
     return np.clip(mean, 0, 1)
 
 
