@@ -201,6 +201,8 @@ class Actions(ModelledCosts, SupportRule):
         Whether an intercept changes the policy.
     are_shared : bool
         Whether contexts have the same actions, which have no features of their own.
+    are_choices : bool
+        Whether a context takes exactly one of its actions, so that μ sums to 1.
     are_classes : bool
         Whether an action is one of K, so that a classifier of contexts can predict it.
     """
@@ -209,6 +211,7 @@ class Actions(ModelledCosts, SupportRule):
     order: Literal["C", "F"] = "C"
     has_intercept = True
     are_shared = True
+    are_choices = True
     are_classes = False
 
     @property

@@ -33,6 +33,7 @@ class LabelVectors(Actions):
     """
 
     has_context_effects = True
+    are_choices = False
 
     def __init__(self, n_labels: int):
         self.shape, self.effect_shape = (n_labels,), (n_labels + 1,)

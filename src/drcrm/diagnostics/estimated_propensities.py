@@ -50,7 +50,7 @@ def correct_along_policy(
         Ids of independent units of rows; all rows of a unit are in one fold.
     """
     fold = draw_context_folds(log, units, FOLDS)
-    if log.Y.ndim == 2 or log.n_contexts < MIN_CONTEXTS or not fold.any():
+    if not log.actions.are_choices or log.n_contexts < MIN_CONTEXTS or not fold.any():
         return None
     from sklearn.ensemble import HistGradientBoostingClassifier  # its import takes a second
 
@@ -89,7 +89,7 @@ def check_estimates(
     threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
     source = "Wasserman, Ramdas & Balakrishnan 2020"
     if correction is None:
-        kind = "label vectors" if log.Y.ndim == 2 else f"logs of less than {MIN_CONTEXTS} contexts"
+        kind = f"logs of less than {MIN_CONTEXTS} contexts" if log.actions.are_choices else "label vectors"
         sentence = f"the overlap of the estimated propensities was not checked, because the check is not for {kind}"
         return Diagnostic(NAME, None, threshold, "caution", sentence, source)
     corrected, is_kept = correction

@@ -188,7 +188,7 @@ def _untested(reason: str) -> Diagnostic:
 
 def required_rows(log: BanditLog) -> int:
     """Return how many rows the audit needs to detect a log likelihood ratio of GROSS per row."""
-    coefficients = log.X.shape[1] * max(sum(log.actions.shape) - (log.Y.ndim == 1), 1)
+    coefficients = log.X.shape[1] * max(sum(log.actions.shape) - log.actions.are_choices, 1)
     needed = np.log(len(BETS) * len(POWERS) / LEVEL) + REGRET * coefficients
     return max(MIN_ROWS, int(np.ceil(needed / GROSS)))
 
@@ -294,7 +294,7 @@ def _tested_actions(log: BanditLog, modelled: np.ndarray, order: np.ndarray) -> 
     """
     everywhere = np.ones(len(log.Y))
     actions, absent_share = [], np.zeros(len(log.Y))
-    if log.Y.ndim == 1 and log.actions.shape:
+    if log.actions.are_classes:
         for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):
             is_action, expected = action == log.Y, modelled[log.context, action]
             absent = expected * _is_absent(is_action, log.count * expected, order)

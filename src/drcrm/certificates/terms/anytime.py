@@ -63,7 +63,7 @@ def choose_anytime_estimate(
         )
     estimate = check_choice([AUTO, "ips", "dr"], estimate, "estimate of the method anytime")
     lacking = ""
-    if inputs.log.Y.ndim > 1:
+    if not inputs.log.actions.are_choices:
         lacking = "one of K actions or lists of actions, not label vectors"
     elif inputs.cost_model is None:
         lacking = "cost_model=, a cost model that was fitted to earlier rows"

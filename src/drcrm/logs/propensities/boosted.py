@@ -50,7 +50,7 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     kept = np.zeros(log.n_contexts, dtype=bool)
     kept[order[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
     pairs = [_pairs(log, X, actions) for actions in (log.Y, drawn[log.context])]
-    n_codes = int(np.prod(log.actions.shape)) * log.Y.ndim if log.actions.are_shared else 0
+    n_codes = int(np.prod(log.actions.shape)) * (2 - log.actions.are_choices) if log.actions.are_shared else 0
     categories = [X.shape[1]] if 0 < n_codes <= MAX_CODES else None
     place, logit = draw_rows(log, rng), np.zeros_like(modelled)
     with limit_openmp():
@@ -62,7 +62,7 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
             trees.fit(rows, is_logged)
             inside = np.flatnonzero((fold == number) & kept)
             _, features, place_of = log.actions.select(inside, X, np.arange(len(X)))
-            logit[place_of] = _log_odds(trees, features, n_codes, log.Y.ndim == 2)
+            logit[place_of] = _log_odds(trees, features, n_codes, not log.actions.are_choices)
     return power_of(log, modelled, 1, logit)
 
 
@@ -77,7 +77,7 @@ def power_of(log: BanditLog, modelled: np.ndarray, power: float, tilt: Any = 0.0
     """Return probabilities proportional to q^power e^tilt, in the shape of scores; ``tilt`` is added to the scores."""
     tiny = np.finfo(float).tiny
     scores = np.log(np.maximum(modelled, tiny))
-    if log.Y.ndim == 2:
+    if not log.actions.are_choices:
         scores -= np.log(np.maximum(1 - modelled, tiny))
     return log.actions.log_partition(power * scores + tilt)[1]
 
