@@ -113,14 +113,14 @@ def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
 
 
 def evaluation(log: BanditLog) -> Callable[[], object]:
-    objective = Objective(LinearPredictor(log, trains=True), MeanRisk(), Clipped(clipping_constant(log)))
+    objective = Objective(LinearPredictor(log), MeanRisk(), Clipped(clipping_constant(log)))
     coef = coefficients(log)
     return lambda: objective(coef)
 
 
 def fit(log: BanditLog, risk: Risk, max_iter: int) -> Fit:
     """Fit ips from Θ = 0."""
-    objective = Objective(LinearPredictor(log, trains=True), risk, Clipped(clipping_constant(log)))
+    objective = Objective(LinearPredictor(log), risk, Clipped(clipping_constant(log)))
     [result] = minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=max_iter))
     return result
 
@@ -155,7 +155,7 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
     """Report the time of snips and dr relative to ips, for a KL ball along the first 30 iterations of a fit."""
     effects = action_effects(CostModel().fit_log(log), log.X, log.actions)
     weight = Clipped(clipping_constant(log))
-    ips = Objective(LinearPredictor(log, trains=True), KLBall(0.01), weight)
+    ips = Objective(LinearPredictor(log), KLBall(0.01), weight)
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
 
     def follow(objective: Objective) -> None:
@@ -163,7 +163,7 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
         for coef in path:
             *_, guess = objective.evaluate(coef, guess)
 
-    design = LinearPredictor(log, effects, trains=True)
+    design = LinearPredictor(log, effects)
     objectives = {name: Objective(design, KLBall(0.01), weight, name) for name in ("snips", "dr")}
     least, *times = in_turns(*(partial(follow, objective) for objective in (ips, *objectives.values())), seconds=6)
     for name, ours in zip(objectives, times, strict=True):
@@ -268,7 +268,7 @@ from drcrm.risks import KLBall
 from drcrm.weights import Clipped
 from drcrm.experiments.datasets.array_files import read_log
 log, _ = read_log(sys.argv[1])
-objective = Objective(LinearPredictor(log, trains=True), KLBall(0.01), Clipped(clipping_constant(log)))
+objective = Objective(LinearPredictor(log), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=40)))
 """
     peak(report, data, code, path, limit=limit)

@@ -117,7 +117,7 @@ class Normalised:
 
     def __init__(self, objective: Objective, factor: float):
         self._objective, self._factor, design = objective, factor, objective.design
-        design = LinearPredictor(design.log, intercept=design.intercept, trains=design.trains)
+        design = LinearPredictor(design.log, intercept=design.intercept)
         self._mean_weight = Objective(design, MeanRisk(), Bounded(), cost=np.ones(len(design.log.Y)))
 
     def __getattr__(self, name: str):

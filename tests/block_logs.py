@@ -59,7 +59,7 @@ def random_coef(log: BanditLog, seed: int = 2) -> np.ndarray:
 
 def evaluate_all(log: BanditLog, effects: np.ndarray) -> list:
     """Return a forward pass, and values and gradients of several objectives, also around the environment."""
-    predictor, coef = LinearPredictor(log, effects, trains=True), random_coef(log)
+    predictor, coef = LinearPredictor(log, effects), random_coef(log)
     values = [*predictor.forward(coef)]
     for estimate, risk in CRITERIA:
         values += Objective(predictor, risk, estimate=estimate)(coef)

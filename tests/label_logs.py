@@ -39,7 +39,7 @@ def make_coef(seed: int, scale: float = 1.0) -> np.ndarray:
 def make_objective(log: BanditLog, risk: Risk, weight: Weight | None = None, estimate: str = "ips") -> Objective:
     """Return the objective of a fit, with the cost model of ``make_model`` if the estimate needs one."""
     effects = action_effects(make_model(), log.X, log.actions) if estimate in ("dr", "dm") else None
-    return Objective(LinearPredictor(log, effects, trains=True), risk, weight, estimate)
+    return Objective(LinearPredictor(log, effects), risk, weight, estimate)
 
 
 def expand(log: BanditLog) -> BanditLog:

@@ -47,10 +47,10 @@ def test_blocks_and_threads_give_the_values_of_one_block(kind, monkeypatch):
 )
 def test_searches_over_blocks_find_the_value_of_one_block(kind, risk, monkeypatch):
     log, rng = block_log(kind, 90), np.random.default_rng(1)
-    predictor = LinearPredictor(log, random_effects(log), trains=True)
+    predictor = LinearPredictor(log, random_effects(log))
     whole = [Objective(predictor, risk, estimate=estimate) for estimate in ("ips", "dr")]
     use_small_blocks(monkeypatch)
-    predictor = LinearPredictor(log, random_effects(log), trains=True)
+    predictor = LinearPredictor(log, random_effects(log))
     assert len(predictor.chunked.blocks) > 4
     for expected, estimate in zip(whole, ("ips", "dr"), strict=True):
         in_blocks, guess = Objective(predictor, risk, estimate=estimate), None
@@ -64,9 +64,9 @@ def test_searches_over_blocks_find_the_value_of_one_block(kind, risk, monkeypatc
 def test_blocks_take_costs_of_any_size(cost, monkeypatch):
     log = block_log("single", 90)
     log, coef = log.replace(cost=cost * np.arange(len(log.Y))), random_coef(log)
-    expected, gradient = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
+    expected, gradient = Objective(LinearPredictor(log), KLBall(0.1))(coef)
     use_small_blocks(monkeypatch)
-    result = Objective(LinearPredictor(log, trains=True), KLBall(0.1))(coef)
+    result = Objective(LinearPredictor(log), KLBall(0.1))(coef)
     assert result[0] == pytest.approx(expected, rel=1e-9)
     assert result[1] == pytest.approx(gradient, rel=1e-8, abs=0)
 

@@ -80,7 +80,7 @@ def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
-    objective = Objective(LinearPredictor(block_log("single", 300), trains=True), KLBall(0.1))
+    objective = Objective(LinearPredictor(block_log("single", 300)), KLBall(0.1))
     start = np.zeros(objective.design.shape)
     [expected] = minimize_objectives([objective], start)
     workers, calls = client.run(os.getpid), count()
@@ -103,6 +103,6 @@ def test_a_cluster_needs_workers(tmp_path):
         def nthreads(self) -> dict:
             return {}
 
-    objective = Objective(LinearPredictor(block_log("single", 300), trains=True), KLBall(0.1))
+    objective = Objective(LinearPredictor(block_log("single", 300)), KLBall(0.1))
     with use_cluster(EmptyClient(), tmp_path), pytest.raises(InputError, match="no workers"):
         objective(np.zeros(objective.design.shape))

@@ -44,7 +44,7 @@ def make_objective(log: BanditLog, risk, weight, estimate: str, model, intercept
     """Return an objective; ``model`` is a cost model or its coefficients."""
     model = cost_model(model) if isinstance(model, np.ndarray) else model
     effects = action_effects(model, log.X, log.actions)
-    return Objective(LinearPredictor(log, effects, intercept, trains=True), risk, weight, estimate)
+    return Objective(LinearPredictor(log, effects, intercept), risk, weight, estimate)
 
 
 # Objectives
@@ -117,7 +117,7 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
     regression = LogisticRegression(C=1 / (n * 1e-4), fit_intercept=False, tol=1e-10, max_iter=10_000)
     regression.fit((choices.X / scales)[choices.context], choices.A, sample_weight=choices.count)
     expected = choices.probabilities(regression.coef_.T / scales[:, None])
-    result = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form), trains=True))
+    result = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form)))
     assert choices.probabilities(result.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
 
 

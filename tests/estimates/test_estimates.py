@@ -36,7 +36,7 @@ def test_values_and_gradients_agree_with_50_digits(entry, form):
     log = BanditLog(form(entry["X"]), entry["Y"], entry["propensity"], entry["cost"], entry["context"], entry["count"])
     coef, model = np.array(entry["coef"]), CostModel()
     model.coef_ = np.array(entry["B"])
-    design = LinearPredictor(log, action_effects(model, log.X, log.actions), trains=True)
+    design = LinearPredictor(log, action_effects(model, log.X, log.actions))
     for case in entry["found"]:
         risk = REFERENCE_RISKS[case["risk"]](case["radius"])
         value, gradient = Objective(design, risk, Clipped(case["clip"]), case["estimate"])(coef)

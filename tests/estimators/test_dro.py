@@ -28,7 +28,7 @@ def fit(estimator, log: BanditLog):
 
 
 def test_weighted_likelihood_tends_to_the_likelihood_of_all_rows_and_of_the_best_rows(log):
-    coef = cloned_coefficients(LinearPredictor(log, trains=True))
+    coef = cloned_coefficients(LinearPredictor(log))
     unweighted = fit(WeightedLikelihood(sharpness=0.0), log)
     likelihood = ExponentialPolicy(coef).log_prob(log.X[log.context], log.Y).mean()
     assert unweighted.objective_ == pytest.approx(-likelihood, rel=1e-4)

@@ -33,7 +33,7 @@ from drcrm.weights import Clipped, Shrunk
 
 
 def make_objective(log: BanditLog, radius: float = 0.2, weight=None) -> EnvironmentObjective:
-    design = LinearPredictor(log, cross_fit(log).effects, trains=True)
+    design = LinearPredictor(log, cross_fit(log).effects)
     return EnvironmentObjective(design, EnvironmentBall(radius), weight or Clipped(3.0))
 
 
@@ -119,7 +119,7 @@ def test_counts_are_repeated_rows(kind):
     rows = np.repeat(np.arange(len(log.Y)), log.count)
     copies = log.subset(rows, log.context[rows], log.X, log.actions).replace(count=np.ones(len(rows), dtype=int))
     objective, effects = make_objective(log), cross_fit(log).effects
-    repeated = EnvironmentObjective(LinearPredictor(copies, effects, trains=True), objective.risk, Clipped(3.0))
+    repeated = EnvironmentObjective(LinearPredictor(copies, effects), objective.risk, Clipped(3.0))
     point = np.append(draw_coef(objective), -0.5)
     for first, second in zip(objective.evaluate(point)[:2], repeated.evaluate(point)[:2], strict=True):
         assert first == pytest.approx(second, rel=1e-10, abs=1e-12)
@@ -259,7 +259,7 @@ def test_self_normalised_objective_with_weights_of_1_is_the_sampling_ball():
 def test_models_far_above_the_costs_do_not_overflow(monkeypatch):
     log = draw_log("labels")
     effects = cross_fit(log).effects + 1e3
-    objective = EnvironmentObjective(LinearPredictor(log, effects, trains=True), EnvironmentBall(0.2), Clipped(3.0))
+    objective = EnvironmentObjective(LinearPredictor(log, effects), EnvironmentBall(0.2), Clipped(3.0))
     value, gradient, _ = objective.evaluate(np.append(draw_coef(objective), -2.9))
     assert np.isfinite([value, *gradient]).all()
     assert smearing.LARGEST_EXPONENT < 700

@@ -112,7 +112,7 @@ def test_features_are_copied_once_for_all_objectives(monkeypatch):
     wide, copies = log.replace(X=np.insert(log.X, 0, 0, axis=1)), []
     map_rows = linear_predictor.map_rows
     monkeypatch.setattr(linear_predictor, "map_rows", lambda *arguments: copies.append(1) or map_rows(*arguments))
-    design = LinearPredictor(wide, trains=True)
+    design = LinearPredictor(wide)
     objectives = [Objective(design, KLBall(radius)) for radius in (0.001, 0.01, 0.1)]
     assert len([*minimize_objectives(objectives, np.zeros(design.shape))]) == 3
     assert len(copies) == 1

@@ -105,9 +105,9 @@ class ShiftedClip(Clipped):
 def test_weights_with_the_same_repr_do_not_share_blocks(make, estimate):
     log = make_log(1)
     coef, weights = np.full((log.X.shape[1], log.Y.shape[1]), 0.3), [make(value) for value in (0.5, 1.5)]
-    shared = LinearPredictor(log, trains=True)
+    shared = LinearPredictor(log)
     values = [Objective(shared, MeanRisk(), weight, estimate)(coef)[0] for weight in weights]
-    alone = [Objective(LinearPredictor(log, trains=True), MeanRisk(), weight, estimate)(coef)[0] for weight in weights]
+    alone = [Objective(LinearPredictor(log), MeanRisk(), weight, estimate)(coef)[0] for weight in weights]
     assert values == alone
     assert values[0] != values[1]
     blocks = [Objective(shared, MeanRisk(), Shrunk(4.0))._blocks() for _ in range(2)]

@@ -15,14 +15,14 @@ from drcrm.risks import KLBall, MeanRisk
 
 
 def objectives_on(log, estimate: str, effects=None) -> list[Objective]:
-    predictor = LinearPredictor(log, effects, trains=True)
+    predictor = LinearPredictor(log, effects)
     return [Objective(predictor, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
 
 
 @pytest.mark.parametrize("radius", [0.01, "auto"])
 def test_an_objective_on_a_sample_has_a_radius_for_its_number_of_rows(radius, monkeypatch):
     use_small_samples(monkeypatch, 10)
-    objective = Objective(LinearPredictor(block_log("labels", 80), trains=True), KLBall(radius))
+    objective = Objective(LinearPredictor(block_log("labels", 80)), KLBall(radius))
     sample = next(objective.samples())
     scaled = [part.risk.radius_at(part.estimate.size) * part.estimate.size for part in (objective, sample)]
     assert scaled[0] == pytest.approx(scaled[1], rel=1e-12)

@@ -81,7 +81,7 @@ def test_the_automatic_tilt_is_bounded(counted, random_policy):
 def test_every_start(counted, random_policy):
     log, policy, model = counted(14), random_policy(15, scale=40), random_model()
     assert np.abs(policy.coef).max() > MAX_COEFFICIENT
-    unit, design = feature_scales(log.X)[:, None], LinearPredictor(log, trains=True)
+    unit, design = feature_scales(log.X)[:, None], LinearPredictor(log)
     clipped, cloned = np.clip(policy.coef * unit, -30, 30) / unit, cloned_coefficients(design)
     tilt = automatic_tilt(log, cloned, model.coef_)
     for start, known, asked_tilt, expected in (

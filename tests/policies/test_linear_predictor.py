@@ -21,18 +21,17 @@ def label_log(form, rows: int) -> BanditLog:
     return BanditLog(form(X), *columns, rng.integers(0, 9, rows), rng.integers(0, 3, rows))
 
 
-@pytest.mark.parametrize("trains", [True, False], ids=["trains", "once"])
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no intercept"])
 @pytest.mark.parametrize("rows", [30, 400], ids=["few rows", "many rows"])
 @pytest.mark.parametrize("kind", ["labels", "single", "listed"])
 @every_form
-def test_backward_is_the_adjoint_of_the_derivative_of_forward(kind, form, rows, intercept, trains):
+def test_backward_is_the_adjoint_of_the_derivative_of_forward(kind, form, rows, intercept):
     if kind == "listed" and intercept:
         pytest.skip("an intercept does not change a policy over lists")
     rng = np.random.default_rng(1)
     log = label_log(form, rows) if kind == "labels" else getattr(Choices.drawn(8, rows=rows), kind)(form)
     effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
-    predictor = LinearPredictor(log, effects, intercept, trains)
+    predictor = LinearPredictor(log, effects, intercept)
     theta, direction = rng.normal(size=(2, *predictor.shape))
     ahead, behind = (predictor.forward(theta + step * direction) for step in (1e-6, -1e-6))
     derivatives = [(after - before) / 2e-6 for after, before in zip(ahead, behind, strict=True)]
@@ -50,7 +49,7 @@ def test_samples_of_a_log_are_nested(kind, monkeypatch):
     log = block_log(kind, 200)
     effects = np.zeros((log.X.shape[0], *log.actions.effect_shape))
     sizes, previous = [], set()
-    for sample, rows in LinearPredictor(log, effects, trains=True).samples():
+    for sample, rows in LinearPredictor(log, effects).samples():
         sizes.append(sample.log.n_contexts)
         assert np.array_equal(sample.log.cost, log.cost[rows])
         assert previous <= {*rows}

@@ -52,7 +52,7 @@ def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) 
     The intercept is fitted if ``intercept`` is true.
     """
     explore = exploration_rate(log)
-    coef = cloned_coefficients(LinearPredictor(log, intercept=intercept, trains=True), tol, explore)
+    coef = cloned_coefficients(LinearPredictor(log, intercept=intercept), tol, explore)
     policy = make_policy(log.actions, coef[:-1], coef[-1]) if intercept else make_policy(log.actions, coef)
     return policy.with_exploration(explore)
 

@@ -86,16 +86,13 @@ class ObjectiveBlock:
 
     def _forward(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Return log π, the expected modelled costs, and μ, which the next pass may overwrite."""
-        buffers = None
-        if self._scores.trains:
-            if self._keeps and self._mean is None:
-                self._mean = _empty_scores(self._block)
-            mean = _thread_buffer("mean", self._block) if self._mean is None else self._mean
-            buffers = [mean, _thread_buffer("scores", self._block)]
-        return self._scores.forward(self._block, coef, buffers)
+        if self._keeps and self._mean is None:
+            self._mean = _empty_scores(self._block)
+        mean = _thread_buffer("mean", self._block) if self._mean is None else self._mean
+        return self._scores.forward(self._block, coef, [mean, _thread_buffer("scores", self._block)])
 
     def _backward(self, by_row: Any, by_context: Any, expected: Any, mean: np.ndarray) -> np.ndarray:
-        buffer = _thread_buffer("scores", self._block) if self._scores.trains else None
+        buffer = _thread_buffer("scores", self._block)
         return self._scores.backward(self._block, mean, by_row, by_context, expected, buffer)
 
 

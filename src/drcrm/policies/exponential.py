@@ -20,7 +20,7 @@ from drcrm.arrays.validation import as_float_array, check_context, check_fractio
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
-from drcrm.policies.linear_predictor import LinearPredictor, append_row, linear_scores
+from drcrm.policies.linear_predictor import LinearPredictor, append_row
 
 
 class LinearPolicy(Policy):
@@ -236,23 +236,29 @@ class LinearPolicy(Policy):
             log_prob = explored_log_prob(log_prob, uniform_policy(actions, mean)[0], self.explore)
         return Y, np.exp(log_prob)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
     ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
         check_compatible(self, log.X.shape[1], log.actions, f"the {name}")
         predictor = LinearPredictor(log.replace(X=self.map_features(log.X)), effects, intercept=True)
-        return predictor, *predictor.forward(self.coef_with_intercept, self.explore)
+        log_prob, expected = predictor.forward(self.coef_with_intercept, self.explore)
+        return predictor, _require_finite(log_prob), expected
 
     def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         check_compatible(self, X.shape[1], actions, f"the {name}")
-        return actions.log_partition(linear_scores(self.map_features(X), self.coef, self.intercept))[1]
+        return actions.log_partition(self._linear_scores(X))[1]
 
     def _scores(self, X: Any, eligible: Any) -> tuple[np.ndarray, Actions]:
         """Return the scores of contexts and their available actions."""
         X, actions = self.actions.bind(X, eligible)
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.n_features}")
-        return linear_scores(self.map_features(X), self.coef, self.intercept), actions
+        return self._linear_scores(X), actions
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _linear_scores(self, X: Features) -> np.ndarray:
+        return _require_finite(self.map_features(X) @ self.coef + self.intercept)
 
 
 class ExponentialPolicy(LinearPolicy):
@@ -335,3 +341,10 @@ def as_policy(policy: object, name: str = "policy") -> LinearPolicy:
             "fitted estimator. For a pipeline, pass its last step and the transformed X."
         )
     return fitted
+
+
+def _require_finite(values: np.ndarray) -> np.ndarray:
+    """Return scores or log π; InputError if a score is beyond the range of floats."""
+    if not np.isfinite(values).all():
+        raise InputError("X times coef is beyond the range of floating-point numbers")
+    return values

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drcrm.actions.exploration import explored_log_prob, uniform_policy
-from drcrm.arrays.mapped_arrays import Features, as_memory_order, map_rows
+from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
 from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import as_column, feature_scales, largest_entries
-from drcrm.errors import InputError
 
 if TYPE_CHECKING:
     from drcrm.estimates.base import Estimate
@@ -42,15 +41,10 @@ class ScoreMap:
         Shape of Θ.
     intercept : bool
         Whether the last row of Θ is an intercept, that is, belongs to a constant 1 that X does not have.
-    trains : bool
-        Whether to use the fastest order of products and sums, for training. It changes the last digits and accepts
-        scores beyond the range of floats. BLAS is a quarter to a third faster if the narrow factor of a product is on
-        the left.
     """
 
     shape: tuple[int, ...]
     intercept: bool
-    trains: bool
 
     def forward(
         self, block: Block, coef: np.ndarray, buffers: list[np.ndarray] | None = None
@@ -61,12 +55,10 @@ class ScoreMap:
         """
         log, [effects] = block.log, block.context_arrays
         weights, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
-        if self.trains:
-            scores = np.asarray((weights.T @ log.X.T).T, order=log.actions.order)
-            if constant is not None:
-                scores += constant
-        else:
-            scores = linear_scores(log.X, weights, constant)
+        # BLAS is a quarter to a third faster if the narrow factor is on the left.
+        scores = np.asarray((weights.T @ log.X.T).T, order=log.actions.order)
+        if constant is not None:
+            scores += constant
         log_partition, mean = log.actions.log_partition(scores, buffers)
         expected = None if effects is None else log.actions.expected_cost(mean, effects)
         return log.row_map.to_rows(scores, log_partition), expected, mean
@@ -114,8 +106,6 @@ class LinearPredictor:
         Effects of each context: ``cost_model.action_effects``.
     intercept : bool
         Whether Θ has one more row than X has features, for an intercept.
-    trains : bool
-        See ``ScoreMap``.
 
     Attributes
     ----------
@@ -125,14 +115,12 @@ class LinearPredictor:
         Blocks that objectives on the same predictor share; see ``drcrm.optimization.objective``.
     """
 
-    def __init__(
-        self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False, trains: bool = False
-    ):
+    def __init__(self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False):
         effects, log = None if effects is None else select_occurring(effects, log), log.recount(log.count)
-        self.log, self.intercept, self.trains = log, intercept, trains
+        self.log, self.intercept = log, intercept
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
         self.effects = None if effects is None else as_memory_order(effects, log.actions.order)
-        self.scores = ScoreMap(self.shape, intercept, trains)
+        self.scores = ScoreMap(self.shape, intercept)
         self.chunked = ChunkedLog(log, self.effects)
         self._estimates: dict[type[Estimate], Estimate] = {}
         self.objective_blocks: tuple = (None, None)
@@ -171,7 +159,7 @@ class LinearPredictor:
             return self
         features = np.flatnonzero(self.is_present)
         X = map_rows(self.log.X, lambda rows: rows[:, features])
-        return LinearPredictor(self.log.replace(X=X), self.effects, self.intercept, self.trains)
+        return LinearPredictor(self.log.replace(X=X), self.effects, self.intercept)
 
     @property
     def has_samples(self) -> bool:
@@ -212,7 +200,7 @@ class LinearPredictor:
         rows = np.flatnonzero(position[log.context] >= 0)
         actions, X, effects = log.actions.select(contexts, log.X, self.effects)
         sample = log.subset(rows, position[log.context[rows]], X, actions)
-        return LinearPredictor(sample, effects, self.intercept, self.trains), rows
+        return LinearPredictor(sample, effects, self.intercept), rows
 
     def forward(self, coef: np.ndarray, explore: float = 0.0) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), or None.
@@ -274,15 +262,6 @@ def importance_weights(log_prob: np.ndarray, log: BanditLog) -> np.ndarray:
 def append_row(coef: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Return coefficients (d, …) with one more row."""
     return np.concatenate([coef, np.asarray(row)[None]])
-
-
-def linear_scores(X: Features, coef: np.ndarray, intercept: np.ndarray | None = None) -> np.ndarray:
-    """Return u = XΘ + intercept, (m, …); InputError if a score is beyond the range of floats."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = X @ coef if intercept is None else X @ coef + intercept
-    if not np.isfinite(scores).all():
-        raise InputError("X times coef is beyond the range of floating-point numbers")
-    return scores
 
 
 def select_occurring(values: np.ndarray, log: BanditLog) -> np.ndarray:

@@ -68,7 +68,7 @@ def learn(
     is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.compares
     if is_used or cost_model is not None or algorithm.cost_model is not None:
         model, effects = model_training_costs(log, algorithm, cost_model, logging_policy, shift)
-    design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept, trains=True)
+    design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept)
     origin, tilt = algorithm.origin, None
     if origin is None:
         if algorithm.start == "model":

@@ -61,7 +61,7 @@ class HeldoutScores:
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, shift: float | None = None
     ):
         effects = None if model is None else model.action_effects(log.X, log.actions)
-        self._design = LinearPredictor(log, effects, intercept=True, trains=True)
+        self._design = LinearPredictor(log, effects, intercept=True)
         self._log, self._clip, self._ball = self._design.log, np.inf if clip is None else clip, KLBall("auto")
         self.logged = self._log.count @ self._log.cost / self._log.size
         self._ratio, self._is_cloned = self._design.estimate(SelfNormalised), model is not None and model.is_cloned
