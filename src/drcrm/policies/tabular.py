@@ -96,27 +96,21 @@ class TabularPolicy(Policy):
 
 def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> Policy:
     """Return a policy that can be evaluated on a log; InputError for other objects or invalid probabilities."""
-    if isinstance(policy, Policy):
-        policy.check_log(log, name)
-        return policy
+    known = policy if isinstance(policy, Policy) else getattr(policy, "policy_", None)
+    if isinstance(known, Policy):
+        known.check_log(log, name)
+        return known
     if is_array(policy):
         return _from_array(policy, log, name)
-    return _from_object(policy, log, name) if _has_probabilities(policy) else as_policy(policy, name)
+    methods = "log_prob", "__call__", *MEAN_METHODS
+    if isinstance(policy, type) or not any(hasattr(policy, method) for method in methods):
+        return as_policy(policy, name)
+    return _from_object(policy, log, name)
 
 
 def is_array(values: object) -> bool:
     """Return whether an object is an array or can be converted to one."""
     return isinstance(values, list | tuple) or (hasattr(values, "__array__") and not isinstance(values, type))
-
-
-def _has_probabilities(policy: object) -> bool:
-    """Return whether an object computes probabilities; False for classes, unfitted models and estimators of drcrm."""
-    if isinstance(policy, type) or isinstance(getattr(policy, "policy_", None), Policy):
-        return False
-    is_fitted = (
-        not hasattr(policy, "fit") or hasattr(policy, "classes_") or any(name.endswith("_") for name in vars(policy))
-    )
-    return is_fitted and any(hasattr(policy, name) for name in ("log_prob", "__call__", *MEAN_METHODS))
 
 
 def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
