@@ -7,6 +7,8 @@ import pytest
 from sklearn.ensemble import RandomTreesEmbedding
 
 from drcrm.arrays.stored_estimators import to_bytes
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.arrays import ArrayEncoding
@@ -22,14 +24,20 @@ def file(request, tmp_path):
     """Return the path of a file with a mapped policy, and the policy."""
     features = FeatureMap(as_transformer(request.param), X)
     coef = np.random.default_rng(1).normal(size=(3 + features.n_mapped, 2))
-    policy = SoftmaxPolicy(coef, features=features)
-    write_policy(tmp_path / "p.npz", StoredPolicy(policy, ArrayEncoding("single", [0, 1], 3), None, {}))
+    policy, model = SoftmaxPolicy(coef, features=features), CostModel()
+    model.coef_, model.intercept_ = -coef, np.zeros(2)
+    logging_policy = SoftmaxPolicy(2 * coef).with_exploration(0.2)
+    model = SupportedModel(model, logging_policy, 0.5, (-1.0, 0.0), features)
+    write_policy(tmp_path / "p.npz", StoredPolicy(policy, ArrayEncoding("single", [0, 1], 3), model, {}))
     return tmp_path / "p.npz", policy
 
 
 def test_a_mapped_policy_comes_back(file):
     path, policy = file
-    np.testing.assert_array_equal(read_policy(path).policy.marginals(X), policy.marginals(X))
+    stored, mapped = read_policy(path), policy.features(X)
+    np.testing.assert_array_equal(stored.policy.marginals(X), policy.marginals(X))
+    logging_policy = SoftmaxPolicy(2 * policy.coef).with_exploration(0.2)
+    np.testing.assert_array_equal(stored.model.logging_policy.marginals(mapped), logging_policy.marginals(mapped))
 
 
 def test_maps_that_are_old_or_damaged_are_refused(file):

@@ -96,6 +96,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     model: Any = stored.model
     if model is not None:
         header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
+        header["model"]["explore"] = model.logging_policy.explore
         if model.is_supported is not None:
             arrays["logging.is_supported"] = model.is_supported
         if isinstance(model.model, RegressorModel):
@@ -202,6 +203,7 @@ def _cost_model(
     if wrong := [name for name, shape in shapes.items() if name in arrays and arrays[name].shape != shape]:
         raise InputError(f"{wrong[0]} has shape {arrays[wrong[0]].shape}, expected {shapes[wrong[0]]}")
     logging_policy = _linear_policy(encoding, n_features, arrays["logging.coef"], arrays["logging.intercept"])
+    logging_policy = logging_policy.with_exploration(header.get("explore", 0.0))
     if "cost.model" in arrays:
         model: Any = from_bytes(arrays["cost.model"], RegressorModel, "the cost model")
     else:
