@@ -154,36 +154,24 @@ def test_what_learned_scores_need():
         fit_scores(log, SoftmaxPolicy(np.zeros((2, 3))))
 
 
-def test_a_policy_file_keeps_the_scores(tmp_path):
+def test_learn_keeps_groups_together_and_the_policy_file_keeps_the_scores(tmp_path, monkeypatch):
+    seen, fit = [], learned_scores.fit_scores
+    monkeypatch.setattr(
+        learned_scores, "fit_scores", lambda *arguments, units: seen.append(units) or fit(*arguments, units=units)
+    )
     log, _ = draw_log(1500)
     frame = pd.DataFrame({"x": log.X[:, 0], "y": log.X[:, 1], "action": log.Y, "p": log.propensity, "cost": log.cost})
-    frame.to_csv(tmp_path / "log.csv", index=False)
+    frame.assign(user=np.arange(1500) // 3).to_csv(tmp_path / "log.csv", index=False)
     mapping = {"action": "action", "propensity": "p", "cost": "cost", "features": {"numeric": ["x", "y"]}}
-    (tmp_path / "mapping.json").write_text(json.dumps(mapping | {"algorithm": "kl_dro_dr_scores"}))
-    policy, answer = tmp_path / "policy.npz", tmp_path / "answer.json"
-    settings = ["--config", str(tmp_path / "mapping.json"), "--output", str(policy), "--json", str(answer)]
-    assert main(["learn", str(tmp_path / "log.csv"), *settings]) == 0
-    assert json.loads(answer.read_text())["verdict"]["verdict"] == "better"
-    decisions = tmp_path / "decisions.csv"
-    assert main(["predict", str(policy), str(tmp_path / "log.csv"), "--output", str(decisions)]) == 0
+    config = json.dumps(mapping | {"group": "user", "algorithm": "kl_dro_dr_scores"})
+    table, policy, answer, decisions = (str(tmp_path / name) for name in ("log.csv", "p.npz", "a.json", "d.csv"))
+    assert main(["learn", table, "--config", config, "--output", policy, "--json", answer]) == 0
+    assert json.loads((tmp_path / "a.json").read_text())["verdict"]["verdict"] == "better"
+    [units] = seen
+    assert (np.unique(units, return_counts=True)[1] == 3).all()
+    assert main(["predict", policy, table, "--output", decisions]) == 0
     served, drawn = load_policy(policy), pd.read_csv(decisions)
     for row, context in enumerate(frame[["x", "y"]][:5].to_dict("records")):
         draws = [served.decide(context, random_state=seed) for seed in range(40)]
         propensities = {int(action): propensity for action, propensity in draws}
         assert propensities[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
-
-
-def test_learn_keeps_groups_together(tmp_path, monkeypatch):
-    seen, fit = [], learned_scores.fit_scores
-    monkeypatch.setattr(
-        learned_scores, "fit_scores", lambda *arguments, units: seen.append(units) or fit(*arguments, units=units)
-    )
-    log, _ = draw_log(600)
-    frame = pd.DataFrame({"x": log.X[:, 0], "action": log.Y, "p": log.propensity, "cost": log.cost})
-    frame.assign(user=np.arange(600) // 3).to_csv(tmp_path / "log.csv", index=False)
-    mapping = {"action": "action", "propensity": "p", "cost": "cost", "features": {"numeric": ["x"]}, "group": "user"}
-    config = json.dumps(mapping | {"algorithm": "kl_dro_dr_scores"})
-    arguments = ["learn", str(tmp_path / "log.csv"), "--config", config, "--output", str(tmp_path / "p.npz")]
-    assert main(arguments) == 0
-    [units] = seen
-    assert (np.unique(units, return_counts=True)[1] == 3).all()

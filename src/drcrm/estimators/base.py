@@ -284,13 +284,9 @@ class CounterfactualEstimator(FittedPolicy):
         """Return a mask, (n,), of rows that are held out to choose among candidates."""
         return np.zeros(len(log.Y), dtype=bool)
 
-    def _choose(self, learned: Learned) -> int:
-        """Return the index of the chosen candidate."""
-        return 0
-
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
         """Set the fitted attributes."""
-        chosen = learned.candidates[self._choose(learned)]
+        chosen = learned.candidates[learned.selected]
         fit, policy = chosen if chosen.step == 1 else learned.candidates[0], chosen.policy
         self.coef_, self.intercept_, self.features_ = policy.coef, policy.intercept, policy.features
         self._policy_class, self.clip_, self.cost_model_ = type(policy), learned.clip, learned.cost_model

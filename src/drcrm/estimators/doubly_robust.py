@@ -125,13 +125,9 @@ class DoublyRobustDRO(KLDRO):
         rows = is_heldout[log.context]
         return rows & (is_heldout.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
 
-    def _choose(self, learned: Learned) -> int:
-        """Return the index of the candidate that is shown to be better, or else of the logging policy."""
-        return learned.chosen[IMPROVEMENT] if self.safe else 0
-
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
         super()._set_fitted(learned, is_heldout)
-        chosen = learned.candidates[self._choose(learned)]
+        chosen = learned.candidates[learned.selected]
         self.step_, self.ridge_, self.sharpness_ = chosen.step, chosen.ridge, chosen.sharpness
         self.n_candidates_ = len(learned.candidates) if is_heldout.any() else 1
         self.heldout_, self.improvement_bound_ = np.flatnonzero(is_heldout), None

@@ -70,6 +70,8 @@ class Learned:
     chosen : dict
         Index of the candidate that each score chooses, −1 if all values of the score are NaN. For a safe algorithm,
         tests for an improvement choose by improvement_bound.
+    selected : int
+        Index of the candidate that a test for an improvement chooses, for a safe algorithm; else of the first one.
     objectives : list of Objective
         One for each value of the grid.
     start : array (d, …)
@@ -85,6 +87,7 @@ class Learned:
 
     candidates: Sequence[Candidate]
     chosen: dict[str, int]
+    selected: int
     objectives: list[Objective]
     start: np.ndarray
     clip: float | None

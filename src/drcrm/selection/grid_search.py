@@ -84,6 +84,7 @@ def learn(
     candidates = [replace(candidate, objective=candidate.objective + shift) for candidate in candidates]
     candidates, differences = _score(candidates, scorer, algorithm.compares or bool(algorithm.sharpened))
     chosen = _choices(candidates, algorithm.robust_end)
+    selected = 0
     if algorithm.safe:
         index = None
         if algorithm.sharpened and differences is not None:  # sharpened policies have little noise, and seldom
@@ -91,8 +92,8 @@ def learn(
         elif scorer:
             noise = HeldoutScores(design.sample.log, clip, scored, algorithm.shift).noise
             index = _choose_safe(candidates, noise, cost_unit)
-        chosen[IMPROVEMENT] = len(candidates) - 1 if index is None else index
-    return Learned(candidates, chosen, search.objectives, origin, clip, model, tilt, differences)
+        chosen[IMPROVEMENT] = selected = len(candidates) - 1 if index is None else index
+    return Learned(candidates, chosen, selected, search.objectives, origin, clip, model, tilt, differences)
 
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
@@ -103,7 +104,9 @@ def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algor
     plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
     candidates, differences = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift), True)
     chosen = _choices(candidates, "high")
-    return Learned(candidates, chosen, [], policy.coef, clip, model, None, differences).with_features(policy.features)
+    return Learned(candidates, chosen, 0, [], policy.coef, clip, model, None, differences).with_features(
+        policy.features
+    )
 
 
 def _choose_safe(

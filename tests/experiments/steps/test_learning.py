@@ -50,13 +50,10 @@ def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(log, tmp_pa
 
 
 def test_a_cost_model_of_another_shape_is_an_error(toy, tmp_path, capsys):
-    path, inputs = (
-        tmp_path / "cost_model.npz",
-        {"log": toy / "replay4/log.npz", "cost_model": tmp_path / "cost_model.npz"},
-    )
-    write_npz(path, coef=read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"][:, 1:])
+    inputs = {"log": toy / "replay4/log.npz", "cost_model": tmp_path / "cost_model.npz"}
+    write_npz(inputs["cost_model"], coef=read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"][:, 1:])
     error = error_of(capsys, "fit", inputs, {"fits": tmp_path / "fit.npz"}, algorithm("CIPS"))
-    assert error.endswith("the cost model's coef_ has shape (5, 3), expected (5, 4)")
+    assert "the cost model's coef_ has shape (5, 3), expected (5, 4)" in error
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,15 @@ from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.user_classes import make_object
 
 ALGORITHMS = Path(__file__).with_name("algorithms.yaml")
-KEYS: dict[str, tuple[Any, str]] = {  # keys of an entry: type of the value, and its description in messages
-    "classifier": ((str, Mapping), "module:Class, or a map of it to its parameters"),
-    "estimator": (str, "a name"),
-    "grid": ((list, tuple), "a list of numbers"),
-    "label": (str, "a text"),
-    "name": (str, "a text"),
-    "options": (Mapping, "a map of names to values"),
-    "parameter": (str, "a name"),
-    "weights": (str, "a name"),
+KEYS = {  # keys of an entry, and descriptions of their values
+    "classifier": "module:Class, or a map of it to its parameters",
+    "estimator": "a name",
+    "grid": "a list of numbers",
+    "label": "a text",
+    "name": "a text",
+    "options": "a map of names to values",
+    "parameter": "a name",
+    "weights": "a name",
 }
 
 
@@ -55,15 +55,17 @@ def _check_mapping(mapping: Mapping, name: str) -> None:
     if mapping.get("estimator") is None and mapping.get("classifier") is None:
         raise InputError(f"{name} has neither the key estimator nor the key classifier")
     for key, value in mapping.items():
-        kind, expected = KEYS[key]
-        if not (value is None or isinstance(value, kind)):
-            raise InputError(f"{name}.{key} is {value!r}, expected {expected}")
-    for value in mapping.get("grid") or ():
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise InputError(f"{name}.grid has {value!r}, expected numbers")
-    for key in mapping.get("options") or ():
-        if not isinstance(key, str):
-            raise InputError(f"{name}.options has the key {key!r}, expected a name")
+        if not (value is None or _has_type(key, value)):
+            raise InputError(f"{name}.{key} is {value!r}, expected {KEYS[key]}")
+
+
+def _has_type(key: str, value: Any) -> bool:
+    if key == "grid":
+        is_list = isinstance(value, list | tuple)
+        return is_list and all(isinstance(number, Real) and not isinstance(number, bool) for number in value)
+    if key == "options":
+        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+    return isinstance(value, str) or (key == "classifier" and isinstance(value, Mapping))
 
 
 def _make_algorithm(name: str, mapping: Mapping) -> Algorithm:
