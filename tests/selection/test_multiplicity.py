@@ -58,10 +58,10 @@ def test_units_are_summed():
     assert part.effective_choices(units=np.arange(ROWS)) == part.effective_choices()
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.95])
+@pytest.mark.parametrize("correlation", [0.0, 0.95])
 def test_a_chosen_candidate_is_seldom_better_by_chance(correlation):
     """No candidate differs from π0 in the mean: a choice is an error."""
-    rng, repetitions = np.random.default_rng(4), 600
+    rng, repetitions = np.random.default_rng(4), 200
     chosen = 0
     for _ in range(repetitions):
         part = differences(correlated(rng, 10, correlation))
