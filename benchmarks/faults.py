@@ -64,7 +64,10 @@ FAULTS = {
         "np.where(self.eligible, scores, -np.inf)).argmax",
         "np.where(self.eligible, scores, 0)).argmax",
     ),
-    "the encoding is fitted to held-out rows too": ("records.fit(recognised.training)", "records.fit()"),
+    "the encoding is fitted to held-out rows too": (
+        "fit_encoding(raw_log, recognised.training)",
+        "fit_encoding(raw_log)",
+    ),
     "cloned propensities are not calibrated": ("np.exp(log_prob(factor))", "np.exp(log_prob(1.0))"),
     "coefficients of one action of K are centred along the wrong axis": (
         "coef - coef.mean(axis=1, keepdims=True)",
@@ -75,8 +78,8 @@ FAULTS = {
         "return logging_mean < support / np.max(self.count_choices())",
     ),
     "the split of a user's log ignores groups": (
-        "units = records.context if records.groups is None else records.groups",
-        "units = records.context",
+        "return self.context if groups is None else groups",
+        "return self.context",
     ),
     "by default the cost model is trusted everywhere": (
         'support: float = SUPPORT\n    context_effects: bool | str = "auto"\n    safe: bool',

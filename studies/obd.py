@@ -38,8 +38,9 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
 from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
-from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, open_log
+from drcrm.diagnostics.opened_log import OpenedLog, open_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
+from drcrm.logs.description import slices_of
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy
@@ -69,7 +70,7 @@ class Evaluation:
         diagnosis = diagnose(
             log,
             policy,
-            LogDetails(slices=self.part.records.row_slices),
+            LogDetails(slices=slices_of(self.part.log.rows)),
             cost_model=model,
             modelled=self.modelled,
         )
@@ -127,7 +128,7 @@ def deterministic_policy(items: Mapping[str, int], part: OpenedLog) -> np.ndarra
     """Return the probabilities of the policy with one item per position, (m, K); other positions draw any item."""
     mean = np.full((part.log.n_contexts, part.log.actions.shape[0]), 1 / part.log.actions.shape[0])
     for position, item in items.items():
-        mean[part.records.row_slices == position] = np.eye(part.log.actions.shape[0])[item]
+        mean[slices_of(part.log.rows) == position] = np.eye(part.log.actions.shape[0])[item]
     return mean
 
 
@@ -142,7 +143,7 @@ def path_of(resources: Path, policy: str, name: str) -> Path:
 def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple[OpenedLog, list[EvaluatedPolicy]]:
     """Return the training log, and the result of each algorithm, like in ``drcrm learn``."""
     path = path_of(resources, policy, name)
-    opened = open_log(path, as_mapping(None), lambda _: None, select=hold_out_by(0))
+    opened = open_log(path, as_mapping(None), lambda _: None, seed=0)
     train = opened.train
     entries = [{**entry, "name": key} for key, entry in algorithms.items()]
     mapping = as_mapping({"algorithm": entries, "explore": 0})
@@ -159,7 +160,7 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
     keys = {"set": name, "learned": source, "judged": target}
     for policy in (BTS, RANDOM):
         yield {**keys, "policy": policy, **averages[policy]}
-    best_item = deterministic_policy(best_items(training.log, training.records.row_slices), part)
+    best_item = deterministic_policy(best_items(training.log, slices_of(training.log.rows)), part)
     policies = {
         "imitation": (make_policy(training.log.actions, model.logging_policy.coef), model, {}),
         "best item": (best_item, model, {}),

@@ -6,7 +6,13 @@ from collections import Counter
 
 import numpy as np
 
+from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.readers.log_files import context_batches
+
+
+def contexts_of(raw_log, encoding):
+    """Return the encoded contexts of a reader's log."""
+    return encoding.contexts(Contexts(raw_log.X, getattr(raw_log.actions, "starts", None)))
 
 
 def read_contexts(path, encoding, csv_format=None):

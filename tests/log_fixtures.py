@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import drcrm
+from drcrm.logs.encoded_log import encode, fit_encoding
 
 
 @pytest.fixture
@@ -58,6 +59,11 @@ def read_as(form: str, frame: pd.DataFrame, mapping: dict, folder: Path) -> drcr
     if form == "frame":
         return drcrm.BanditLog.from_frame(frame, mapping)
     return drcrm.read_log(write_table(frame, folder, f"log.{form}"), mapping)
+
+
+def encoded(raw_log: drcrm.BanditLog) -> drcrm.BanditLog:
+    """Return a reader's log with the encoding that is fitted to all its rows."""
+    return encode(raw_log, fit_encoding(raw_log))
 
 
 def assert_same_log(first, second) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drcrm.diagnostics import opened_log
-from drcrm.logs import records
+from drcrm.logs import encoded_log
 from drcrm.logs.readers import log_files
 
 
@@ -42,7 +42,7 @@ def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
         patched.setattr(opened_log, "LARGE", -1)
         patched.setattr(opened_log, "_temporary_folder", record)
         patched.setattr(log_files, "ROWS", rows)
-        patched.setattr(records, "BLOCK_ROWS", rows - 50)
+        patched.setattr(encoded_log, "BLOCK_ROWS", rows - 50)
         yield folders
     assert folders
     assert not any(folder.exists() for folder in folders)

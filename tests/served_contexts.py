@@ -31,7 +31,9 @@ def training_encoding(kind: str = "single") -> TableEncoding:
             "day": [f"2024-06-{1 + row % 30:02d}" for row in range(n)],
         }
     )
-    return table_features(frame, ["age", "price"], ["city", "id"], ["at", "day"]).fit(kind, NAMES[kind])
+    return TableEncoding.fit(
+        table_features(frame, ["age", "price"], ["city", "id"], ["at", "day"]), kind, NAMES[kind], times=("at", "day")
+    )
 
 
 def stored_policy(kind: str = "single", scale: float = 1.0) -> StoredPolicy:

@@ -9,7 +9,7 @@ _HOMES = {
     "SoftmaxPolicy": "policies.exponential",
     "ActionLists": "actions.action_lists",
     "BanditLog": "data.bandit_log",
-    "read_log": "logs.encoded_log",
+    "read_log": "logs.read_log",
     "classifier_policy": "policies.classifier_policy",
     "load_policy": "serving.served_policy",
     "ServedPolicy": "serving.served_policy",

@@ -48,8 +48,8 @@ def test_mapped_arrays_equal_the_arrays_in_memory(form, tmp_path, monkeypatch):
 
 def test_the_error_of_a_full_disk_names_the_file(tmp_path):
     writer = ArrayWriter(tmp_path / "X")
-    (tmp_path / "X.npy").symlink_to("/dev/full")
+    (tmp_path / "X").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space") as error:
         writer.append(np.ones(5))
-    assert error.value.filename == str(tmp_path / "X.npy")
+    assert error.value.filename == str(tmp_path / "X")
     writer.close()

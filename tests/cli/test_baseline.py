@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from log_contexts import contexts_of
 from shop import MAPPING, NAMES, decisions
 from small_action_logs import LABELS, LISTS, label_log, list_log
 
@@ -16,9 +17,10 @@ from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.diagnostics.comparison.baseline import policy_on_rows
 from drcrm.errors import InputError
+from drcrm.logs.encoded_log import encode
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 OTHER = MAPPING | {"features": {"categorical": ["city"]}, "explore": 0.1}  # another encoding than MAPPING's
 ROWS = 1500
@@ -166,9 +168,9 @@ def write_rules(folder, names: list[str]) -> None:
 
 def test_actions_that_the_baseline_does_not_have_get_no_probability(weeks, tmp_path):
     write_rules(tmp_path, [*NAMES[:2]])
-    stored, records = read_policy(tmp_path / "part.npz"), read_records(weeks / "week2.csv", MAPPING)
+    stored, raw_log = read_policy(tmp_path / "part.npz"), read_raw_log(weeks / "week2.csv", MAPPING)
     log, frame, _ = log_of_week(weeks, 2)
-    policy = policy_on_rows(stored, records, None, log)
+    policy = policy_on_rows(stored, raw_log, None, log)
     known = stored.policy.marginals(stored.encoding.contexts(frame))
     names = list(log.encoding.names)
     for number, name in enumerate(stored.encoding.names):
@@ -192,16 +194,16 @@ def test_the_probabilities_of_other_actions(frame, mapping, tmp_path):
     frame().to_csv(tmp_path / "log.csv", index=False)
     config = json.dumps(mapping | {"algorithm": "kl_dro_dr", "explore": 0.3})
     assert main(["learn", f"{tmp_path}/log.csv", "--config", config, "--output", f"{tmp_path}/p.npz"]) == 0
-    stored, records = read_policy(tmp_path / "p.npz"), read_records(tmp_path / "log.csv", mapping)
+    stored, raw_log = read_policy(tmp_path / "p.npz"), read_raw_log(tmp_path / "log.csv", mapping)
     log = drcrm.read_log(tmp_path / "log.csv", mapping)
     rows = np.arange(len(log.Y)) % 3 > 0
-    part = records.take(rows).encoded(log.encoding).replace(encoding=log.encoding)
-    policy = policy_on_rows(stored, records, rows, part)
-    X = stored.encoding.contexts(records.take(rows).data)
+    part = encode(raw_log, log.encoding, rows)
+    policy = policy_on_rows(stored, raw_log, rows, part)
+    X = contexts_of(raw_log.take(rows), stored.encoding)
     np.testing.assert_allclose(policy.mean, stored.policy.marginals(X), rtol=1e-12)
     np.testing.assert_allclose(policy.log_prob, stored.policy.log_prob(X, part.Y), rtol=1e-9)
     with pytest.raises(InputError, match="the baseline is over"):
-        policy_on_rows(stored, records, None, drcrm.BanditLog.from_frame(decisions(50), MAPPING))
+        policy_on_rows(stored, raw_log, None, drcrm.BanditLog.from_frame(decisions(50), MAPPING))
 
 
 # Bounds that hold at every look
@@ -288,5 +290,3 @@ def test_the_answer_has_the_share_of_each_logging_policy(weeks, tmp_path, answer
     assert view["log"]["logged_by"] == pytest.approx({"v1": 0.4, "v2": 0.6})
     assert "Logged by: v2 60 %, v1 40 % of the rows." in text
     assert "Logging policies" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    records = read_records(files, as_mapping(MAPPING | {"logged_by": "by"}))
-    assert records.take(np.arange(ROWS) < 800).logged_shares == pytest.approx({"v1": 0.75, "v2": 0.25})

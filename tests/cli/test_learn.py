@@ -23,7 +23,7 @@ from drcrm.data import chunked_log
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 from drcrm.logs.split import held_out
 from drcrm.policies import linear_predictor
 from drcrm.selection.registry.algorithms import Algorithm
@@ -83,11 +83,11 @@ def test_the_certificate_holds_on_new_contexts(shop):
 
 
 def test_estimates_and_certificates_equal_those_of_the_library(shop):
-    stored, records = read_policy(shop / "policy.npz"), read_records(shop / "log.csv", MAPPING)
-    is_heldout = held_out(records, 0)
+    stored, raw_log = read_policy(shop / "policy.npz"), read_raw_log(shop / "log.csv", MAPPING)
+    is_heldout = held_out(raw_log, 0)
     assert is_heldout.sum() == 750
     log = read_log(shop / "log.csv", MAPPING)
-    part = log.replace(X=stored.encoding.contexts(records.data)).recount(is_heldout.astype(int))
+    part = log.replace(X=stored.encoding.encode(raw_log.X)).recount(is_heldout.astype(int))
     answer, options = answer_of(shop / "answer.json"), {"cost_model": stored.model}
     [candidate] = answer["candidates"]
     for estimate in ("ips", "snips", "dm", "dr"):

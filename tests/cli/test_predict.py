@@ -17,7 +17,7 @@ from drcrm.diagnostics import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
 from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
 GREEDY_CAUTION = "the certificate covers actions drawn from the policy, not --greedy"
@@ -202,7 +202,7 @@ class TestFormulas:
         chosen = pd.read_csv(tmp_path / "o.csv", dtype=str)
         log = pd.read_parquet(odd / "log.parquet").assign(item=chosen["item"], p=chosen["propensity"])
         log.to_csv(tmp_path / "next.csv", index=False)
-        assert set(read_records(tmp_path / "next.csv", MAPPING).names) == set(FORMULAS)
+        assert set(read_raw_log(tmp_path / "next.csv", MAPPING).description.names) == set(FORMULAS)
         assert run("evaluate_policy", odd / "policy.npz", tmp_path / "next.csv")[0] == 0
         assert run("learn", tmp_path / "next.csv", "--config", odd / "map.json", "--output", tmp_path / "p.npz")[0] == 0
         assert set(read_policy(tmp_path / "p.npz").encoding.names) == set(FORMULAS)

@@ -35,6 +35,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 HEADER = {"mapping": {"action": "a"}, "algorithm": {}, "choices": 3, "seed": 0, "digest": "0", "kept": "cips"}
 ODD = [None, "x", -1, float("nan"), [], True, 2**40]
+ROWS = LearnedRows(np.arange(20, dtype=np.uint32), np.arange(20, dtype=np.uint64), np.zeros(20, dtype=bool))
 SIZE, BIG = 100_000, 2**30
 Change = tuple[str, bool, bytes]  # its name, whether the file must be refused, and the content of the file
 
@@ -44,21 +45,14 @@ def with_model(stored: StoredPolicy) -> StoredPolicy:
     model = CostModel()
     effect_shape = stored.policy.actions.effect_shape
     model.coef_, model.intercept_ = np.zeros((len(stored.policy.coef), *effect_shape)), np.zeros(effect_shape)
-    rows = LearnedRows.of_arrays(
-        {
-            "features": np.arange(20, dtype=np.uint32),
-            "keys": np.arange(20, dtype=np.uint64),
-            "heldout": np.zeros(3, dtype=np.uint8),
-        }
-    )
     logging_policy = type(stored.policy)(np.zeros_like(stored.policy.coef))
-    return replace(stored, model=SupportedModel(model, logging_policy, 0.05, (-1.0, 0.0)), header=HEADER, rows=rows)
+    return replace(stored, model=SupportedModel(model, logging_policy, 0.05, (-1.0, 0.0)), header=HEADER, rows=ROWS)
 
 
 def of_arrays(features: Any = None, regressor: Any = None) -> StoredPolicy:
     """Return a policy over three numbers with a feature map, or with a regressor for each action as cost model."""
     coef = np.ones((3 if features is None else 3 + features.n_mapped, 2))
-    stored = StoredPolicy(SoftmaxPolicy(coef, None, features), ArrayEncoding("single", [0, 1], 3), None, HEADER)
+    stored = StoredPolicy(SoftmaxPolicy(coef, None, features), ArrayEncoding("single", [0, 1], 3), None, HEADER, ROWS)
     if regressor is None:
         return stored
     model = RegressorModel(regressor)
@@ -117,7 +111,7 @@ def changes_of_arrays(arrays: dict[str, Any]) -> Iterator[Change]:
             changed |= {str(value): np.full_like(array, value) for value in (np.nan, np.inf)}
         for kind, other in changed.items():
             files = {key: value for key, value in (arrays | {name: other}).items() if value is not None}
-            is_optional = name == "features" or name.startswith(("rows", "cost.model")) or name == "rows.has_copies"
+            is_optional = name == "features" or name.startswith(("rows", "cost.model"))
             yield f"{name} {kind}", not is_optional, npz(files)
 
 

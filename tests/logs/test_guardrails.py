@@ -12,9 +12,10 @@ from log_fixtures import write_table
 from push_logs import MAPPING, REVENUE, UNSUBSCRIBED, push_log
 
 from drcrm.errors import InputError
+from drcrm.logs.description import slices_of
 from drcrm.logs.guardrails import Guardrail
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 from drcrm.logs.unique_keys import parse_yaml
 
 BOTH = {"guardrails": {"unsubscribed": UNSUBSCRIBED, "money": REVENUE | {"range": [0, 5]}}}
@@ -64,39 +65,38 @@ def test_a_relative_margin_is_a_factor_of_the_logging_policys_cost():
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_outcomes_ride_on_the_rows_of_the_log(name, tmp_path):
     frame = push_log(300)
-    records = read_records(write_table(frame, tmp_path, name), as_mapping(MAPPING | BOTH))
+    raw_log = read_raw_log(write_table(frame, tmp_path, name), as_mapping(MAPPING | BOTH))
     expected = np.column_stack([frame["unsubscribed"] == "yes", -frame["revenue"]])
-    assert records.guardrails == pytest.approx(expected.astype(float))
+    assert raw_log.rows.get("guardrails") == pytest.approx(expected.astype(float))
     rows = np.arange(300) % 3 == 0
-    assert records.take(rows).guardrails == pytest.approx(expected[rows])
-    assert records.without_features(rows).guardrails == pytest.approx(expected[rows])
-    assert [*records.data.arrays] == ["x"]
+    assert raw_log.take(rows).rows.get("guardrails") == pytest.approx(expected[rows])
+    assert [*raw_log.X.columns] == ["x"]
 
 
 def test_lists_take_outcomes_from_the_chosen_row():
     frame = push_log(60).assign(list=np.repeat(np.arange(30), 2), chosen=np.tile([1, 0], 30))
     mapping = {**MAPPING, **BOTH, "action": None, "list": "list", "chosen": "chosen"}
-    records = read_records(frame, as_mapping(mapping))
-    assert records.guardrails[:, 1] == pytest.approx(-frame["revenue"][::2])
+    raw_log = read_raw_log(frame, as_mapping(mapping))
+    assert raw_log.rows.get("guardrails")[:, 1] == pytest.approx(-frame["revenue"][::2])
 
 
 def test_a_missing_outcome_is_an_error_like_a_missing_reward():
     frame = push_log(50)
     frame.loc[7, "revenue"] = np.nan
     with pytest.raises(InputError, match="guardrail 'money', column 'revenue', is nan in row 7, expected a finite"):
-        read_records(frame, as_mapping(MAPPING | BOTH))
+        read_raw_log(frame, as_mapping(MAPPING | BOTH))
 
 
 def test_several_slice_columns_ride_on_the_rows(tmp_path):
     frame = push_log(90).assign(city=np.tile(["Bern", "Genf", ""], 30), place=np.repeat([1, 2], 45))
     mapping = as_mapping(MAPPING | {"slice": ["city", "place"]})
     assert mapping.as_dict()["slice"] == ["city", "place"]
-    records = read_records(write_table(frame, tmp_path, "log.csv"), mapping)
-    assert records.row_slices.tolist() == frame[["city", "place"]].astype(str).to_numpy().tolist()
+    raw_log = read_raw_log(write_table(frame, tmp_path, "log.csv"), mapping)
+    assert slices_of(raw_log.rows).tolist() == frame[["city", "place"]].astype(str).to_numpy().tolist()
     parts = [write_table(part, tmp_path, f"{name}.csv") for name, part in (("b", frame[45:]), ("a", frame[:45]))]
     assert (
-        read_records(parts, mapping).row_slices.tolist()
-        == records.row_slices.tolist()[45:] + (records.row_slices.tolist()[:45])
+        slices_of(read_raw_log(parts, mapping).rows).tolist()
+        == slices_of(raw_log.rows).tolist()[45:] + (slices_of(raw_log.rows).tolist()[:45])
     )
 
 

@@ -1,4 +1,4 @@
-"""Policy files with a feature map: the same policy, a form of older versions, and damaged content."""
+"""Policy files with a feature map: the same policy, and damaged content."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def test_a_mapped_policy_comes_back(file):
     np.testing.assert_array_equal(stored.model.logging_policy.marginals(mapped), logging_policy.marginals(mapped))
 
 
-def test_maps_that_are_old_or_damaged_are_refused(file):
+def test_maps_that_are_damaged_are_refused(file):
     path, policy = file
     arrays = read_npz(path, ["header", "coef", "features"])
     policy.features.n_mapped += 1
     for changes, message in (
-        ({"features.kind": np.array("nystroem")}, "the feature map has the form of an older version of drcrm: learn"),
         ({"features": np.zeros(9, dtype=np.uint8)}, "the feature map is damaged"),
         ({"features": to_bytes(policy.features, "map")}, "the feature map returns an array of shape"),
         ({"features": to_bytes(policy.features.transformer, "map")}, "the feature map is of type"),

@@ -11,21 +11,21 @@ from log_fixtures import write_table
 
 from drcrm.errors import InputError
 from drcrm.logs import split
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 from drcrm.logs.split import held_out
 
 
 def test_groups_are_held_out_as_a_whole(frame, mapping):
-    records = read_records(frame, {**mapping, "group": "user"})
-    is_heldout = held_out(records)
-    assert not set(records.groups[is_heldout]) & set(records.groups[~is_heldout])
-    assert len(set(records.groups[is_heldout])) == 3  # of 12
-    assert not np.array_equal(is_heldout, held_out(records, seed=1))
+    raw_log = read_raw_log(frame, {**mapping, "group": "user"})
+    is_heldout = held_out(raw_log)
+    assert not set(raw_log.rows.get("groups")[is_heldout]) & set(raw_log.rows.get("groups")[~is_heldout])
+    assert len(set(raw_log.rows.get("groups")[is_heldout])) == 3  # of 12
+    assert not np.array_equal(is_heldout, held_out(raw_log, seed=1))
 
 
 def test_the_last_rows_of_the_file_are_held_out(frame, mapping):
-    records = read_records(frame, {**mapping, "split": "last 20 %"})
-    assert np.flatnonzero(held_out(records)).tolist() == list(range(32, 40))
+    raw_log = read_raw_log(frame, {**mapping, "split": "last 20 %"})
+    assert np.flatnonzero(held_out(raw_log)).tolist() == list(range(32, 40))
 
 
 @pytest.mark.parametrize("kind", ["numbers", "texts", "times", "zones"])
@@ -43,9 +43,9 @@ def test_the_last_rows_by_time_are_held_out(frame, mapping, tmp_path, kind, form
     }[kind]
     mapping = {**mapping, "time": "ts", "split": "last 20 %"}
     path = write_table(frame, tmp_path, "log.csv")
-    records = read_records(path, mapping) if form == "csv" else read_records(frame, mapping)
-    assert np.flatnonzero(held_out(records)).tolist() == np.flatnonzero(order >= 32).tolist()
-    assert records.rows.tolist() == [*range(40)]
+    raw_log = read_raw_log(path, mapping) if form == "csv" else read_raw_log(frame, mapping)
+    assert np.flatnonzero(held_out(raw_log)).tolist() == np.flatnonzero(order >= 32).tolist()
+    assert raw_log.rows.get("number").tolist() == [*range(40)]
 
 
 def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(frame, mapping):
@@ -56,16 +56,16 @@ def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(fr
         (1, {}, range(20, 40)),
         (np.arange(40)[::-1], {"group": "user"}, range(20)),
     ):
-        records = read_records(frame.assign(ts=times), mapping | changes)
-        assert np.flatnonzero(held_out(records)).tolist() == [*expected]
+        raw_log = read_raw_log(frame.assign(ts=times), mapping | changes)
+        assert np.flatnonzero(held_out(raw_log)).tolist() == [*expected]
 
 
 def test_at_least_one_row_and_not_all_are_held_out(frame, mapping):
     with pytest.raises(InputError, match="the log has a single context, expected at least two"):
-        held_out(read_records(frame[:1], mapping))
-    assert held_out(read_records(frame[:2], mapping)).sum() == 1
+        held_out(read_raw_log(frame[:1], mapping))
+    assert held_out(read_raw_log(frame[:2], mapping)).sum() == 1
 
 
 def test_the_number_of_held_out_rows_is_limited(frame, mapping, monkeypatch):
     monkeypatch.setattr(split, "MOST", 7)
-    assert held_out(read_records(frame, mapping)).sum() == 7
+    assert held_out(read_raw_log(frame, mapping)).sum() == 7

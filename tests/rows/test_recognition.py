@@ -13,10 +13,10 @@ from shop_fixtures import answer_of
 
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS
 from drcrm.diagnostics import opened_log
-from drcrm.diagnostics.repeated_rows.row_checks import hash_records
+from drcrm.diagnostics.repeated_rows.row_checks import hash_log
 from drcrm.logs.policy_file import read_policy, write_policy
 from drcrm.logs.readers import log_files as readers
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 from drcrm.rows.recognition import LearnedRows
 
 N, HELDOUT = 3000, 750
@@ -137,7 +137,7 @@ CHANGES = {  # the log that the policy was learned from, with its held-out rows,
 
 
 def hashes_of(frame: pd.DataFrame, **keys):
-    return hash_records(read_records(frame.drop(columns="side"), DISCRETE | keys))
+    return hash_log(read_raw_log(frame.drop(columns="side"), DISCRETE | keys))
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -189,5 +189,5 @@ def test_hashes_do_not_depend_on_the_number_format_of_a_file(tmp_path):
     texts = frame.astype({"age": str, "city": float})
     hashes = []
     for table, name in ((frame, "a.csv"), (frame, "b.parquet"), (texts, "c.parquet"), (frame, "d.csv.gz")):
-        hashes.append(hash_records(read_records(write_log(table, tmp_path / name), MAPPING)).rows)
+        hashes.append(hash_log(read_raw_log(write_log(table, tmp_path / name), MAPPING)).rows)
     assert all(np.array_equal(hashes[0], rows) for rows in hashes[1:])

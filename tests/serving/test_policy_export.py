@@ -19,7 +19,7 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.columns import as_text, number_text
-from drcrm.logs.encoding.tables import table_features
+from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.serving.policy_export import export_policy
@@ -115,7 +115,7 @@ def test_javascript_reads_values_as_python_does(n_more, tmp_path):
     tiers = [tier for tier in tiers if tier not in ("valueOf", "hasOwnProperty", ".5")]  # unknown categories
     times = [f"2024-05-{1 + row % 7:02d} {row % 24:02d}:00" for row in range(len(tiers))]
     frame = pd.DataFrame({"tier": pd.Series(tiers, dtype=object), "at": times, "age": np.arange(len(tiers)) * 7e17})
-    encoding = table_features(frame, ["age"], ["tier"], ["at"]).fit("single", ["a", "b"])
+    encoding = TableEncoding.fit(table_features(frame, ["age"], ["tier"], ["at"]), "single", ["a", "b"], times=("at",))
     coef = np.random.default_rng(0).normal(size=(encoding.n_features, 2))
     served = ServedPolicy(StoredPolicy(SoftmaxPolicy(coef), encoding, None, {}))
     usual = {"tier": '"x"', "at": "null", "age": "0"}

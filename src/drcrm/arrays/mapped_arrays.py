@@ -1,10 +1,9 @@
-"""Arrays in memory-mapped ``.npy`` files: written batch by batch, then read as ordinary numpy arrays or CSR.
+"""Arrays in memory-mapped files: written batch by batch, then read as ordinary numpy arrays or CSR.
 
 A mapped array occupies no memory of the process, because its pages belong to the system's page cache. Code that only
 slices and multiplies arrays works the same whether or not they are mapped.
 """
 
-import io
 import pickle
 import socket
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import numpy as np
-from numpy.lib import format as npy
 from scipy import sparse
 
 Features: TypeAlias = Any  # np.ndarray | sparse.csr_array; scipy has no types
@@ -26,79 +24,59 @@ _SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
 
 
 class ArrayWriter:
-    """Write an array batch by batch to a ``.npy`` file, or a CSR array to three files.
+    """Write an array batch by batch to a file, or a CSR array to three files.
 
     Parameters
     ----------
     path : Path
-        Path of the file to create, without a suffix.
+        Path of the file to create; for CSR, the beginning of the paths.
     """
 
     def __init__(self, path: Path):
-        self._path, self._columns = Path(path), None
+        self._path, self._n_columns = Path(path), None
         self._files: dict[str, tuple] = {}
         self._row_ends = [np.zeros(1, dtype=np.int64)]
 
     def append(self, batch: Features) -> None:
         """Write a batch (rows, …), dense or CSR like the first batch; an OSError names the file."""
         if not sparse.issparse(batch):
-            self._write("", np.ascontiguousarray(batch))
+            self._write("", batch)
             return
         batch = batch.tocsr()
-        self._columns = batch.shape[1]
+        self._n_columns = batch.shape[1]
         self._row_ends.append(self._row_ends[-1][-1] + batch.indptr[1:].astype(np.int64))
         self._write(".data", batch.data)
         self._write(".indices", batch.indices.astype(np.int32))
 
     def finish(self) -> Features:
         """Close the files and return the array, mapped read-only."""
-        for suffix, (file, dtype, shape) in self._files.items():
-            file.seek(0)
-            self._write_bytes(suffix, _header(dtype, shape))
-            file.close()
-        if self._columns is None:
-            return _mapped(self._file_path(""))
-        row_ends = np.concatenate(self._row_ends)
-        np.save(self._file_path(".indptr"), row_ends if row_ends[-1] >= 2**31 else row_ends.astype(np.int32))
-        data, indices, indptr = (_mapped(self._file_path(suffix)) for suffix in (".data", ".indices", ".indptr"))
-        return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, self._columns), copy=False)
+        if self._n_columns is not None:
+            row_ends = np.concatenate(self._row_ends)
+            self._write(".indptr", row_ends if row_ends[-1] >= 2**31 else row_ends.astype(np.int32))
+        self.close()
+        arrays = [_open_mapped(file.name, dtype, 0, shape) for file, dtype, shape in self._files.values()]
+        if self._n_columns is None:
+            return arrays[0]
+        return sparse.csr_array(tuple(arrays), shape=(len(arrays[2]) - 1, self._n_columns), copy=False)
 
     def close(self) -> None:
-        """Close the files without finishing them."""
+        """Close the files."""
         for file, *_ in self._files.values():
             file.close()
 
-    def _file_path(self, suffix: str) -> Path:
-        return self._path.with_name(f"{self._path.name}{suffix}.npy")
-
     def _write(self, suffix: str, values: np.ndarray) -> None:
         if suffix not in self._files:
-            shape = 0, *values.shape[1:]
-            self._files[suffix] = self._file_path(suffix).open("wb", buffering=0), values.dtype, shape
-            self._write_bytes(suffix, _header(values.dtype, shape))
+            path = self._path.with_name(f"{self._path.name}{suffix}")
+            self._files[suffix] = path.open("wb", buffering=0), values.dtype, (0, *values.shape[1:])
         file, dtype, (rows, *columns) = self._files[suffix]
-        self._write_bytes(suffix, np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8))
-        self._files[suffix] = file, dtype, (rows + len(values), *columns)
-
-    def _write_bytes(self, suffix: str, values: Any) -> None:
-        view = memoryview(values)
+        view = memoryview(np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8))
         try:
             while len(view):
-                view = view[self._files[suffix][0].write(view) :]
+                view = view[file.write(view) :]
         except OSError as error:
-            error.filename = str(self._file_path(suffix))
+            error.filename = file.name
             raise
-
-
-def _header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Return the header of a .npy file. numpy pads it, so the number of rows can be rewritten in place."""
-    header = io.BytesIO()
-    npy.write_array_header_1_0(header, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
-    return header.getvalue()
-
-
-def _mapped(path: Path) -> np.ndarray:
-    return np.asarray(np.load(path, mmap_mode="r"))
+        self._files[suffix] = file, dtype, (rows + len(values), *columns)
 
 
 def folder_prefix() -> str:
@@ -166,6 +144,12 @@ def take_rows(X: Features, rows: np.ndarray) -> Features:
     rows = np.arange(X.shape[0])[rows]
     step = _rows_per_block(X)
     return write_blocks(path, (X[rows[start : start + step]] for start in range(0, max(len(rows), 1), step)))
+
+
+def as_mapped(values: Any, origin: np.ndarray) -> Any:
+    """Return an array that was computed from another one, in a file if that one is mapped; None stays None."""
+    path = None if values is None or _backing(values) is not None else scratch_path(origin)
+    return values if path is None else write_blocks(path, iter([values]))
 
 
 def as_memory_order(array: np.ndarray, order: Literal["C", "F"]) -> np.ndarray:

@@ -97,7 +97,7 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
             f"--estimate dr needs a cost model of this outcome, which {case.policy.label} lacks; use snips or ips"
         )
     estimate = estimate or ("dr" if has_model else "snips")
-    mapping = case.opened.records.mapping
+    mapping = case.opened.mapping
     if estimate == "ips" and mapping.shift is not None:
         raise InputError(f"--estimate ips has no worst case for shift {mapping.shift:g}; use dr or snips")
     settings = ComparisonSettings(
@@ -159,7 +159,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
     limit, own = _limit_weights(baseline, mapping, options), []
 
-    def recognise(checks: RowChecks, digest: str, _: object) -> RecognisedRows:
+    def recognise(checks: RowChecks, digest: str) -> RecognisedRows:
         own.append(_recognise(stored, mapping, checks, digest))
         return own[0]
 
@@ -167,7 +167,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
         if stored is None:
             opened = read_rows()
-            policy = None if name is None else EvaluatedPolicy(name, name, opened.records.candidate)
+            policy = None if name is None else EvaluatedPolicy(name, name, opened.log.rows.get("candidate"))
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise), own

@@ -23,7 +23,7 @@ from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status
 from drcrm.cli.evaluate_policy import read_baseline, read_mapping, reference_of
 from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, describe_exploration
-from drcrm.diagnostics.opened_log import OpenedLog, hold_out_by, log_folder, open_log
+from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import import_extra
@@ -55,9 +55,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         baseline = read_baseline(options)
-        opened: Any = open_log(
-            options.log, mapping, report, folder, select=hold_out_by(options.seed), most=most, baseline=baseline
-        )
+        opened: Any = open_log(options.log, mapping, report, folder, seed=options.seed, most=most, baseline=baseline)
         _require_several_actions(opened)
         has_scores = can_have_scores(opened.train) and not options.exportable
         algorithms = read_algorithms(mapping, has_scores)
@@ -108,10 +106,10 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
         confidence=options.confidence,
         choices=selection.tried,
         effective_choices=selection.choices,
-        cost_range=opened.records.mapping.cost_range,
+        cost_range=opened.mapping.cost_range,
         gamma=options.sensitivity,
         reference=reference_of(options),
-        shift=opened.records.mapping.shift,
+        shift=opened.mapping.shift,
     )
     evaluation = evaluate(opened, selection.policies, selection.best, settings)
     verdict = evaluation.verdict
@@ -120,7 +118,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
     written = "an estimate of the logging policy" if opened.baseline is None else "the baseline"
     within = " within all guardrails" if evaluation.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat {settings.reference}{within} on the {opened.records.size} held-out rows, "
+        f"No candidate was shown to beat {settings.reference}{within} on the {len(opened.log.Y)} held-out rows, "
         f"so {written} is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))
@@ -128,7 +126,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
 
 def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
     opened, is_better = evaluation.opened, evaluation.is_better
-    mapping = opened.records.mapping
+    mapping = opened.mapping
     made = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
     kept = "logging" if opened.baseline is None else "baseline"
     answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=made)
@@ -146,7 +144,7 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
         models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
         policy = _policy_to_write(evaluation, is_better)
         answer["exploration"] = describe_exploration(policy, opened.log, rows, **models, confidence=options.confidence)
-    sizes = {"training": rows - opened.records.size, "heldout": opened.records.size, "split": mapping.split}
+    sizes = {"training": rows - len(opened.log.Y), "heldout": len(opened.log.Y), "split": mapping.split}
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 
@@ -156,7 +154,7 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
     opened, best = evaluation.opened, evaluation.best
     header = {
         "version": __version__,
-        "mapping": opened.records.mapping.as_dict(),
+        "mapping": opened.mapping.as_dict(),
         "algorithm": {"name": best.name, "label": best.label, **best.settings},
         "digest": opened.digest,
         "seed": options.seed,
@@ -179,4 +177,4 @@ def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy
     if is_candidate:
         return policy
     logging_policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
-    return logging_policy.with_exploration(opened.records.mapping.explore)
+    return logging_policy.with_exploration(opened.mapping.explore)

@@ -48,13 +48,13 @@ def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
     uniform = uniform_policy(log)
     cost = off_policy_value(uniform, log, "snips", baseline=LOGGING, groups=opened.units)
     rows = opened.checks.propensity.size
-    costs = infer_cost_range(opened.records.mapping.cost_range, log.cost, opened.records.is_reward)
+    costs = infer_cost_range(opened.mapping.cost_range, log.cost, opened.log.description.is_reward)
     settings = PlanSettings(rows, float(cost), options.confidence, options.choices, costs)
     return {
         "command": "plan",
         "version": __version__,
         "log": opened.as_dict() | {"rows": rows},
-        "reward": opened.records.is_reward,
+        "reward": opened.log.description.is_reward,
         "confidence": options.confidence,
         "choices": options.choices,
         "target_power": POWER,

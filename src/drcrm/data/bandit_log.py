@@ -13,6 +13,7 @@ import numpy as np
 from drcrm.actions.base import Actions, RowMap
 from drcrm.actions.inference import infer_actions
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (
     LARGEST_INTEGER,
     check_context,
@@ -28,6 +29,8 @@ from drcrm.errors import InputError
 
 # Cached attributes, and the attributes that they are computed from.
 CACHE_SOURCES = {"row_map": {"Y", "context", "actions"}, "feature_range": {"X"}, "log_propensity": {"propensity"}}
+
+ROWS = "Y", "propensity", "cost", "count", "rows"  # attributes with a value for each row
 
 
 class BanditLog:
@@ -60,6 +63,10 @@ class BanditLog:
     ----------
     encoding : Encoding or None
         Encoding that made X from the columns of a file or table.
+    rows : Table or None
+        Further columns of a file's rows, such as ``number``, ``time``, ``ids`` and ``groups``.
+    description : LogDescription or None
+        What the file says about all rows: its mapping, the kind and names of the actions.
     skipped : mapping of str to int
         For each reason, the number of rows that the reader of a file skipped.
     imitated_propensities : bool
@@ -77,6 +84,8 @@ class BanditLog:
     """
 
     encoding: Any = None
+    rows: Table | None = None
+    description: Any = None
     skipped: Mapping[str, int] = MappingProxyType({})
     imitated_propensities = False
 
@@ -136,6 +145,24 @@ class BanditLog:
             raise InputError(f"feedback is of type {type(feedback).__name__}, expected OBP's dictionary")
         return read_log(feedback)
 
+    @classmethod
+    def unchecked(cls, **attributes: Any) -> BanditLog:
+        """Return a log with these attributes, without checking them.
+
+        Parameters
+        ----------
+        **attributes
+            Values by the name of the attribute.
+
+        Returns
+        -------
+        BanditLog
+            Log. A reader's log has a table of features as X, which an encoding turns into an array.
+        """
+        log = cls.__new__(cls)
+        log.__dict__.update(attributes)
+        return log
+
     def __init__(
         self,
         X: Any,
@@ -172,6 +199,17 @@ class BanditLog:
         """Sum of the counts of all rows."""
         return int(self.count.sum())
 
+    @property
+    def is_paired(self) -> bool:
+        """Whether row i belongs to context i."""
+        return len(self.context) == self.n_contexts and bool((np.diff(self.context) == 1).all())
+
+    @property
+    def units(self) -> np.ndarray:
+        """The group of each row, (n,), or its context if the file has no groups."""
+        groups = None if self.rows is None else self.rows.get("groups")
+        return self.context if groups is None else groups
+
     @cached_property
     def log_propensity(self) -> np.ndarray:
         return np.log(self.propensity)
@@ -202,12 +240,30 @@ class BanditLog:
         count = _check_count(count, len(self.Y))
         if count.all() and np.bincount(self.context, minlength=self.n_contexts).all():
             return self.replace(count=count)
-        occurs = count != 0
-        used, context = np.unique(self.context[occurs], return_inverse=True)
+        return self.replace(count=count).take(count != 0)
+
+    def take(self, rows: np.ndarray | slice) -> BanditLog:
+        """Return the log of selected rows and their contexts.
+
+        Parameters
+        ----------
+        rows : bool or int array, or slice
+            Mask or numbers of the rows.
+
+        Returns
+        -------
+        BanditLog
+            Log of the rows, with views of the arrays if ``rows`` is a slice and row i belongs to context i.
+        """
         X, actions = self.X, self.actions
-        if len(used) < self.n_contexts:
-            actions, X = actions.select(used, X)
-        return self.replace(count=count).subset(occurs, context, X, actions)
+        rows = slice(*rows.indices(len(self.Y))) if isinstance(rows, slice) else rows
+        if self.is_paired:
+            contexts, context = rows, np.arange(len(self.context[rows]))
+        else:
+            contexts, context = np.unique(self.context[rows], return_inverse=True)
+        if isinstance(contexts, slice) or len(context) < len(self.context) or len(contexts) < self.n_contexts:
+            actions, X = actions.select(contexts, X)
+        return self.subset(rows, context, X, actions)
 
     def with_cost(self, cost: Any) -> BanditLog:
         """Return the log with other costs for the same rows.
@@ -263,7 +319,7 @@ class BanditLog:
         BanditLog
             Log of the kept rows.
         """
-        arrays = {name: getattr(self, name)[rows] for name in ("Y", "propensity", "cost", "count")}
+        arrays = {name: values[rows] for name in ROWS if (values := getattr(self, name)) is not None}
         log = self.replace(X=X, actions=actions, **arrays, context=context)
         if "log_propensity" in self.__dict__:
             log.__dict__["log_propensity"] = self.log_propensity[rows]
@@ -292,7 +348,7 @@ class BanditLog:
         first = order[is_new]
         count = np.bincount(group, self.count).astype(np.intp)
         rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
-        return self.replace(**rows, count=count), group
+        return self.replace(**rows, count=count, rows=None), group
 
 
 def _check_count(count: Any, rows: int) -> np.ndarray:

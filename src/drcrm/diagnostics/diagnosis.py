@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import as_float_array
 from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.skewness import tail_residual
@@ -29,10 +30,11 @@ from drcrm.diagnostics.log_checks import (
     check_gain_drift,
 )
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
-from drcrm.diagnostics.repeated_rows.row_checks import check_records, records_of_log
+from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.errors import InputError
 from drcrm.estimates import DoublyRobust, SelfNormalised
+from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import importance_weights, select_occurring
 from drcrm.policies.tabular import policy_for_log
@@ -269,7 +271,8 @@ def check_rows(
     units : array (n,) or None
         Ids of independent units: ``groups``, or the distinct rows if there are no groups and the log has copies.
     """
-    checks = check_records(replace(records_of_log(log, imitated), groups=groups))
+    table = Table(log.X.shape[0], {MATRIX: log.X})
+    checks = check_repeated_rows(log.replace(X=table, rows=None, imitated_propensities=imitated), groups=groups)
     return checks.diagnostics, checks.groups
 
 

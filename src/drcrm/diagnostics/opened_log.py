@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import folder_prefix, scratch_folder, scratch_path
+from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.baseline import (
     Folder,
@@ -21,17 +22,16 @@ from drcrm.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
-from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_records, hash_records
+from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_repeated_rows, hash_log
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
-from drcrm.logs.encoded_log import encode
+from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
 from drcrm.logs.propensities.estimated import estimate_propensities
-from drcrm.logs.readers.log_files import Source, name_of, read_records, short_name
-from drcrm.logs.records import Records
+from drcrm.logs.readers.log_files import Source, name_of, read_raw_log, short_name
 from drcrm.logs.split import held_out
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
@@ -40,9 +40,6 @@ LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
 ROUNDING = 1e-6  # relative, of propensities
 MAX_CHECKED = 100_000  # the checks that need no policy use all rows of logs up to this size, else the held-out rows
 Tell = Callable[[str], None]
-# A function that returns the rows that train, or trained, a policy. Its arguments are the checks of all rows, the
-# file's digest, and a function that returns the held-out rows of a seed.
-Select = Callable[[RowChecks, str, Callable[[int], np.ndarray]], RecognisedRows | None]
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,8 @@ class OpenedLog:
         SHA-256 of the file.
     n_contexts : int
         Number of contexts of the file.
-    records : Records
-        The rows without their features; propensities may be estimated.
     log : BanditLog
+        The rows; propensities may be estimated.
     checks : RowChecks
         Checks of all rows of the file.
     unseen : mapping of int
@@ -76,7 +72,6 @@ class OpenedLog:
     path: Source
     digest: str
     n_contexts: int
-    records: Records
     log: BanditLog
     checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
@@ -92,32 +87,43 @@ class OpenedLog:
         return LearnedRows.of(self.checks.hashes, recognised.heldout)
 
     @property
+    def mapping(self) -> LogMapping:
+        """Return the mapping of the log."""
+        return self.log.description.mapping
+
+    @property
     def units(self) -> np.ndarray | None:
         """Return the group of each row. Without groups, each row is a unit, whatever its count.
 
-        None if the rows have neither groups nor counts.
+        None if there are no groups and all counts are 1.
         """
-        if self.records.groups is None and self.records.count is not None:
-            return np.arange(self.records.size)
-        return self.records.groups
+        rows: Any = self.log.rows
+        if rows.get("groups") is None and (self.log.count != 1).any():
+            return np.arange(len(self.log.Y))
+        return rows.get("groups")
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
-        shares = self.records.logged_shares
-        return {
+        log, description, rows = self.log, self.log.description, self.log.rows
+        answer = {
             "name": short_name(self.path),
-            "format": self.records.format,
+            "format": description.format,
             "digest": self.digest,
-            "rows": self.records.size,
-            "contexts": self.log.n_contexts,
-            "features": self.log.encoding.n_features,
-            "kind": str(self.log.actions),
-            "actions": [str(name) for name in self.log.encoding.names],
-            "skipped": dict(self.records.skipped),
-            "imputed": dict(self.records.missing),
-            "propensities": "imitated" if self.records.is_imitated else "logged",
-            "reward": self.records.is_reward,
-        } | ({"logged_by": shares} if shares else {})
+            "rows": len(log.Y),
+            "contexts": log.n_contexts,
+            "features": log.encoding.n_features,
+            "kind": str(log.actions),
+            "actions": [str(name) for name in log.encoding.names],
+            "skipped": dict(log.skipped),
+            "imputed": dict(description.missing),
+            "propensities": "imitated" if log.imitated_propensities else "logged",
+            "reward": description.is_reward,
+        }
+        if (logger := rows.get("logger")) is None:
+            return answer
+        names = rows.values["logger"]
+        shares = zip(names, np.bincount(logger, log.count, len(names)) / log.size, strict=True)
+        return answer | {"logged_by": {name: float(share) for name, share in shares if share}}
 
 
 @contextmanager
@@ -140,23 +146,14 @@ def log_folder(path: Source) -> Iterator[Folder]:
         yield create
 
 
-def hold_out_by(seed: int) -> Select:
-    """Return a function that holds out rows for the evaluation of policies that the other rows train."""
-
-    def select(checks: RowChecks, file_digest: str, hold_out: Callable[[int], np.ndarray]) -> RecognisedRows:
-        heldout = hold_out(seed)
-        return RecognisedRows(~heldout, heldout)
-
-    return select
-
-
 def open_log(
     path: Source,
     mapping: LogMapping,
     tell: Tell,
     folder: Folder | None = None,
     encoding: Encoding | None = None,
-    select: Select | None = None,
+    recognise: Callable[[RowChecks, str], RecognisedRows] | None = None,
+    seed: int | None = None,
     most: int | None = None,
     baseline: StoredPolicy | None = None,
 ) -> OpenedLog:
@@ -172,9 +169,12 @@ def open_log(
         From :func:`log_folder`; by default the log is in memory.
     encoding : Encoding, optional
         Encoding of a policy. By default it is fitted to the rows that train policies, which are returned too; without
-        ``select``, to all rows.
-    select : callable, optional
-        It returns the rows that train, or trained, a policy, which are left out; by default no rows are.
+        ``seed``, to all rows.
+    recognise : callable, optional
+        It returns the rows that trained a policy, which are left out, from the checks of all rows and the digest of the
+        file.
+    seed : int, optional
+        Seed of a split into rows that train policies and held-out rows; by default the log is not split.
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
     baseline : StoredPolicy, optional
@@ -187,73 +187,76 @@ def open_log(
         If the file is invalid. The message is one line that begins with its path.
     """
     most = LARGE if most is None else most
-    records, checks = _checked_records(path, mapping, tell, folder, most)
-    known = None if baseline is None else with_features_of(records, baseline, path, folder, most)
-    known_digest, scratch = digest(path), partial(scratch_path, records.cost)
+    raw_log, checks = _checked_log(path, mapping, tell, folder, most)
+    known = None if baseline is None else with_features_of(raw_log, baseline, path, folder, most)
+    known_digest, scratch, n = digest(path), partial(scratch_path, raw_log.cost), len(raw_log.Y)
     with prefix_errors(name_of(path)):
-        recognised = None if select is None else select(checks, known_digest, partial(held_out, records))
+        recognised = None if recognise is None else recognise(checks, known_digest)
+        if seed is not None:
+            heldout = held_out(raw_log, seed)
+            recognised = RecognisedRows(~heldout, heldout)
         if baseline is not None and known is not None:
-            hashes = checks.hashes if known is records else hash_records(known)
-            found = find_rows(baseline, hashes, checks.propensity, known_digest)
-            recognised = leave_out_training(recognised, found, checks.groups)
+            hashes = checks.hashes if known is raw_log else hash_log(known)
+            trained = find_rows(baseline, hashes, checks.propensity, known_digest)
+            recognised = leave_out_training(recognised, trained, checks.groups)
         rows = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and recognised.undecided:
             check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
             checks = replace(checks, diagnostics=(check, *checks.diagnostics))
         unseen: Counter[str] = Counter()
-        for block in records.blocks_of(rows) if encoding else ():
-            unseen.update(encoding.unseen(block.data))
-        file = partial(OpenedLog, path, known_digest, len(records.data))
-        if encoding or recognised is None or select is None:
-            log = encode(records, encoding or records.fit(), rows, scratch())
-            on_rows = baseline and policy_on_rows(baseline, known, rows, log)
-            return file(records.without_features(rows), log, checks, unseen, recognised, baseline=on_rows)
-        encoding = records.fit(recognised.training)
-        train = encode(records, encoding, recognised.training, scratch())
-        train.actions.check_not_one_hot(train.Y)
-        log, whole = encode(records, encoding, rows), None
+        for _, block in blocks_of(raw_log, rows) if encoding else ():
+            unseen.update(encoding.unseen(block.X))
+        file, train, whole = partial(OpenedLog, path, known_digest, raw_log.n_contexts), None, None
+        if encoding or recognised is None or seed is None:
+            log = encode(raw_log, encoding or fit_encoding(raw_log), rows, scratch())
+        else:
+            encoding = fit_encoding(raw_log, recognised.training)
+            train = encode(raw_log.replace(rows=None), encoding, recognised.training, scratch())
+            train.actions.check_not_one_hot(train.Y)
+            log = encode(raw_log, encoding, rows)
+            whole = file(encode(raw_log, encoding), checks) if n <= MAX_CHECKED else None
         on_rows = baseline and policy_on_rows(baseline, known, rows, log)
-        if records.size <= MAX_CHECKED:
-            whole = file(records.without_features(), encode(records, encoding), checks)
-    return file(records.without_features(rows), log, checks, {}, recognised, train, whole, on_rows)
+    return file(log, checks, unseen, recognised, train, whole, on_rows)
 
 
-def _checked_records(
+def _checked_log(
     path: Source, mapping: LogMapping, tell: Tell, folder: Folder | None, most: int
-) -> tuple[Records, RowChecks]:
-    """Return the rows of a file and their checks. Propensities that were not logged are estimated.
+) -> tuple[BanditLog, RowChecks]:
+    """Return a reader's log and the checks of its rows. Propensities that were not logged are estimated.
 
     Copies of a row form a group. With copies on both sides of a split, a policy would be evaluated on training rows.
     """
     tell(f"reading {short_name(path)}")
-    records = read_records(path, mapping, folder, most)
+    log = read_raw_log(path, mapping, folder, most)
     with prefix_errors(name_of(path)):
-        records = records if records.count is None or records.count.all() else records.take(records.count != 0)
-        _require_range(records)
-        if records.propensity is None:
+        log = log if log.count.all() else log.recount(log.count)
+        rows: Any = log.rows
+        _require_range(log, rows)
+        if log.propensity is None:
             tell("estimating propensities")
-            records = replace(records, propensity=estimate_propensities(records))
+            log = log.replace(propensity=estimate_propensities(log))
         tell("encoding")
-        checks = check_records(records, path)
-    return replace(records, groups=checks.groups), checks
+        checks = check_repeated_rows(log, path, rows.get("groups"))
+    return log.replace(rows=rows.assign(groups=checks.groups)), checks
 
 
-def _require_range(records: Records) -> None:
+def _require_range(log: BanditLog, rows: Table) -> None:
     """Raise InputError if costs, propensities or outcomes of a guardrail are outside of the mapping's ranges."""
-    low, high = records.mapping.cost_range or (-np.inf, np.inf)
-    least, most = records.cost.min(), records.cost.max()
+    mapping, is_reward = log.description.mapping, log.description.is_reward
+    low, high = mapping.cost_range or (-np.inf, np.inf)
+    least, most = log.cost.min(), log.cost.max()
     if not low <= least <= most <= high:
-        negated = ", which are negated rewards," if records.is_reward else ""
+        negated = ", which are negated rewards," if is_reward else ""
         raise InputError(
             f"costs{negated} must be in cost_range, [{low:g}, {high:g}]; they are from {least:g} to {most:g}"
         )
-    known = records.mapping.least_propensity
-    if known is not None and records.propensity is not None:
-        bad = records.propensity < known * (1 - ROUNDING)
+    known = mapping.least_propensity
+    if known is not None and log.propensity is not None:
+        bad = log.propensity < known * (1 - ROUNDING)
         expected = f"at least least_propensity, {known:g}"
-        reject_rows(bad, records.propensity, records.mapping.label_of("propensity"), records.rows, expected)
-    for number, guardrail in enumerate(records.mapping.guardrails):
-        outcome = guardrail.sign * np.asarray(records.guardrails[:, number]) + 0.0
+        reject_rows(bad, log.propensity, mapping.label_of("propensity"), rows.columns["number"], expected)
+    for number, guardrail in enumerate(mapping.guardrails):
+        outcome = guardrail.sign * np.asarray(rows.columns["guardrails"][:, number]) + 0.0
         low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))
         if not low <= outcome.min() <= outcome.max() <= high:
             raise InputError(

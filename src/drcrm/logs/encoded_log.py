@@ -1,82 +1,117 @@
-"""Build bandit logs from records: encode the features block by block, and estimate missing propensities."""
+"""Read and encode logs block by block, and estimate missing propensities."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from drcrm.actions.listed_actions import ListedActions
-from drcrm.arrays.array_collector import ArrayCollector
+from drcrm.arrays.mapped_arrays import as_mapped, write_blocks
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import report_progress
+from drcrm.errors import InputError
+from drcrm.logs.description import KINDS
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.propensities.estimated import estimate_propensities
-from drcrm.logs.readers.log_files import Source, read_records
-from drcrm.logs.records import Records
+from drcrm.logs.encoding.columns import reject_rows
+
+BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 
 
-def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> BanditLog:
-    """Return the log in a file: CSV, Parquet, npz, dsjson, Vowpal Wabbit's text, or the Open Bandit Dataset's csv.
+def fit_encoding(log: BanditLog, rows: np.ndarray | None = None) -> Encoding:
+    """Return the encoding fitted to selected rows of a reader's log, by default to all; it knows all actions' names.
 
     Parameters
     ----------
-    path : str, Path or sequence of them; DataFrame; or mapping
-        Log file; or files and folders of one format other than npz; or a table in memory; or a dictionary of the Open
-        Bandit Pipeline, see :meth:`BanditLog.from_obp`.
-    mapping : dict, path of YAML or JSON, or LogMapping, optional
-        Meaning of the columns of CSV and Parquet: see :meth:`BanditLog.from_frame`. Other formats need none.
-
-    Returns
-    -------
-    BanditLog
-        Log with encoded features. With ``propensity_model`` in the mapping, the propensities are estimated.
-
-    Raises
-    ------
-    InputError
-        If the file or the mapping is invalid. The message is one line that begins with the path of the invalid file.
+    log : BanditLog
+        Log whose X is a table of features.
+    rows : bool or int array, optional
+        Mask or numbers of the rows.
     """
-    return log_of(read_records(path, mapping))
+    is_fitted, starts = None, getattr(log.actions, "starts", None)
+    if rows is not None:
+        is_fitted = np.zeros(log.n_contexts, dtype=bool)
+        is_fitted[log.context[rows]] = True
+        is_fitted = is_fitted if starts is None else np.repeat(is_fitted, np.diff(starts))
+    description = log.description
+    return description.encoder(log.X, description.kind, description.names, is_fitted, starts)
 
 
-def log_of(records: Records) -> BanditLog:
-    """Return the log of records. Fit its encoding to them, and estimate propensities that were not logged."""
-    if records.propensity is None:
-        records = replace(records, propensity=estimate_propensities(records))
-    return encode(records, records.fit())
-
-
-def encode(records: Records, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:
-    """Return the log of rows with propensities, encoded block by block.
+def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:
+    """Return selected rows of a reader's log with encoded features.
 
     Parameters
     ----------
-    records : Records
+    log : BanditLog
+        Log whose X is a table of features.
     encoding : Encoding
     rows : bool array (n,), optional
         Selected rows; by default all.
     path : Path, optional
-        Prefix of the names of memory-mapped files; by default the log is in memory.
+        Prefix of the names of memory-mapped files for X; by default the log is in memory.
     """
-    sizes, n_contexts = [], 0
-    with closing(ArrayCollector(path)) as collector:
-        for log in run_in_order(partial(block.encoded, encoding) for block in records.blocks_of(rows)):
-            arrays = {name: getattr(log, name) for name in ("X", "Y", "propensity", "cost", "count")}
-            collector.append(arrays | {"context": log.context + n_contexts})
-            sizes += [] if log.actions.are_shared else [log.actions.count_choices()]
-            n_contexts += log.n_contexts
-            report_progress(len(log.Y), "rows", records.size)
-        changes: dict[Any, Any] = collector.finish()
-    if sizes:
-        changes["actions"] = ListedActions(np.append(0, np.cumsum(np.concatenate(sizes))))
-    if isinstance(changes["X"], np.ndarray):
-        changes["X"].setflags(write=False)  # then feature maps compute their features once
-    return log.replace(encoding=encoding, skipped=records.skipped, imitated_propensities=records.is_imitated, **changes)
+    if log.propensity is None:
+        raise InputError("the file has no propensities; add propensity_model: auto to the mapping")
+    if log.description.kind != encoding.kind:
+        kinds = KINDS[log.description.kind], KINDS[encoding.kind]
+        raise InputError("the log has {}, but its encoding is for {}".format(*kinds))
+    part = log.replace(X=np.empty((log.X.size, 0)))
+    part = _with_names_of(part if rows is None else part.take(rows), encoding)
+
+    def encoded(block: BanditLog) -> Any:
+        report_progress(len(block.Y), "rows", len(part.Y))
+        return encoding.encode(block.X)
+
+    X = write_blocks(path, run_in_order(partial(encoded, block) for _, block in blocks_of(log, rows)))
+    if isinstance(X, np.ndarray):
+        X.setflags(write=False)  # then feature maps compute their features once
+    names = () if path is None else ("Y", "propensity", "cost", "context", "count")
+    arrays = {name: as_mapped(getattr(part, name), log.cost) for name in names}
+    return part.replace(X=X, encoding=encoding, **arrays)
+
+
+def blocks_of(log: BanditLog, rows: np.ndarray | None = None) -> Iterator[tuple[slice, BanditLog]]:
+    """Yield blocks of consecutive rows with their places; a single block if contexts may have several rows.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log whose X is a table of features.
+    rows : bool array (n,), optional
+        Selected rows. Blocks have only these rows, and blocks without any are left out.
+    """
+    n = len(log.Y)
+    step = max(min(BLOCK_ROWS, BLOCK_BYTES * n // max(log.X.nbytes, 1)), 1)
+    is_whole = n <= step or not log.is_paired
+    for start in range(0, n, n if is_whole else step):
+        place = slice(start, n if is_whole else min(start + step, n))
+        block = log if is_whole else log.take(place)
+        if rows is None or rows[place].all():
+            yield place, block
+        elif rows[place].any():
+            yield place, block.take(rows[place])
+
+
+def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
+    """Return the log with actions as places among the names of an encoding."""
+    description, names = log.description, encoding.names
+    if description.kind == "lists" or description.names == names:
+        return log
+    if description.kind == "labels":
+        raise InputError(f"the labels are {_listed(description.names)}, expected {_listed(names)}")
+    place = {str(name): at for at, name in enumerate(names)}
+    action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]
+    if (action < 0).any():
+        logged, rows = np.array(description.names, dtype=object)[log.Y], log.rows
+        label, numbers = description.mapping.label_of("action"), rows and rows.get("number")
+        reject_rows(action < 0, logged, label, numbers, f"one of {_listed(names)}")
+    return log.replace(Y=action, actions=encoding.actions, description=replace(description, names=names))
+
+
+def _listed(names: list, most: int = 8) -> str:
+    first = ", ".join(repr(name) for name in names[:most])
+    return f"{first}, … ({len(names)})" if len(names) > most else first

@@ -108,7 +108,7 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
 
 
 def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
-    """Return the policy in a file; on request with the hashes of its log's rows, which files of old versions lack.
+    """Return the policy in a file; on request with the hashes of its log's rows.
 
     Raise InputError if the file is truncated, of another version, or not a policy.
     """
@@ -119,17 +119,12 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
             features = _feature_map(arrays, encoding.n_features)
         n_features = encoding.n_features + (features.n_mapped if features else 0)
         policy = _linear_policy(encoding, n_features, arrays["coef"], features=features)
-        policy = policy.with_exploration(header.get("explore", 0.0))  # files of old versions have no share
+        policy = policy.with_exploration(header.get("explore", 0.0))
         with refuse_errors(INCOMPLETE.format("cost model")):
             model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
-        rows = _part(arrays, ROWS)
         with refuse_errors(INCOMPLETE.format("hashes of the rows")):
-            learned_rows = _learned_rows(rows) if rows else None
+            learned_rows = _learned_rows(arrays) if with_rows else None
     return StoredPolicy(policy, encoding, model, header, learned_rows)
-
-
-def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray]]:
@@ -166,8 +161,6 @@ def encoding_of(content: Any) -> Encoding:
 
 
 def _feature_map(arrays: Mapping[str, np.ndarray], n_features: int) -> Any:
-    if _part(arrays, f"{FEATURES}."):
-        raise InputError("the feature map has the form of an older version of drcrm: learn the policy again")
     if FEATURES not in arrays:
         return None
     from drcrm.policies.feature_maps import FeatureMap  # imported here: scikit-learn takes half a second
@@ -209,7 +202,7 @@ def _cost_model(
     else:
         model = CostModel()
         model.coef_, model.intercept_ = (as_float_array(arrays[name], name) for name in ("cost.coef", "cost.intercept"))
-    is_supported = arrays.get("logging.is_supported")  # missing in files of old versions
+    is_supported = arrays.get("logging.is_supported")
     if is_supported is not None and is_supported.dtype != bool:
         raise InputError(f"logging.is_supported has the type {is_supported.dtype}, expected bool")
     supported = SupportedModel(model, logging_policy, support, (low, high), policy.features, is_cloned, is_supported)
@@ -220,11 +213,14 @@ def _cost_model(
     return supported
 
 
-def _learned_rows(arrays: dict[str, np.ndarray]) -> LearnedRows:
+def _learned_rows(arrays: Mapping[str, np.ndarray]) -> LearnedRows:
     """Return the hashes of the rows; InputError unless all arrays have one entry for each row."""
+    arrays = {name.removeprefix(ROWS): array for name, array in arrays.items() if name.startswith(ROWS)}
+    if "keys" not in arrays:
+        raise InputError("the policy file has no hashes of the rows that it was learned from: learn the policy again")
     learned, n_bytes = LearnedRows.of_arrays(arrays), len(arrays["heldout"])
     vectors, n = [arrays[name] for name in STORED if name in arrays], len(learned.keys)
-    is_valid = all(array.dtype.kind == "u" and array.shape == (n,) for array in [learned.keys, *vectors])
+    is_valid = all(array.dtype.kind == "u" and array.shape == (n,) for array in vectors)
     if not is_valid or n_bytes != -(-n // 8):
         raise InputError(f"the hashes of the rows are not whole numbers, one for each of {n} rows")
     return learned

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logs.records import Records
 from drcrm.rows.folds import ranks
 
 MOST = 2**19  # held-out units; a verdict does not need more
 
 
-def held_out(records: Records, seed: int = 0) -> np.ndarray:
+def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
     """Return the held-out rows, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
 
     A unit is a group, or a context if the log has no groups. "last 25 %" holds out the units that appear last, by
@@ -21,7 +21,8 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
 
     Parameters
     ----------
-    records : Records
+    log : BanditLog
+        Log of a reader.
     seed : int
         Seed of the draw.
 
@@ -30,14 +31,15 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
     InputError
         If the log has a single unit.
     """
-    kind, share = records.mapping.split_rule
-    first, unit = _units(records)
+    kind, share = log.description.mapping.split_rule
+    rows: Any = log.rows
+    first, unit = _units(log)
     if len(first) < 2:
-        name = "context" if records.groups is None else "group"
+        name = "context" if rows.get("groups") is None else "group"
         raise InputError(f"the log has a single {name}, expected at least two: one is held out")
-    if kind == "last" and records.time is not None:
-        first = np.full(len(first), records.size)
-        np.minimum.at(first, unit, ranks(records.time))
+    if kind == "last" and (time := rows.get("time")) is not None:
+        first = np.full(len(first), len(log.Y))
+        np.minimum.at(first, unit, ranks(time))
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))
     n_heldout = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
     is_heldout = np.zeros(len(first), dtype=bool)
@@ -45,11 +47,10 @@ def held_out(records: Records, seed: int = 0) -> np.ndarray:
     return is_heldout[unit]
 
 
-def _units(records: Records) -> tuple[np.ndarray, Any]:
+def _units(log: BanditLog) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of each unit, and the unit of each row."""
-    units = records.context if records.groups is None else records.groups
-    if units is None:
-        rows = np.arange(records.size)
-        return rows, rows if records.time is not None else slice(None)
+    units = log.units
+    if units is log.context and log.is_paired:
+        return units, units
     _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     return first, unit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from drcrm.errors import InputError, import_extra
@@ -11,18 +10,27 @@ from drcrm.errors import InputError, import_extra
 
 def parse_yaml(text: str) -> object:
     """Return the content of YAML; InputError has a line for each repeated key, or explains why it is not YAML."""
-    yaml = import_extra("yaml")
+    yaml, repeated = import_extra("yaml"), []
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+            lines: dict[str, int] = {}
+            for key in [key for key, _ in node.value if key.id == "scalar"]:
+                line = key.start_mark.line + 1
+                if key.value in lines:
+                    repeated.append((line, f"{key.value} occurs twice, first in line {lines[key.value]}"))
+                lines.setdefault(key.value, line)
+            return super().construct_mapping(node, deep)
+
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        repeated = [*_repeated_below(node, [], set())]  # before the construction, which changes the node
-        content = None if node is None else yaml.SafeLoader("").construct_document(node)
+        content = yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise InputError(f"{place}not YAML: {problem}") from None
     if repeated:
-        raise InputError(*repeated)
+        raise InputError(*(f"line {line}: {message}" for line, message in sorted(repeated)))
     return content
 
 
@@ -43,21 +51,3 @@ def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
             raise InputError(f"{key} occurs twice in one map, expected once")
         content[key] = value
     return content
-
-
-def _repeated_below(node: Any, path: list[str], seen: set[int]) -> Iterator[str]:
-    """Yield a message for each repeated key below a node of PyYAML."""
-    if node is None or id(node) in seen:  # an alias repeats a node
-        return
-    seen.add(id(node))
-    if node.id == "sequence":
-        for index, item in enumerate(node.value):
-            yield from _repeated_below(item, [*path, str(index)], seen)
-    elif node.id == "mapping":
-        lines: dict[str, int] = {}
-        for key, value in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
-            if name in lines and key.id == "scalar":
-                yield f"line {line}: {'.'.join([*path, name])} occurs twice, first in line {lines[name]}"
-            lines.setdefault(name, line)
-            yield from _repeated_below(value, [*path, name], seen)

@@ -122,8 +122,7 @@ class LearnedRows:
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LearnedRows:
         """Return the rows from the arrays of a policy's file."""
         stored = {name: arrays[name] for name in STORED if name in arrays}
-        heldout = np.unpackbits(arrays["heldout"], count=len(stored["keys"])).astype(bool)
-        return cls(heldout=heldout, **stored)
+        return cls(heldout=np.unpackbits(arrays["heldout"], count=len(stored["keys"])).astype(bool), **stored)
 
     def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows:
         """Return which rows of another log are among these rows.

@@ -28,8 +28,6 @@ def export_policy(stored: StoredPolicy) -> dict[str, Any]:
             "only a linear policy, without a feature map or learned scores, can be exported: run drcrm learn "
             "--exportable"
         )
-    if not encoding.has_number_texts and any(map(encoding.is_hashed, encoding.known)):
-        raise InputError("the policy hashes numbers as an older version of drcrm did: learn it again to export it")
     return {
         "format": FORMAT,
         "version": VERSION,

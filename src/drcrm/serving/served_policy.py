@@ -19,7 +19,7 @@ from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
-from drcrm.logs.readers.decisions import Decision, features_of
+from drcrm.logs.readers.decisions import Decision, contexts_of
 from drcrm.logs.readers.dsjson import features
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.serving.context_scores import ContextScores, has_fast_scores
@@ -172,7 +172,7 @@ class ServedPolicy:
                 contexts = _frame_of(contexts, encoding)
             elif isinstance(encoding, HashedEncoding):
                 decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
-                contexts = features_of(decisions)
+                contexts = contexts_of(decisions)
             return encoding.contexts(contexts)
         except InputError:
             raise

@@ -10,7 +10,7 @@ import yaml
 from drcrm.cli.setup.example import MAPPING, draw_visits
 from drcrm.cli.setup.init import Column, assign_roles, read_columns
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_example_needs_no_changes(suffix, tmp_path, run):
     expected = yaml.safe_load(MAPPING)
     del expected["slice"]  # a choice of the user
     assert yaml.safe_load((tmp_path / "new/m.yaml").read_text("utf-8")) == expected
-    assert read_records(log, tmp_path / "new/m.yaml").size == 2000
+    assert len(read_raw_log(log, tmp_path / "new/m.yaml").Y) == 2000
     status, _, error = run("init", log, "--output", tmp_path / "new/m.yaml")
     assert (status, "exists already" in error) == (1, True)
 
@@ -144,8 +144,8 @@ def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp
     assert "propensity" not in mapping
     assert "# propensity: share  # 500 values from 0.1" in text
     estimated = text.replace("# propensity: null", "propensity: null").replace("# propensity_model", "propensity_model")
-    records = read_records(tmp_path / "log.csv", yaml.safe_load(estimated))
-    assert (records.propensity, records.size) == (None, 500)
+    raw_log = read_raw_log(tmp_path / "log.csv", yaml.safe_load(estimated))
+    assert (raw_log.propensity, len(raw_log.Y)) == (None, 500)
 
 
 def test_a_cost_is_certain_only_without_a_reward(propose):

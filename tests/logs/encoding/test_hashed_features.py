@@ -9,31 +9,31 @@ from log_contexts import read_contexts
 from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
 
-from drcrm.diagnostics.repeated_rows.row_checks import hash_records
-from drcrm.logs.encoded_log import encode
+from drcrm.diagnostics.repeated_rows.row_checks import hash_log
+from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.hashed_features import TIMES
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 
 def test_features_of_listed_actions_are_their_own_and_products_with_the_context(tmp_path):
     """Reference: scikit-learn's hasher on all names of each action."""
-    records = read_records(write_lines(tmp_path, decision()))
+    raw_log = read_raw_log(write_lines(tmp_path, decision()))
     shared = {"User^city=Bern": 1, "User^age": 3}
     listed = [{"A^id=x": 1}, {"A^id=y": 1, "A^n": 2}, {"b": 1}]
     products = [{f"{a}{TIMES}{s}": action[a] * shared[s] for a in action for s in shared} for action in listed]
     named_features = [action | product for action, product in zip(listed, products, strict=True)]
     expected = FeatureHasher(2**18).transform(named_features).tocsr()
-    encoding = records.fit()
+    encoding = fit_encoding(raw_log)
     assert encoding.kept == sorted(set(expected.indices.tolist()))
-    features = encoding.contexts(records.data).features.toarray()
+    features = encoding.encode(raw_log.X).toarray()
     assert np.array_equal(features, expected[:, encoding.kept].toarray())
 
 
 def test_an_encoding_survives_json_and_counts_new_features(tmp_path):
-    records = read_records(write_lines(tmp_path, *[decision()] * 3))
-    encoding = encoding_of(json.loads(json.dumps(records.fit().as_dict())))
-    assert encoding == records.fit()
+    raw_log = read_raw_log(write_lines(tmp_path, *[decision()] * 3))
+    encoding = encoding_of(json.loads(json.dumps(fit_encoding(raw_log).as_dict())))
+    assert encoding == fit_encoding(raw_log)
     new = decision(c={"_multi": [{"A": {"id": "x"}}, {"A": {"id": "new"}}]}, _label_cost=..., p=..., a=...)
     lists, unseen = read_contexts(write_lines(tmp_path, new, name="new.json"), encoding)
     assert lists.starts.tolist() == [0, 2]
@@ -45,9 +45,9 @@ def test_selected_lists_are_those_of_their_rows(tmp_path):
     lines = [decision(c={"s": i, "_multi": [{"k": f"{i}{j}"} for j in range(2 + i % 3)]}) for i in range(9)]
     for line in lines:
         line.update(a=[2], p=[0.7])
-    records = read_records(write_lines(tmp_path, *lines))
-    encoding, rows = records.fit(), np.array([7, 2, 5])
-    selected, whole = encode(records.take(rows), encoding), encode(records, encoding)
+    raw_log = read_raw_log(write_lines(tmp_path, *lines))
+    encoding, rows = fit_encoding(raw_log), np.array([7, 2, 5])
+    selected, whole = encode(raw_log.take(rows), encoding), encode(raw_log, encoding)
     expected = whole.actions.unbind(whole.X)[rows]
     assert np.array_equal(selected.actions.starts, expected.starts)
     assert np.array_equal(selected.X.toarray(), expected.features.toarray())
@@ -57,5 +57,5 @@ def test_selected_lists_are_those_of_their_rows(tmp_path):
 def test_the_order_of_a_list_matters_but_not_that_of_features(tmp_path):
     first, swapped = "shared |u a:2\n0:1:0.5 |a {}\n|a z\n\n", "shared |u a:2\n0:1:0.5 |a z\n|a x y:2\n\n"
     text = first.format("x y:2") + swapped + first.format("y:2 x")
-    hashes = hash_records(read_records(write_lines(tmp_path, text, name="log.vw"))).features
+    hashes = hash_log(read_raw_log(write_lines(tmp_path, text, name="log.vw"))).features
     assert hashes[0] == hashes[2] != hashes[1]

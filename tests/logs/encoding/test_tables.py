@@ -17,10 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import encode
+from drcrm.logs.description import slices_of
+from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import context_batches, read_records
+from drcrm.logs.readers.log_files import context_batches, read_raw_log
 
 NUMBERS = ["age", "price"]
 
@@ -98,12 +99,12 @@ def test_encodings_of_older_versions_are_read(frame, mapping):
 
 def test_features_are_fitted_to_the_training_rows_only(frame, mapping):
     frame.loc[30:, "city"] = "Genf"
-    records = read_records(frame, mapping)
-    encoding = records.fit(np.arange(30))
-    assert_same_log(encode(records.take(np.arange(30)), encoding), drcrm.BanditLog.from_frame(frame[:30], mapping))
-    heldout = encode(records.take(np.arange(30, 40)), encoding)
+    raw_log = read_raw_log(frame, mapping)
+    encoding = fit_encoding(raw_log, np.arange(30))
+    assert_same_log(encode(raw_log.take(np.arange(30)), encoding), drcrm.BanditLog.from_frame(frame[:30], mapping))
+    heldout = encode(raw_log.take(np.arange(30, 40)), encoding)
     assert (heldout.X[:, 2:5] == 0).all()
-    assert encoding.unseen(frame) == {"new value of 'city'": 10}
+    assert encoding.unseen(encoding.read(frame).features) == {"new value of 'city'": 10}
     assert heldout.encoding.names == ["a", "b", "c"]
 
 
@@ -137,7 +138,7 @@ def test_many_values_are_hashed(frame, mapping):
     encoding = from_json(log.encoding)
     assert np.array_equal(encoding.contexts(frame).toarray(), X)
     frame.loc[:9, "city"] = [f"new {i}" for i in range(10)]
-    assert 8 <= encoding.unseen(frame)["new value of 'city'"] <= 10
+    assert 8 <= encoding.unseen(encoding.read(frame).features)["new value of 'city'"] <= 10
 
 
 @pytest.mark.parametrize(
@@ -164,43 +165,43 @@ def test_invalid_frames_are_rejected(frame, mapping, change, message):
 def test_actions_keep_the_places_of_an_encoding(frame, mapping):
     encoding = drcrm.BanditLog.from_frame(frame, mapping).encoding
     fewer = frame[frame["item"] != "a"]
-    log = encode(read_records(fewer, mapping), encoding)
+    log = encode(read_raw_log(fewer, mapping), encoding)
     assert [encoding.names[a] for a in log.Y] == fewer["item"].tolist()
     assert log.actions.shape == (3,)
     frame.loc[5, "item"] = "new"
     with pytest.raises(InputError, match="action 'item' is 'new' in row 5, expected one of 'a', 'b', 'c'"):
-        encode(read_records(frame, mapping), encoding)
+        encode(read_raw_log(frame, mapping), encoding)
 
 
 def test_slices_groups_and_candidates_stay_with_their_rows(frame, mapping):
     mapping = {**mapping, "slice": "place", "group": "user", "candidate": "q"}
-    records, part = read_records(frame, mapping).take(np.arange(10, 40, 3)), frame[10:40:3]
-    assert records.row_slices.tolist() == part["place"].astype(str).tolist()
-    assert records.candidate.tolist() == part["q"].tolist()
-    assert records.rows.tolist() == part.index.tolist()
-    assert pd.Series(records.groups).groupby(part["user"].to_numpy()).nunique().eq(1).all()
-    assert len(set(records.groups)) == part["user"].nunique()
+    raw_log, part = read_raw_log(frame, mapping).take(np.arange(10, 40, 3)), frame[10:40:3]
+    assert slices_of(raw_log.rows).tolist() == part["place"].astype(str).tolist()
+    assert raw_log.rows.get("candidate").tolist() == part["q"].tolist()
+    assert raw_log.rows.get("number").tolist() == part.index.tolist()
+    assert pd.Series(raw_log.rows.get("groups")).groupby(part["user"].to_numpy()).nunique().eq(1).all()
+    assert len(set(raw_log.rows.get("groups"))) == part["user"].nunique()
 
 
 def test_rows_without_a_group_are_groups_and_rows_without_a_slice_are_one_slice(frame, mapping):
     frame["user"] = frame["user"].astype(object)
     frame.loc[[0, 1], "user"] = None
-    records = read_records(frame, {**mapping, "group": "user", "slice": "user"})
-    assert records.groups[0] != records.groups[1]
-    assert records.row_slices[0] == records.row_slices[1] == ""
+    raw_log = read_raw_log(frame, {**mapping, "group": "user", "slice": "user"})
+    assert raw_log.rows.get("groups")[0] != raw_log.rows.get("groups")[1]
+    assert slices_of(raw_log.rows)[0] == slices_of(raw_log.rows)[1] == ""
 
 
 @pytest.mark.parametrize("train", [30, 40])
 def test_missing_numbers_are_imputed_like_in_scikit_learn(incomplete, mapping, train):
-    records = read_records(incomplete, {**mapping, "features": {"numeric": NUMBERS}})
-    encoding = records.fit(np.arange(train))
+    raw_log = read_raw_log(incomplete, {**mapping, "features": {"numeric": NUMBERS}})
+    encoding = fit_encoding(raw_log, np.arange(train))
     reference = make_pipeline(StandardScaler(), SimpleImputer(add_indicator=True))
     with np.errstate(all="ignore"):
         expected = reference.fit(incomplete[NUMBERS][:train]).transform(incomplete[NUMBERS])
-    assert np.allclose(encoding.contexts(records.data), np.column_stack([expected, np.ones(40)]), rtol=0, atol=1e-12)
+    assert np.allclose(encoding.encode(raw_log.X), np.column_stack([expected, np.ones(40)]), rtol=0, atol=1e-12)
     assert encoding.indicators == (("age",) if train == 30 else ("age", "price"))
-    assert encoding.unseen(records.data) == ({"missing value of 'price'": 1} if train == 30 else {})
-    assert records.missing == records.take(np.arange(3)).missing == {"age": 3, "price": 1}
+    assert encoding.unseen(raw_log.X) == ({"missing value of 'price'": 1} if train == 30 else {})
+    assert raw_log.description.missing == {"age": 3, "price": 1}
     assert from_json(encoding) == encoding
     assert np.array_equal(from_json(encoding).contexts(incomplete), encoding.contexts(incomplete))
 
@@ -221,7 +222,7 @@ def test_missing_texts_are_missing_in_every_format(incomplete, mapping, tmp_path
 
 def test_missing_values_of_contexts_are_counted_in_batches(incomplete, mapping, tmp_path):
     path = write_table(incomplete, tmp_path, "log.csv")
-    encoding = read_records(path, mapping).fit(np.arange(len(incomplete)) < 30)
+    encoding = fit_encoding(read_raw_log(path, mapping), np.arange(len(incomplete)) < 30)
     parts = [*context_batches(path, encoding, 7)]
     assert sum(missing.get("age", 0) for _, _, missing, _ in parts) == 3
     assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, *_ in parts) == 1

@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from log_contexts import read_contexts
-from log_fixtures import read_as
+from log_fixtures import encoded, read_as
 
 import drcrm
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import log_of
+from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 ZONE = timezone(timedelta(hours=5, minutes=30))
 TIMES = [datetime(2024, 2, 27) + timedelta(hours=7 * time, minutes=time) for time in range(40)]
@@ -70,20 +70,20 @@ def test_a_date_has_no_hour(frame, mapping, tmp_path, form):
     log = read_as(form, frame, timed(mapping), tmp_path)
     assert "ts: hour" not in log.encoding.known
     assert log.X.shape[1] == 2 + 3 + 7 + 1
-    assert log.encoding.unseen(frame) == {}
+    assert log.encoding.unseen(log.encoding.read(frame).features) == {}
 
 
 def test_missing_times_are_a_category_and_counted(frame, mapping):
     frame["ts"] = TIMES
     frame.loc[[3, 4], "ts"] = pd.NaT
-    records = read_records(frame, timed(mapping))
-    assert records.missing == {"ts": 2}
-    log = log_of(records)
+    raw_log = read_raw_log(frame, timed(mapping))
+    assert raw_log.description.missing == {"ts": 2}
+    log = encoded(raw_log)
     assert log.encoding.known["ts: hour"][0] == log.encoding.known["ts: weekday"][0] == ""
     assert log.X[3, 5] == log.X[3, 5 + len(log.encoding.known["ts: hour"])] == 1
-    assert records.fit(np.arange(5, 40)).unseen(frame)["new value of 'ts: weekday'"] == 2
+    assert fit_encoding(raw_log, np.arange(5, 40)).unseen(raw_log.X)["new value of 'ts: weekday'"] == 2
     with pytest.raises(InputError, match="ts is missing in all training rows"):
-        records.fit(np.array([3, 4]))
+        fit_encoding(raw_log, np.array([3, 4]))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_all_files_have_the_same_kind_of_time(frame, mapping, tmp_path):
     frame.assign(ts=as_written("text")).to_csv(tmp_path / "log" / "a.csv", index=False)
     frame.assign(ts=range(40)).to_csv(tmp_path / "log" / "b.csv", index=False)
     with pytest.raises(InputError, match=r"b.csv: has numbers in the column for time, expected times in"):
-        read_records(tmp_path / "log", {**mapping, "time": "ts"})
+        read_raw_log(tmp_path / "log", {**mapping, "time": "ts"})
 
 
 def test_drift_compares_halves_by_time(frame, mapping):
@@ -162,9 +162,9 @@ def test_drift_compares_halves_by_time(frame, mapping):
     frame["click"] = (rng.random(n) < np.where(time < n // 2, 0.2, 0.5)).astype(int)
     mapping = {**mapping, "features": {"numeric": ["x"]}, "time": "ts"}
     levels = []
-    for records in (read_records(frame, mapping), read_records(frame, {**mapping, "time": None})):
-        diagnostics = diagnose(log_of(records), details=LogDetails(time=records.time)).diagnostics
+    for raw_log in (read_raw_log(frame, mapping), read_raw_log(frame, {**mapping, "time": None})):
+        diagnostics = diagnose(encoded(raw_log), details=LogDetails(time=raw_log.rows.get("time"))).diagnostics
         levels.append({time.name: time.level for time in diagnostics}["drift of costs"])
     assert levels == ["caution", "good"]
-    same = diagnose(log_of(read_records(frame.sort_values("ts"), mapping))).diagnostics
+    same = diagnose(encoded(read_raw_log(frame.sort_values("ts"), mapping))).diagnostics
     assert {time.name: time.level for time in same}["drift of costs"] == "caution"

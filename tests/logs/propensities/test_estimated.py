@@ -10,7 +10,7 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.propensities import estimated as propensities
 from drcrm.logs.propensities.estimated import estimate_propensities
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 MAPPING = {
     "action": "a",
@@ -33,7 +33,7 @@ def softmax_frame(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def estimates(frame: pd.DataFrame, mapping: dict = MAPPING, **options) -> np.ndarray:
-    return estimate_propensities(read_records(frame, mapping), **options)
+    return estimate_propensities(read_raw_log(frame, mapping), **options)
 
 
 def test_estimates_are_close_to_a_softmax_policy():

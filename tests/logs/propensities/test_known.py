@@ -12,7 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 FEATURES = {"numeric": ["x"]}
 MAPPING = {"action": "a", "reward": "r", "features": FEATURES}
@@ -30,9 +30,9 @@ def rule_frame(n: int, exploration: float, seed: int = 0) -> pd.DataFrame:
 
 
 def propensities(frame, propensity, **changes) -> np.ndarray:
-    records = read_records(frame, MAPPING | {"propensity": propensity} | changes)
-    assert not records.is_imitated
-    return records.propensity
+    raw_log = read_raw_log(frame, MAPPING | {"propensity": propensity} | changes)
+    assert not raw_log.imitated_propensities
+    return raw_log.propensity
 
 
 def test_a_rule_with_exploration_has_the_probabilities_of_its_draw():
@@ -60,25 +60,25 @@ def test_files_of_several_batches_have_the_actions_of_all(tmp_path, monkeypatch)
     frame.to_csv(tmp_path / "log.csv", index=False)
     for propensity, expected in (({"uniform": True}, 1 / 3), ({"rule": "rule", "exploration": 0.3}, frame["p"])):
         mapping = MAPPING | {"propensity": propensity}
-        np.testing.assert_allclose(read_records(tmp_path / "log.csv", mapping).propensity, expected, rtol=1e-14)
+        np.testing.assert_allclose(read_raw_log(tmp_path / "log.csv", mapping).propensity, expected, rtol=1e-14)
 
 
 def test_numbered_actions_and_columns_with_numbers_as_names():
     frame = pd.DataFrame({0: [1.0, 2.0, 3.0, 4.0], 1: [7, 8, 7, 8], 2: [7.0, 7.0, 7.0, 8.0], 3: [0, 1, 0, 1]})
     mapping = {"action": 1, "cost": 3, "propensity": {"rule": 2, "exploration": 0.2}, "features": {"numeric": [0]}}
-    np.testing.assert_allclose(read_records(frame, mapping).propensity, [0.9, 0.1, 0.9, 0.9])
+    np.testing.assert_allclose(read_raw_log(frame, mapping).propensity, [0.9, 0.1, 0.9, 0.9])
 
 
 def test_lists_are_drawn_uniformly_or_by_a_marked_candidate():
     columns = {"list": [0, 0, 1, 1, 1], "took": [1, 0, 0, 1, 0], "first": [1, 0, 1, 0, 0], "x": range(5), "c": 1.0}
     mapping = {"list": "list", "chosen": "took", "cost": "c", "features": FEATURES}
     frame = pd.DataFrame(columns)
-    uniform = read_records(frame, mapping | {"propensity": {"uniform": True}})
+    uniform = read_raw_log(frame, mapping | {"propensity": {"uniform": True}})
     np.testing.assert_allclose(uniform.propensity, [1 / 2, 1 / 3])
-    ruled = read_records(frame, mapping | {"propensity": {"rule": "first", "exploration": 0.3}})
+    ruled = read_raw_log(frame, mapping | {"propensity": {"rule": "first", "exploration": 0.3}})
     np.testing.assert_allclose(ruled.propensity, [0.7 + 0.15, 0.1])
     with pytest.raises(InputError, match=re.escape("propensity.rule 'first' is 1 in 2 of the rows 0 to 1")):
-        read_records(frame.assign(first=1)[:4], mapping | {"propensity": {"rule": "first", "exploration": 0.3}})
+        read_raw_log(frame.assign(first=1)[:4], mapping | {"propensity": {"rule": "first", "exploration": 0.3}})
 
 
 def test_label_vectors_are_uniform_over_all_vectors():
@@ -93,11 +93,11 @@ def test_npz_and_obp_logs(tmp_path):
     arrays = {"X": np.eye(3), "Y": [0, 1, 0], "n_actions": 4, "cost": [0.0, 1, 2]}
     np.savez(tmp_path / "log.npz", **arrays)
     uniform = {"propensity": {"uniform": True}}
-    np.testing.assert_allclose(read_records(tmp_path / "log.npz", uniform).propensity, 1 / 4)
+    np.testing.assert_allclose(read_raw_log(tmp_path / "log.npz", uniform).propensity, 1 / 4)
     feedback = {"context": np.eye(3), "action": np.array([0, 1, 2]), "reward": np.zeros(3), "pscore": np.full(3, 0.9)}
-    np.testing.assert_allclose(read_records(feedback, uniform).propensity, 1 / 3)
+    np.testing.assert_allclose(read_raw_log(feedback, uniform).propensity, 1 / 3)
     with pytest.raises(InputError, match=r"mapping has propensity\.rule, but an npz file has no named columns"):
-        read_records(tmp_path / "log.npz", {"propensity": {"rule": "x", "exploration": 0.5}})
+        read_raw_log(tmp_path / "log.npz", {"propensity": {"rule": "x", "exploration": 0.5}})
 
 
 def test_the_audit_accepts_the_right_exploration_and_rejects_a_wrong_one():

@@ -114,5 +114,5 @@ def test_another_decimal_sign_in_a_late_row_is_rejected(mapping, tmp_path):
     row = "a;0{0}5;1;1{0}5;2;x\n"
     for sign, late_sign in ((",", "."), (".", ",")):
         path.write_text(HEAD + row.format(sign) * 80_000 + row.format(late_sign))
-        with pytest.raises(InputError, match="in row 80000, expected"):
+        with pytest.raises(InputError, match="row 80000"):
             drcrm.read_log(path, mapping)

@@ -12,8 +12,10 @@ from vw_lines import decision, write_lines
 
 import drcrm
 from drcrm.errors import InputError
+from drcrm.logs.encoded_log import fit_encoding
+from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.readers.dsjson import features
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.readers.log_files import read_raw_log
 
 
 def test_a_decision_is_read_like_vowpal_wabbit(tmp_path):
@@ -53,10 +55,10 @@ def test_skipped_lines_are_counted(tmp_path):
         "",
         decision(_skipLearn=False),
     )
-    records = read_records(path)
-    assert records.rows.tolist() == [1, 6]
+    raw_log = read_raw_log(path)
+    assert raw_log.rows.get("number").tolist() == [1, 6]
     reasons = "checkpoints", "lines with _skipLearn", "rewards and observations without a decision"
-    assert records.skipped == dict(zip(reasons, (1, 1, 2), strict=True)) == dict(drcrm.read_log(path).skipped)
+    assert raw_log.skipped == dict(zip(reasons, (1, 1, 2), strict=True)) == dict(drcrm.read_log(path).skipped)
 
 
 def test_actions_are_counted_from_0_if_a_has_0(tmp_path):
@@ -104,29 +106,29 @@ def test_malformed_lines_are_skipped_and_counted(tmp_path, broken):
     broken = broken if isinstance(broken, bytes) else broken.encode()
     path = tmp_path / "log.dsjson"
     path.write_bytes(b"\n".join([broken, *whole, broken]))
-    records = read_records(path)
-    assert (records.cost.tolist(), records.rows.tolist()) == ([*range(198)], [*range(1, 199)])
-    assert records.skipped == {"malformed lines": 2}
+    raw_log = read_raw_log(path)
+    assert (raw_log.cost.tolist(), raw_log.rows.get("number").tolist()) == ([*range(198)], [*range(1, 199)])
+    assert raw_log.skipped == {"malformed lines": 2}
     with pytest.raises(InputError, match=r"row 0: is not .*correct or remove the line"):
-        read_contexts(path, records.fit())
+        read_contexts(path, fit_encoding(raw_log))
     path.write_bytes(b"\n".join([*whole[1:], broken, broken]))
     with pytest.raises(InputError, match=r"row 197: is not .*; 2 of 199 lines are malformed, expected at most 1%"):
-        read_records(path)
+        read_raw_log(path)
 
 
 @pytest.mark.parametrize("value", [float("nan"), np.float32("nan")])
 def test_missing_values_are_left_out_and_counted(tmp_path, value):
     events = [decision(c={"User": {"age": age}, "_multi": [{"A": {"n": n}}, {"b": 1}, {}]}) for age, n in [(3, 2)] * 2]
-    plain = read_records(write_lines(tmp_path, *events))
+    plain = read_raw_log(write_lines(tmp_path, *events))
     events[1]["c"]["_multi"][0]["A"]["n"] = float(value)
     events[0]["c"]["User"]["age"] = float(value)
-    records = read_records(write_lines(tmp_path, *events))
-    assert records.missing == {"User^age": 1, "A^n": 1}
+    raw_log = read_raw_log(write_lines(tmp_path, *events))
+    assert raw_log.description.missing == {"User^age": 1, "A^n": 1}
     for event, name in ((events[1]["c"]["_multi"][0]["A"], "n"), (events[0]["c"]["User"], "age")):
         del event[name]
-    expected = read_records(write_lines(tmp_path, *events))
-    assert expected.data.matrix.nnz < plain.data.matrix.nnz
-    assert abs(records.data.matrix - expected.data.matrix).sum() == 0
+    expected = read_raw_log(write_lines(tmp_path, *events))
+    assert expected.X.get(MATRIX).nnz < plain.X.get(MATRIX).nnz
+    assert abs(raw_log.X.get(MATRIX) - expected.X.get(MATRIX)).sum() == 0
     context = {"age": value, "city": "", "list": [value, 1]}
     assert [name for name, number in features(context) if number == number] == ["city=", "list[1]"]
 
@@ -140,18 +142,18 @@ def test_missing_values_are_left_out_and_counted(tmp_path, value):
     ],
 )
 def test_lines_of_vw_json_are_read_like_dsjson(tmp_path, label):
-    expected = read_records(write_lines(tmp_path, decision()))
+    expected = read_raw_log(write_lines(tmp_path, decision()))
     path = write_lines(tmp_path, decision()["c"] | label, name="log.json")
-    records = read_records(path)
-    for name in ("action", "cost", "propensity"):
-        assert getattr(records, name) == getattr(expected, name)
-    assert abs(records.data.matrix - expected.data.matrix).sum() == 0
-    assert len(read_contexts(path, records.fit())[0]) == 1
+    raw_log = read_raw_log(path)
+    for name in ("Y", "cost", "propensity"):
+        assert getattr(raw_log, name) == getattr(expected, name)
+    assert abs(raw_log.X.get(MATRIX) - expected.X.get(MATRIX)).sum() == 0
+    assert len(read_contexts(path, fit_encoding(raw_log))[0]) == 1
 
 
 def test_half_a_surrogate_pair_is_read(tmp_path):
     path = write_lines(tmp_path, json.dumps(decision()).replace("Bern", "\\ud83d"))
-    assert read_records(path).size == 1
+    assert len(read_raw_log(path).Y) == 1
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_half_a_surrogate_pair_is_read(tmp_path):
 def test_invalid_lines_are_rejected_with_their_row(tmp_path, line, message):
     path = write_lines(tmp_path, decision(), line)
     with pytest.raises(InputError, match=re.escape(message)) as error:
-        read_records(path)
+        read_raw_log(path)
     assert str(error.value).startswith(f"{path}: ")
     assert "row 1" in str(error.value)
     assert "\n" not in str(error.value)
@@ -221,4 +223,4 @@ def test_files_without_a_decision_are_rejected(tmp_path, lines, message):
 
 def test_columns_cannot_be_mapped(tmp_path):
     with pytest.raises(InputError, match="mapping has reward, but a dsjson file has no named columns"):
-        read_records(write_lines(tmp_path, decision()), {"reward": "click"})
+        read_raw_log(write_lines(tmp_path, decision()), {"reward": "click"})

@@ -8,15 +8,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from log_fixtures import encoded
 from shop_fixtures import answer_of
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import log_of
+from drcrm.logs.collection import collect
+from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
-from drcrm.logs.record_collector import collect
+from drcrm.logs.readers.log_files import context_batches, log_batches, read_raw_log
 
 FEATURES = {"numeric": ["price", "age"], "categorical": ["category", "device"]}
 MAPPING = {"list": "request", "chosen": "shown", "propensity": "p", "reward": "click", "features": FEATURES}
@@ -74,28 +75,31 @@ def test_rows_and_features_of_the_candidates(tmp_path, name):
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_lists_may_cross_the_ends_of_chunks(tmp_path, name):
     mapping, path = as_mapping(MAPPING | {"group": "item", "slice": "device"}), write(tmp_path, TABLE, name)
-    whole = read_records(path, mapping)
-    X = log_of(whole).X
+    whole = read_raw_log(path, mapping)
+    X = encoded(whole).X
     for rows in (3, 50):
-        batches = list(record_batches(path, mapping, rows))
+        batches = list(log_batches(path, mapping, rows))
         assert len(batches) >= min(60, len(TABLE) // rows)
-        records = collect(batches)
-        for key, values in whole.columns().items():
-            assert np.array_equal(values, getattr(records, key)), key
-        assert abs(log_of(records).X - X).max() == 0
-        encoded = [X.features for X, *_ in context_batches(path, whole.fit(), rows)]
-        assert abs(np.concatenate(encoded) - X).max() == 0
+        raw_log = collect(batches)
+        for key, values in whole.rows.columns.items():
+            assert np.array_equal(values, raw_log.rows.columns[key]), key
+        assert abs(encoded(raw_log).X - X).max() == 0
+        candidates = [X.features for X, *_ in context_batches(path, fit_encoding(whole), rows)]
+        assert abs(np.concatenate(candidates) - X).max() == 0
 
 
 def test_missing_values_new_values_and_the_stored_encoding(tmp_path):
     table = TABLE.assign(price=TABLE["price"].mask(TABLE.index % 7 == 0))
-    records = read_records(write(tmp_path, table), MAPPING, lambda: tmp_path)  # memory-mapped
-    encoding = encoding_of(json.loads(json.dumps(records.fit().as_dict())))
-    assert records.missing == {"price": table["price"].isna().sum()}
+    raw_log = read_raw_log(write(tmp_path, table), MAPPING, lambda: tmp_path)  # memory-mapped
+    encoding = encoding_of(json.loads(json.dumps(fit_encoding(raw_log).as_dict())))
+    assert raw_log.description.missing == {"price": table["price"].isna().sum()}
     assert encoding.n_features == 5 * 4  # an indicator is one more feature of a candidate
     path = write(tmp_path, table.assign(category=table["category"].replace("a", "new")), "new.csv")
     [(lists, unseen, missing, _)] = context_batches(path, encoding, 10**6)
-    assert (unseen, missing) == ({"new value of 'category'": (table["category"] == "a").sum()}, records.missing)
+    assert (unseen, missing) == (
+        {"new value of 'category'": (table["category"] == "a").sum()},
+        raw_log.description.missing,
+    )
     assert len(lists) == 60
 
 
@@ -128,7 +132,7 @@ def test_scattered_lists_are_rejected(tmp_path, rows):
     path = write(tmp_path, pd.concat([TABLE, again]))
     first = int(TABLE.index[TABLE["request"] == "r0"][0])
     with pytest.raises(InputError, match=f"rows {first} and {len(TABLE)} have the same request.*sort the rows"):
-        list(record_batches(path, as_mapping(MAPPING), rows))
+        list(log_batches(path, as_mapping(MAPPING), rows))
 
 
 @pytest.mark.parametrize(

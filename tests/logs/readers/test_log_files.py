@@ -10,19 +10,20 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_fixtures import encoded
 from scipy import sparse
 from text_logs import LOGS, dsjson, vw_lists, vw_single
 
 from drcrm.diagnostics import opened_log
-from drcrm.diagnostics.opened_log import hold_out_by, log_folder, open_log
+from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
-from drcrm.logs import records as records_module
-from drcrm.logs.encoded_log import log_of
+from drcrm.logs import encoded_log
+from drcrm.logs.collection import collect
+from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
 from drcrm.logs.readers import log_files
-from drcrm.logs.readers.log_files import context_batches, read_records, record_batches
-from drcrm.logs.record_collector import collect
+from drcrm.logs.readers.log_files import context_batches, log_batches, read_raw_log
 
 MAPPING = {
     "action": "item",
@@ -94,10 +95,13 @@ def assert_same_arrays(first, second, names) -> None:
             assert a == b, name
 
 
-def assert_same_records(first, second) -> None:
-    columns = "action", "cost", "propensity", "rows", "row_slices", "groups", "candidate", "count", "time"
-    source = "format", "mapping", "kind", "is_reward", "first_action", "clock"
-    assert_same_arrays(first, second, (*columns, *source, "names", "skipped", "missing", "slice_values"))
+def assert_same_rows(first, second) -> None:
+    assert first.rows.columns.keys() == second.rows.columns.keys()
+    for name, column in first.rows.columns.items():
+        assert np.array_equal(column, second.rows.columns[name]), name
+    assert (first.rows.values, first.skipped) == (second.rows.values, second.skipped)
+    facts = "format", "mapping", "kind", "is_reward", "first_action", "clock", "names", "missing"
+    assert_same_arrays(first.description, second.description, facts)
 
 
 def assert_same_logs(first, second) -> None:
@@ -120,27 +124,27 @@ TEXTS = [*((name, {}) for name in LOGS), ("log.dsjson", ESTIMATED), ("single.txt
 def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch) -> None:
     """Split and open a log in memory, and in mapped files in batches of 11 rows; compare."""
     source = path, as_mapping(mapping), lambda step: None
-    expected = open_log(*source, select=hold_out_by(3))
+    expected = open_log(*source, seed=3)
     encoding = expected.train.encoding
     whole, known = open_log(*source), open_log(*source, None, encoding)
     monkeypatch.setattr(log_files, "ROWS", 11)
-    monkeypatch.setattr(records_module, "BLOCK_ROWS", 11)
+    monkeypatch.setattr(encoded_log, "BLOCK_ROWS", 11)
     monkeypatch.setattr(opened_log, "LARGE", 1000)
     with log_folder(folder / "p.npz") as create:
-        split = open_log(*source, create, select=hold_out_by(3))
+        split = open_log(*source, create, seed=3)
         assert isinstance(split.train.propensity.base, np.memmap)
         assert not isinstance(split.log.propensity.base, np.memmap)
         assert split.n_contexts == expected.n_contexts
         assert np.array_equal(split.recognised.heldout, expected.recognised.heldout)
         assert_same_logs(split.train, expected.train)
-        selected = open_log(*source, create, encoding, hold_out_by(3))
+        selected = open_log(*source, create, encoding, seed=3)
         for opened, reference in (
             (split, expected),
             (selected, expected),
             (open_log(*source, create), whole),
             (open_log(*source, create, encoding), known),
         ):
-            assert_same_records(opened.records, reference.records)
+            assert_same_rows(opened.log, reference.log)
             assert_same_logs(opened.log, reference.log)
             assert opened is selected or dict(opened.unseen) == dict(reference.unseen)
 
@@ -149,16 +153,16 @@ def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch)
 def test_rows_of_a_table_do_not_depend_on_batches(form, mapping, options, tmp_path, monkeypatch):
     path = write_table(visits(200, **options), tmp_path, form, files=3 if form == "csv" else 1)
     assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
-    records = read_records(path, mapping)
-    assert np.array_equal(records.rows, np.arange(records.size))
+    raw_log = read_raw_log(path, mapping)
+    assert np.array_equal(raw_log.rows.get("number"), np.arange(len(raw_log.Y)))
 
 
 @pytest.mark.parametrize(("name", "mapping"), TEXTS)
 def test_rows_of_text_do_not_depend_on_batches(name, mapping, tmp_path, monkeypatch):
     path = write_text(tmp_path, name)
     assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
-    records = read_records(path, mapping)
-    assert (records.count is not None) == (name == "log.dsjson")
+    raw_log = read_raw_log(path, mapping)
+    assert (raw_log.count != 1).any() == (name == "log.dsjson")
 
 
 @settings(max_examples=25)
@@ -177,22 +181,22 @@ def test_batches_of_any_size_are_the_log(tmp_path_factory, kind, n, rows, files,
     else:
         path = write_text(folder, f"log.{kind}", MAKERS[kind](n, seed))
     try:
-        whole = read_records(path, mapping)
+        whole = read_raw_log(path, mapping)
     except InputError:  # no decision of the text has a label
         return
-    joined = collect(record_batches(path, mapping, rows))
-    assert_same_records(joined, whole)
-    assert_same_logs(log_of(joined), log_of(whole))
+    joined = collect(log_batches(path, mapping, rows))
+    assert_same_rows(joined, whole)
+    assert_same_logs(encoded(joined), encoded(whole))
     if frame is not None and files == 1:
-        assert_same_logs(log_of(read_records(pd.read_parquet(path), mapping)), log_of(whole))
+        assert_same_logs(encoded(read_raw_log(pd.read_parquet(path), mapping)), encoded(whole))
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", *LOGS])
 def test_contexts_do_not_depend_on_batches(name, tmp_path):
     is_table = name not in LOGS
     path = write_table(visits(50), tmp_path, name) if is_table else write_text(tmp_path, name)
-    records = read_records(path, MAPPING if is_table else None)
-    encoding = records.take(np.arange(40 if is_table else 3)).fit()
+    raw_log = read_raw_log(path, MAPPING if is_table else None)
+    encoding = fit_encoding(raw_log, np.arange(40 if is_table else 3))
     [(whole, unseen, *_)] = context_batches(path, encoding, 2**17)
     parts = [*context_batches(path, encoding, 7)]
     assert len(parts) == 8 if is_table else len(parts) > 20
@@ -221,7 +225,7 @@ def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, mes
     for rows in (1000, 10):
         monkeypatch.setattr(log_files, "ROWS", rows)
         with pytest.raises(InputError) as error:
-            read_records(path, MAPPING, lambda: tmp_path)
+            read_raw_log(path, MAPPING, lambda: tmp_path)
         assert str(error.value) == f"{path}: {message.format(quote, quote)}"
 
 
@@ -238,14 +242,14 @@ def test_folders_of_other_content_are_rejected(tmp_path):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text("x\n1\n")
         with pytest.raises(InputError, match=message):
-            read_records(folder, MAPPING)
+            read_raw_log(folder, MAPPING)
 
 
 def test_a_folder_has_one_kind_of_actions(tmp_path):
     write_text(tmp_path, "1.vw", LOGS["lists.vw"])
     write_text(tmp_path, "2.vw", LOGS["single.txt"])
     with pytest.raises(InputError, match=r"2\.vw: has single actions, expected lists of actions like earlier rows"):
-        read_records(tmp_path)
+        read_raw_log(tmp_path)
 
 
 def test_the_digest_of_a_large_file_covers_its_end(tmp_path):
@@ -276,6 +280,6 @@ def test_the_variant_of_a_file_can_come_from_its_siblings(tmp_path):
         (tmp_path / str(number)).mkdir()
         for name, text in files.items():
             write_text(tmp_path / str(number), name, text)
-    assert read_records(tmp_path / "0").action.tolist() == [1, 1]
-    assert read_records(tmp_path / "1").kind == "single"
-    assert np.diff(read_records(tmp_path / "2").data.starts).tolist() == [1, 1, 2]
+    assert read_raw_log(tmp_path / "0").Y.tolist() == [1, 1]
+    assert read_raw_log(tmp_path / "1").description.kind == "single"
+    assert read_raw_log(tmp_path / "2").actions.count_choices().tolist() == [1, 1, 2]

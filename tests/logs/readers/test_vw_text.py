@@ -7,13 +7,15 @@ import re
 import numpy as np
 import pytest
 from log_contexts import read_contexts
+from log_fixtures import encoded
 from sklearn.feature_extraction import FeatureHasher
 from vw_lines import write_lines
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import log_of
-from drcrm.logs.readers.log_files import read_records
+from drcrm.logs.encoded_log import fit_encoding
+from drcrm.logs.encoding.base import MATRIX
+from drcrm.logs.readers.log_files import read_raw_log
 
 SINGLE = """1:-1:0.5 'tag|user age:2 city=Bern |item:2 x
 2:0:0.25 | a b
@@ -33,10 +35,11 @@ shared |user age:3
 """
 
 
-def columns_of(records) -> dict:
-    """Return the columns, features and lists of records, for a comparison by ==."""
-    arrays = {**records.columns(), "X": records.data.matrix.toarray(), "starts": records.data.starts}
-    return {name: np.array(values).tolist() for name, values in arrays.items() if name != "rows"}
+def columns_of(raw_log) -> dict:
+    """Return the columns, features and lists of raw_log, for a comparison by ==."""
+    arrays = {**raw_log.rows.columns, "X": raw_log.X.get(MATRIX).toarray(), "Y": raw_log.Y, "cost": raw_log.cost}
+    arrays["starts"] = getattr(raw_log.actions, "starts", None)
+    return {name: np.array(values).tolist() for name, values in arrays.items() if name != "number"}
 
 
 def test_single_actions_and_their_features(tmp_path):
@@ -49,25 +52,25 @@ def test_single_actions_and_their_features(tmp_path):
 
 
 def test_lists_of_actions(tmp_path):
-    records = read_records(write_lines(tmp_path, LISTS, name="log.txt"))
-    log = log_of(records)
+    raw_log = read_raw_log(write_lines(tmp_path, LISTS, name="log.txt"))
+    log = encoded(raw_log)
     assert (log.Y.tolist(), log.cost.tolist(), log.propensity.tolist()) == ([1, 0], [-1, 0.25], [0.5, 0.75])
     assert log.actions.starts.tolist() == [0, 3, 5]
-    assert records.skipped == {"decisions without a label": 1}
-    assert records.rows.tolist() == [0, 5]
+    assert raw_log.skipped == {"decisions without a label": 1}
+    assert raw_log.rows.get("number").tolist() == [0, 5]
 
 
 @pytest.mark.parametrize("text", [SINGLE, LISTS])
 def test_estimated_propensities_replace_those_of_the_file(tmp_path, text):
     estimated = {"propensity": None, "propensity_model": "softmax"}
-    assert read_records(write_lines(tmp_path, text, name="log.vw"), estimated).propensity is None
+    assert read_raw_log(write_lines(tmp_path, text, name="log.vw"), estimated).propensity is None
 
 
 def test_contexts_need_no_labels(tmp_path):
     path = write_lines(tmp_path, LISTS, name="log.dat")
-    lists, unseen = read_contexts(path, read_records(path).fit())
+    lists, unseen = read_contexts(path, fit_encoding(read_raw_log(path)))
     assert (lists.starts.tolist(), unseen) == ([0, 3, 5, 7], {})
-    single = read_records(write_lines(tmp_path, SINGLE, name="log.vw")).fit()
+    single = fit_encoding(read_raw_log(write_lines(tmp_path, SINGLE, name="log.vw")))
     X, unseen = read_contexts(write_lines(tmp_path, "| a\n| new", name="new.vw"), single)
     assert (X.shape, unseen) == ((2, 6), {"new features": 1})
 
@@ -104,7 +107,7 @@ def test_contexts_need_no_labels(tmp_path):
 def test_invalid_text_is_rejected(tmp_path, text, message):
     path = write_lines(tmp_path, text, name="log.vw")
     with pytest.raises(InputError, match=re.escape(message)) as error:
-        read_records(path)
+        read_raw_log(path)
     assert str(error.value).count(f"{path}: ") == 1
 
 
@@ -118,7 +121,7 @@ def test_invalid_text_is_rejected(tmp_path, text, message):
     ],
 )
 def test_numeric_tags_are_ignored(tmp_path, text, plain):
-    first, second = (read_records(write_lines(tmp_path, content, name="log.vw")) for content in (text, plain))
+    first, second = (read_raw_log(write_lines(tmp_path, content, name="log.vw")) for content in (text, plain))
     assert columns_of(first) == columns_of(second)
 
 
@@ -136,18 +139,18 @@ def test_available_actions(tmp_path, label, n_labelled):
     labels, words = ["3:-1:0.5", "3:0:0.25", "3:0.5:1"], ["age:2 x", "y", "x"]
     plain = [f"{label} |u {word}" for label, word in zip(labels, words, strict=True)]
     lines = [f"{label.format(own)} |u {word}" for own, word in zip(labels, words, strict=True)]
-    expected = read_records(write_lines(tmp_path, *plain, name="plain.vw"))
+    expected = read_raw_log(write_lines(tmp_path, *plain, name="plain.vw"))
     path = write_lines(tmp_path, *lines, *plain[n_labelled:], name="log.vw")
-    records = read_records(path)
-    assert columns_of(records) == columns_of(expected)
-    assert records.skipped == ({} if n_labelled else {"decisions without a label": 3})
-    contexts, unseen = read_contexts(write_lines(tmp_path, *lines, name="new.vw"), expected.fit())
-    assert np.array_equal(contexts.toarray(), log_of(expected).X.toarray())
+    raw_log = read_raw_log(path)
+    assert columns_of(raw_log) == columns_of(expected)
+    assert raw_log.skipped == ({} if n_labelled else {"decisions without a label": 3})
+    contexts, unseen = read_contexts(write_lines(tmp_path, *lines, name="new.vw"), fit_encoding(expected))
+    assert np.array_equal(contexts.toarray(), encoded(expected).X.toarray())
     assert unseen == {}
 
 
 def test_contexts_must_list_every_action_of_the_policy(tmp_path):
-    encoding = read_records(write_lines(tmp_path, SINGLE, name="log.vw")).fit()
+    encoding = fit_encoding(read_raw_log(write_lines(tmp_path, SINGLE, name="log.vw")))
     assert len(read_contexts(write_lines(tmp_path, "1 2 9 | a", name="new.vw"), encoding)[0].toarray()) == 1
     with pytest.raises(InputError, match="row 0: its actions are 1, expected 1, 2, the same in all lines"):
         read_contexts(write_lines(tmp_path, "1 | a", name="new.vw"), encoding)
@@ -156,14 +159,14 @@ def test_contexts_must_list_every_action_of_the_policy(tmp_path):
 @pytest.mark.parametrize("value", ["NaN", "nan", "", "NA"])
 @pytest.mark.parametrize("text", [SINGLE, LISTS])
 def test_missing_values_are_left_out_and_counted(tmp_path, text, value):
-    with_missing = read_records(write_lines(tmp_path, text.replace("age:2", f"age:{value}"), name="log.vw"))
-    without = read_records(write_lines(tmp_path, text.replace("age:2", ""), name="log.vw"))
+    with_missing = read_raw_log(write_lines(tmp_path, text.replace("age:2", f"age:{value}"), name="log.vw"))
+    without = read_raw_log(write_lines(tmp_path, text.replace("age:2", ""), name="log.vw"))
     assert columns_of(with_missing) == columns_of(without)
-    assert (with_missing.missing, without.missing) == ({"user^age": 1}, {})
+    assert (with_missing.description.missing, without.description.missing) == ({"user^age": 1}, {})
 
 
 @pytest.mark.parametrize("name", ["log.vw", "log.dsjson"])
 def test_bytes_that_are_not_utf_8_are_rejected(tmp_path, name):
     (tmp_path / name).write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="row 0: is not UTF-8"):
-        read_records(tmp_path / name)
+        read_raw_log(tmp_path / name)

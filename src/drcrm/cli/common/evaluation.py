@@ -25,6 +25,7 @@ from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
 from drcrm.diagnostics.comparison.verdict import Verdict, describe_breakeven, describe_shift, next_step, reach_verdict
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.logs.description import slices_of
 from drcrm.version import __version__
 
 
@@ -177,7 +178,7 @@ def evaluate(
         ``settings.choices`` counts all candidates that competed on these rows.
     """
     diagnosis = diagnose_log(opened, best, settings.confidence)
-    log, units, records = opened.log, diagnosis.units, opened.records
+    log, units = opened.log, diagnosis.units
     baseline = LOGGING if opened.baseline is None else opened.baseline
     comparisons = [
         compare_with_logging(
@@ -186,7 +187,9 @@ def evaluate(
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    verdict = reach_verdict(comparison, diagnosis, label=best.label, reward=records.is_reward, outcome=records.outcome)
+    description = opened.log.description
+    names = {"label": best.label, "reward": description.is_reward, "outcome": description.outcome}
+    verdict = reach_verdict(comparison, diagnosis, **names)
     outcomes = guarded_outcomes(opened, comparison.difference.estimate, units)
     guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     verdict = require_guardrails(verdict, guardrails, settings.confidence)
@@ -205,8 +208,8 @@ def evaluate(
 
 def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
     """Return the outcomes of the guardrails on the rows that evaluate policies."""
-    records = opened.records
-    return GuardedOutcomes.of(records.mapping.guardrails, opened.log, records.guardrails, estimate, units)
+    costs = opened.log.rows.get("guardrails")
+    return GuardedOutcomes.of(opened.mapping.guardrails, opened.log, costs, estimate, units)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
@@ -221,15 +224,15 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confi
 
 
 def _details(opened: OpenedLog) -> LogDetails:
-    records = opened.records
-    encoding: Any = opened.log.encoding
+    rows, encoding, clock = opened.log.rows, opened.log.encoding, opened.log.description.clock
+    time: Any = rows.get("time")
     return LogDetails(
         groups=opened.units,
-        slices=records.row_slices,
-        slice_columns=records.mapping.slice_columns,
-        periods=name_periods(np.asarray(records.time)) if (records.clock or "").startswith("times") else None,
-        row_numbers=records.rows,
-        time=records.time,
+        slices=slices_of(rows),
+        slice_columns=opened.mapping.slice_columns,
+        periods=name_periods(np.asarray(time)) if (clock or "").startswith("times") else None,
+        row_numbers=rows.get("number"),
+        time=time,
         action_names=encoding.names,
         columns=getattr(encoding, "columns", None),
         imitated=opened.log.imitated_propensities,
@@ -250,8 +253,8 @@ def build_answer(
         "version": __version__,
         "unit": "cost",
         "log": opened.as_dict(),
-        "reward": opened.records.is_reward,
-        "outcome": opened.records.outcome,
+        "reward": opened.log.description.is_reward,
+        "outcome": opened.log.description.outcome,
         "confidence": confidence,
         "logging": logging.as_dict(),
     }

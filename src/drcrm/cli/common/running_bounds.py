@@ -55,18 +55,19 @@ def watch(
     InputError
         If the range of costs, or of a guardrail's outcome, is unknown.
     """
-    log, records = opened.log, opened.records
-    order = np.arange(len(log.Y)) if records.time is None else np.argsort(records.time, kind="stable")
+    log, rows, is_reward = opened.log, opened.log.rows, opened.log.description.is_reward
+    time: Any = rows.get("time")
+    order = np.arange(len(log.Y)) if time is None else np.argsort(time, kind="stable")
     unit = np.arange(len(log.Y)) if opened.units is None else number_groups(opened.units, len(log.Y))
     level = 1 - (1 - confidence) / choices
     running = partial(_Running.of, policy, order=order, unit=unit, level=level, largest_weight=largest_weight)
     needed = "cost_range in the mapping: [least, largest], the possible costs of any action"
-    costs = _known_range(records.mapping.cost_range, log.cost, records.is_reward, needed)
+    costs = _known_range(opened.mapping.cost_range, log.cost, is_reward, needed)
     reference = LOGGING if opened.baseline is None else opened.baseline
     cost, difference = (running(log, baseline, costs) for baseline in (None, reference))
     firsts, guardrails = [difference.first_below(0.0)], []
-    for number, guardrail in enumerate(records.mapping.guardrails):
-        outcome, factor = log.with_cost(np.array(records.guardrails[:, number])), guardrail.baseline_factor
+    for number, guardrail in enumerate(opened.mapping.guardrails):
+        outcome, factor = log.with_cost(np.array(rows.get("guardrails")[:, number])), guardrail.baseline_factor
         needed = f"range in the {guardrail.label.rstrip(',')}: [least, largest], its possible outcomes"
         costs = _known_range(guardrail.cost_range, outcome.cost, guardrail.is_reward, needed)
         excess = running(outcome, LOGGING, costs, factor=factor)
@@ -81,7 +82,7 @@ def watch(
         "first_better": None if None in firsts else int(cost.rows[max(firsts) - 1]),
         "guardrails": guardrails,
         "n": len(cost.z),
-        "by": "row" if records.groups is None else "group",
+        "by": "row" if rows.get("groups") is None else "group",
         "curve": [
             [int(cost.rows[n - 1]), float(bound)] for n, bound in zip(cost.looks, difference.bounds, strict=True)
         ],

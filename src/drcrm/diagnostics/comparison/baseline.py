@@ -12,10 +12,11 @@ import numpy as np
 from drcrm.actions.exploration import explored_log_prob
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.logs.encoded_log import blocks_of
+from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy
-from drcrm.logs.readers.log_files import Source, read_records
-from drcrm.logs.records import Records
+from drcrm.logs.readers.log_files import Source, read_raw_log
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import RecognisedRows
 from drcrm.rows.row_hashes import RowHashes
@@ -24,16 +25,16 @@ Folder = Callable[[], Path]
 
 
 def policy_on_rows(
-    stored: StoredPolicy, records: Records, rows: np.ndarray | None, log: BanditLog, name: str = "baseline"
+    stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog, name: str = "baseline"
 ) -> TabularPolicy:
     """Return a stored policy's probabilities on rows of a log that has the encoding of another policy.
 
     Parameters
     ----------
     stored : StoredPolicy
-        Policy with its own encoding: its features are columns of the records, and its actions occur in the log.
-    records : Records
-        The rows with their features.
+        Policy with its own encoding: its features are columns of the log, and its actions occur in the log.
+    raw_log : BanditLog
+        Log of a reader, whose X is a table of features.
     rows : bool array (n,), optional
         Selected rows; by default all.
     log : BanditLog
@@ -51,8 +52,8 @@ def policy_on_rows(
         raise InputError(f"the {name} is over {stored.policy.actions}, the log has {log.actions}")
     columns = _columns(encoding, encoding_of_log, name)
     parts: list[list[np.ndarray]] = [[], []]
-    for block in records.blocks_of(rows):
-        X = encoding.contexts(block.data)
+    for _, block in blocks_of(raw_log, rows):
+        X = encoding.contexts(Contexts(block.X, getattr(block.actions, "starts", None)))
         for part, explore in zip(parts, (0.0, 1.0), strict=True):
             part.append(_reorder(stored.policy.with_exploration(explore).marginals(X), columns, log))
     known, uniform = map(np.concatenate, parts)
@@ -62,39 +63,38 @@ def policy_on_rows(
     return TabularPolicy.for_log(explored_log_prob(*log_probs, explore), mixed, log)
 
 
-def with_features_of(records: Records, stored: StoredPolicy, path: Source, folder: Folder | None, most: int) -> Records:
-    """Return the records with the features of a stored policy: the file is read again if they are other columns.
+def with_features_of(
+    raw_log: BanditLog, stored: StoredPolicy, path: Source, folder: Folder | None, most: int
+) -> BanditLog:
+    """Return a reader's log with the features of a stored policy: the file is read again if they are other columns.
 
-    ``folder`` and ``most`` are those of :func:`drcrm.logs.readers.log_files.read_records`.
+    ``folder`` and ``most`` are those of :func:`drcrm.logs.readers.log_files.read_raw_log`.
     """
-    trained = as_mapping(stored.header.get("mapping"))
+    trained, mapping = as_mapping(stored.header.get("mapping")), raw_log.description.mapping
     features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times")}
-    if all(getattr(records.mapping, name) == value for name, value in features.items()):
-        return records
-    read = read_records(path, replace(records.mapping, **features), folder, most)
-    read = read if read.count is None or read.count.all() else read.take(read.count != 0)
-    return replace(read, propensity=records.propensity)
+    if all(getattr(mapping, name) == value for name, value in features.items()):
+        return raw_log
+    read = read_raw_log(path, replace(mapping, **features), folder, most)
+    return (read if read.count.all() else read.recount(read.count)).replace(propensity=raw_log.propensity)
 
 
 def find_rows(stored: StoredPolicy, hashes: RowHashes, propensity: np.ndarray, digest: str) -> RecognisedRows:
-    """Return the rows of a log that a policy was learned from; InputError if its file has no hashes of these rows."""
-    learned = stored.rows
-    if learned is None:
-        raise InputError("the policy file has no hashes of the rows that it was learned from: learn the policy again")
+    """Return the rows of a log that a policy was learned from: by the file's digest, or by hashes of the rows."""
+    learned: Any = stored.rows
     if digest == stored.header.get("digest") and len(propensity) == len(learned.keys):
         return RecognisedRows(~learned.heldout, learned.heldout)
     return learned.recognise(hashes, propensity)
 
 
 def leave_out_training(
-    recognised: RecognisedRows | None, baseline: RecognisedRows | None, groups: np.ndarray | None
+    recognised: RecognisedRows | None, baseline: RecognisedRows, groups: np.ndarray | None
 ) -> RecognisedRows | None:
     """Return the recognised rows of a policy, without held-out and new rows that trained the baseline.
 
     These rows, and those of the same groups, count as training rows: a policy looks better than it is on its own
     training rows. Raise InputError if no other rows are left.
     """
-    if baseline is None or not baseline.training.any():
+    if not baseline.training.any():
         return recognised
     trained = baseline.training
     trained = trained if groups is None else np.isin(groups, groups[trained])

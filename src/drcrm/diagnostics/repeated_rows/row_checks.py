@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
+from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import run_in_order
 from drcrm.diagnostics.diagnostic import Diagnostic, percent
 from drcrm.diagnostics.repeated_rows.dependence import (
     MAX_ROWS,
@@ -20,13 +24,11 @@ from drcrm.diagnostics.repeated_rows.dependence import (
 )
 from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.errors import InputError
-from drcrm.logs.encoding.arrays import ArrayEncoding, array_features
-from drcrm.logs.encoding.base import ContextFeatures
-from drcrm.logs.mapping import LogMapping
+from drcrm.logs.encoded_log import blocks_of
+from drcrm.logs.encoding.base import MATRIX
+from drcrm.logs.encoding.hashed_features import N_COLUMNS
 from drcrm.logs.readers.log_files import TABLES, Source, first_frame
 from drcrm.logs.readers.table_files import Columns
-from drcrm.logs.record_collector import as_mapped
-from drcrm.logs.records import Records
 from drcrm.rows.folds import join_units
 from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
 
@@ -60,37 +62,23 @@ class RowChecks:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def records_of_log(log: BanditLog, imitated: bool = False) -> Records:
-    """Return the rows of an encoded log; ``imitated`` states whether its propensities were estimated."""
-    mapping = LogMapping(propensity_model="softmax" if imitated else None)
-    return Records(
-        format="frame",
-        mapping=mapping,
-        kind="labels",  # or any other kind whose actions have no names
-        data=array_features(log.actions.unbind(log.X)),
-        action=log.Y,
-        cost=log.cost,
-        rows=np.arange(len(log.Y)),
-        propensity=log.propensity,
-        context=log.context,
-    )
+def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.ndarray | None = None) -> RowChecks:
+    """Check the rows of a log whose X is a table of features, and whose propensities were logged or estimated.
 
-
-def check_records(records: Records, path: Source | None = None) -> RowChecks:
-    """Check the rows of a log, whose propensities were logged or estimated.
-
-    Columns of the file ``path`` that the mapping does not name may be identifiers of users, and are checked too.
+    ``groups`` are those of the mapping. Columns of the file ``path`` that the mapping does not name may be identifiers
+    of users, and are checked too.
     """
-    hashes, propensity = hash_records(records), records.propensity
-    copies_check, copies = check_copies(hashes, propensity)
-    copies = as_mapped(copies, records.cost)
-    groups = copies if records.groups is None else records.groups
-    if records.groups is not None and copies is not None and records.ids is not None:
-        groups = as_mapped(join_units(groups, copies), records.cost)
-    first = records.take(slice(0, MAX_ROWS))
-    rows, columns = rows_to_test(first, hashes.features[:MAX_ROWS]), _identifier_columns(first, path)
-    independence = check_independence(rows, groups, columns, imitated=records.is_imitated)
-    return RowChecks(hashes, propensity, groups, (copies_check, independence))
+    hashes, first = hash_log(log), log.take(slice(0, MAX_ROWS))
+    copies_check, copies = check_copies(hashes, log.propensity)
+    copies = as_mapped(copies, log.cost)
+    if groups is None:
+        groups = copies
+    elif copies is not None and hashes.ids is not None:
+        groups = as_mapped(join_units(groups, copies), log.cost)
+    rows = rows_to_test(first, hashes.features[:MAX_ROWS])
+    columns = _identifier_columns(first, path)
+    independence = check_independence(rows, groups, columns, imitated=log.imitated_propensities)
+    return RowChecks(hashes, log.propensity, groups, (copies_check, independence))
 
 
 def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:
@@ -103,43 +91,43 @@ def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:
     return Diagnostic(LEARNED, undecided, "at most 1 %", "fail", sentence, "this project")
 
 
-def _identifier_columns(records: Records, path: Source | None) -> dict[str, np.ndarray]:
+def _identifier_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:
     """Return codes of the columns that may be identifiers: features, and columns that the mapping does not name."""
     columns = {}
-    data: Any = records.data
-    if data.starts is None and data.matrix is None:
-        columns = {name: data.arrays[name] for name in data.values} | {
+    features, description = log.X, log.description
+    if log.actions.are_shared and MATRIX not in features.columns:
+        columns = {name: features.columns[name] for name in features.values} | {
             name: pd.factorize(values)[0]
-            for name, values in data.numbers.items()
+            for name, values in features.numbers.items()
             if (values[:FIRST_ROWS] % 1 == 0).all()
         }
-    if path is None or records.format not in TABLES:
+    if path is None or description.format not in TABLES:
         return columns
-    mapped = records.mapping.columns
+    mapped = description.mapping.columns
 
     def unmapped(header: list[str]) -> Columns:
         return Columns([name for name in header if header.count(name) == 1 and name not in mapped], [])
 
     try:
-        frame = first_frame(path, unmapped, FIRST_ROWS, records.mapping.csv_format)
+        frame = first_frame(path, unmapped, FIRST_ROWS, description.mapping.csv_format)
     except (InputError, OSError):  # these columns may contain anything, so errors do not matter
         return columns
-    rows = records.rows[: np.searchsorted(records.rows, min(FIRST_ROWS, len(frame)))]
+    numbers: Any = log.rows and log.rows.get("number")
+    rows = numbers[: np.searchsorted(numbers, min(FIRST_ROWS, len(frame)))]
     codes = {name: identifier_codes(frame[name].iloc[rows]) for name in unmapped([*frame.columns]).names}
     return columns | {name: values for name, values in codes.items() if values is not None}
 
 
-def rows_to_test(records: Records, features: np.ndarray) -> TestedRows:
-    """Return the rows of a log to test; ``features`` are hashes of their features."""
-    data: Any = records.data
-    projected = np.empty((len(data), 0))
-    if data.starts is None and data.matrix is None:
-        projected = _project(data.numbers.values(), (data.arrays[name] for name in data.values))
-    elif data.starts is None and data.encoder == ArrayEncoding.fit:
-        X, rng = data.matrix, np.random.default_rng(0)
+def rows_to_test(log: BanditLog, features: np.ndarray) -> TestedRows:
+    """Return the rows of a log whose X is a table of features; ``features`` are hashes of their features."""
+    table, X = log.X, log.X.get(MATRIX)
+    projected = np.empty((log.n_contexts, 0))
+    if log.actions.are_shared and X is None:
+        projected = _project(table.numbers.values(), (table.columns[name] for name in table.values))
+    elif log.actions.are_shared and X.shape[1] != N_COLUMNS:
+        rng = np.random.default_rng(0)
         projected = X @ rng.normal(size=(X.shape[1], DIMENSIONS)) if sparse.issparse(X) else _project(X.T, ())
-    projected = projected if records.context is None else projected[records.context]
-    return TestedRows(features, hash_actions(records), records.propensity, projected)
+    return TestedRows(features, hash_actions(log), log.propensity, projected[log.context])
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -155,41 +143,42 @@ def _project(numbers: Iterable[np.ndarray], codes: Iterable[np.ndarray]) -> np.n
     return projected
 
 
-def hash_records(records: Records) -> RowHashes:
-    """Return the hashes of the rows of a log, computed block by block."""
-    return RowHashes(**records.map(lambda _, block: _hash_block(block)))
+def hash_log(log: BanditLog) -> RowHashes:
+    """Return the hashes of the rows of a log whose X is a table of features, computed block by block."""
+    tables = run_in_order(partial(_hash_block, block) for _, block in blocks_of(log))
+    return RowHashes(**join_tables(tables, scratch_path(log.cost)).columns)
 
 
-def _hash_block(records: Records) -> dict[str, np.ndarray]:
-    features = _hash_features(records.data)
-    features = features if records.context is None else features[records.context]
-    actions = hash_actions(records)
-    rows = mix([features, actions, hash_numbers(records.cost)])
-    hashes = {"features": features, "actions": actions, "decisions": mix([features, actions]), "rows": rows}
-    if not records.mapping.lacks_propensities:  # known ones depend on the actions of other rows
-        hashes["propensities"] = hash_numbers(records.propensity)
-        hashes["rows"] = mix([rows, hashes["propensities"]])
-    if records.time is not None:
-        hashes["times"] = hash_numbers(records.time)
-    return hashes if records.ids is None else hashes | {"ids": records.ids}
+def _hash_block(log: BanditLog) -> Table:
+    features, actions = _hash_features(log.X), hash_actions(log)
+    starts = getattr(log.actions, "starts", None)
+    features = (features if starts is None else hash_lists(features, starts))[log.context]
+    hashes = {"features": features, "actions": actions, "decisions": mix([features, actions])}
+    hashes["rows"] = mix([features, actions, hash_numbers(log.cost)])
+    description = log.description
+    if not (description.mapping.lacks_propensities if description else log.imitated_propensities):
+        hashes["propensities"] = hash_numbers(log.propensity)  # known ones depend on the actions of other rows
+        hashes["rows"] = mix([hashes["rows"], hashes["propensities"]])
+    if log.rows is not None:
+        time = log.rows.get("time")
+        hashes |= {"times": None if time is None else hash_numbers(time), "ids": log.rows.get("ids")}
+    return Table(len(log.Y), hashes)
 
 
-def hash_actions(records: Records) -> np.ndarray:
+def hash_actions(log: BanditLog) -> np.ndarray:
     """Return the hash of each row's action, (n,): the hash of its name, of its labels, or of its place in a list."""
-    if records.kind == "single":
-        return hash_texts([str(name) for name in records.names])[records.action]
-    return mix(hash_numbers(column) for column in np.atleast_2d(records.action.T))
+    if log.description is not None and log.description.kind == "single":
+        return hash_texts([str(name) for name in log.description.names])[log.Y]
+    return mix(hash_numbers(column) for column in np.atleast_2d(log.Y.T))
 
 
-def _hash_features(data: ContextFeatures) -> np.ndarray:
-    """Return the hash of each context's features, (m,)."""
-    if data.matrix is not None:
-        hashes = hash_matrix(data.matrix)
-    elif data.arrays:
-        hashes = mix(
-            hash_codes(column, data.values[name]) if name in data.values else hash_numbers(column)
-            for name, column in data.arrays.items()
-        )
-    else:
-        hashes = np.zeros(data.size, dtype=np.uint64)
-    return hashes if data.starts is None else hash_lists(hashes, data.starts)
+def _hash_features(features: Table) -> np.ndarray:
+    """Return the hash of each row's features, (n,)."""
+    if MATRIX in features.columns:
+        return hash_matrix(features.columns[MATRIX])
+    if not features.columns:
+        return np.zeros(features.size, dtype=np.uint64)
+    return mix(
+        hash_codes(column, features.values[name]) if name in features.values else hash_numbers(column)
+        for name, column in features.columns.items()
+    )

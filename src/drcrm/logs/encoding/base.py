@@ -1,88 +1,38 @@
-"""Features that a reader returns, and the interface of the encodings that turn them into X."""
+"""Interface of the encodings, which turn features that a reader returns into X."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
+from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
 from drcrm.actions.inference import actions_of_kind
-from drcrm.arrays.mapped_arrays import Features, count_bytes, slice_rows
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.tables import Table
+from drcrm.errors import InputError
 
-MATRIX = "\0X"  # name of an array with a column for each feature; no column of a table has it
+MATRIX = "\0X"  # name of a column that has all features as a matrix; no column of a file has it
 
 
-@dataclass(frozen=True)
-class ContextFeatures:
-    """Features of m contexts, not yet encoded. A reader returns them batch by batch.
+class Contexts(NamedTuple):
+    """Features of m contexts, not yet encoded.
 
     Attributes
     ----------
-    encoder : callable
-        ``encoder(features, kind, names, rows)`` returns the encoding fitted to selected rows of the arrays, a mask;
-        None selects all rows.
-    size : int
-        Number of rows of each array.
-    arrays : dict of array or CSR (size, …)
+    features : Table
         A row for each context; for lists of actions, a row for each candidate, list after list. Either the columns of
         a table or a matrix, named ``MATRIX``.
-    values : dict of list of str
-        For each array of codes, the values whose places are the codes.
     starts : integer array (m + 1,), optional
         First row of each list, and the number of rows; None if there are no lists.
-    missing : mapping of int
-        Number of missing values by column. A selection does not have it.
     """
 
-    encoder: Callable[..., Encoding]
-    size: int
-    arrays: Mapping[str, Features]
-    values: Mapping[str, list[str]] = field(default_factory=dict)
+    features: Table
     starts: np.ndarray | None = None
-    missing: Mapping[str, int] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return self.size if self.starts is None else len(self.starts) - 1
-
-    @property
-    def matrix(self) -> Features | None:
-        """The features as a matrix; None if they are columns of a table."""
-        return self.arrays.get(MATRIX)
-
-    @property
-    def numbers(self) -> dict[str, np.ndarray]:
-        """The arrays without codes: the numeric columns of a table."""
-        return {name: values for name, values in self.arrays.items() if name not in self.values}
-
-    @property
-    def nbytes(self) -> int:
-        return sum(map(count_bytes, self.arrays.values()))
-
-    def take(self, contexts: np.ndarray | slice) -> ContextFeatures:
-        """Return the features of selected contexts, which are a mask, row numbers or a slice with a start."""
-        rows, starts = contexts, self.starts
-        if starts is not None:
-            starts = starts_of_lists(starts, contexts)
-            if isinstance(contexts, slice):
-                rows = slice(self.starts[contexts.start], self.starts[contexts.start] + starts[-1])
-            else:
-                rows = candidates_of_lists(self.starts, contexts)
-        size = len(np.broadcast_to(True, self.size)[rows])
-        arrays = {
-            name: slice_rows(values, rows) if isinstance(rows, slice) else values[rows]
-            for name, values in self.arrays.items()
-        }
-        return replace(self, size=size, arrays=arrays, starts=starts, missing={})
-
-    def fit(self, kind: str, names: list, contexts: np.ndarray | None = None) -> Encoding:
-        """Return the encoding fitted to selected contexts, a mask (m,), by default to all."""
-        is_fitted = contexts if contexts is None or self.starts is None else np.repeat(contexts, np.diff(self.starts))
-        return self.encoder(self, kind, names, is_fitted)
 
 
 @dataclass(frozen=True)
@@ -117,6 +67,9 @@ def require_distinct(name: str, values: Collection, *types: type) -> None:
 class Encoding(ABC):
     """Encoding of features as X, with the names of the actions. A policy file stores it.
 
+    Each class has a ``fit(features, kind, names, rows, starts)``, which returns the encoding of selected rows, a mask,
+    of a table of features. ``starts`` are those of the lists. By default, all rows are selected.
+
     Attributes
     ----------
     kind : "single", "labels" or "lists"
@@ -140,10 +93,23 @@ class Encoding(ABC):
         return actions_of_kind(self.kind, len(self.names))
 
     @abstractmethod
+    def encode(self, features: Table) -> Features:
+        """Return X, array or CSR: a row for each row of the table."""
+
+    def read(self, data: Any) -> Contexts:
+        """Return the contexts in the form that users pass; by default they are ``Contexts`` already."""
+        return data
+
     def contexts(self, data: Any) -> Features | ActionLists:
         """Return X, array or CSR (m, d), or the lists of actions."""
+        features, starts = data if isinstance(data, Contexts) else self.read(data)
+        if (starts is None) == (self.kind == "lists"):
+            kinds = ("contexts", "lists of actions")[:: 1 if starts is None else -1]
+            raise InputError("these are {}, expected {} like in the training log".format(*kinds))
+        X = self.encode(features)
+        return X if starts is None else ActionLists(X, starts)
 
-    def unseen(self, data: Any) -> dict[str, int]:
+    def unseen(self, features: Table) -> dict[str, int]:
         """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
 

@@ -48,22 +48,14 @@ def numbers(
     is_number = kind.kind == "b" or (pd.api.types.is_numeric_dtype(kind) and kind.kind != "c")
     if not (is_number or pd.api.types.is_string_dtype(kind) or kind in ("object", "category")):
         raise InputError(f"{name} is a column of {kind}, expected numbers{TIME_ADVICE if kind.kind == 'M' else ''}")
-    try:
-        values = _cast(column, optional, booleans)
-        if values is not None and not (np.isinf(values) if optional else ~np.isfinite(values)).any():
-            return values
-        plain = column.astype(object) if kind == "category" else column
-        converted = pd.to_numeric(plain, errors="coerce")
-        if pd.api.types.is_complex_dtype(converted):
-            raise TypeError
-        values = converted.to_numpy(dtype=float, na_value=np.nan, copy=True)
-        is_text = np.isnan(values)
-        values[is_text] = _as_booleans(plain[is_text], booleans)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} is not a column of numbers") from None
-    bad = ~np.isfinite(values)
-    if optional:
-        bad[bad] = ~is_missing(column[bad])
+    values = _cast(column)
+    if values is None:
+        try:
+            codes, distinct = pd.factorize(column)
+        except TypeError:  # lists and maps
+            raise InputError(f"{name} is not a column of numbers") from None
+        values = np.array([*(_number(value, booleans) for value in distinct), np.nan])[codes]
+    bad = np.isinf(values) if optional else ~np.isfinite(values)
     if bad.any():
         expected += _advice(column.iloc[int(np.argmax(bad))])
     reject_rows(bad, column, name, rows, expected)
@@ -97,30 +89,31 @@ def _advice(value: object) -> str:
     return ""
 
 
-def _as_booleans(column: pd.Series, booleans: Mapping[str, float]) -> np.ndarray:
-    """Return the numbers of a column of booleans, (n,): NaN for missing values, infinity for other values."""
-    codes, distinct = pd.factorize(column)
-    texts = [str(value).strip() for value in distinct]
-    values = [np.nan if text in MISSING_TEXTS else booleans.get(text.lower(), np.inf) for text in texts]
-    return np.array([*values, np.nan])[codes]
+def _number(value: object, booleans: Mapping[str, float]) -> float:
+    """Return the number of a value or its text: NaN if it is missing, infinity if it is not a number."""
+    text = str(value).strip()
+    if text in MISSING_TEXTS:
+        return np.nan
+    if text.lower() in booleans:
+        return booleans[text.lower()]
+    try:
+        return np.inf if "_" in text else float(text)
+    except ValueError:
+        return np.inf
 
 
-def _cast(column: pd.Series, optional: bool, booleans: Mapping[str, float]) -> np.ndarray | None:
-    """Return a column of numbers or of texts as floats; None if this is not possible.
-
-    If ``optional``, missing values become NaN. pandas would convert texts slowly, and wrongly in the last digit.
-    """
+def _cast(column: pd.Series) -> np.ndarray | None:
+    """Return a column of numbers or of their texts as floats; None if it has other values."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return column.to_numpy(dtype=float)
-    is_text = isinstance(column.dtype, pd.StringDtype)
-    if is_text and len(column) and str(column.iloc[0]).strip().lower() in booleans:
-        return _as_booleans(column, booleans)
     arrow = import_extra("pyarrow")
     try:
-        texts = arrow.array(column, None if is_text else arrow.string(), from_pandas=True)
+        texts = arrow.array(
+            column, None if isinstance(column.dtype, pd.StringDtype) else arrow.string(), from_pandas=True
+        )
         return texts.cast(arrow.float64()).to_numpy(zero_copy_only=False)
     except arrow.ArrowException:
-        return _cast(column.mask(is_missing(column)), False, {}) if optional else None
+        return None
 
 
 def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import slice_rows
+from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import append_constant
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import MATRIX, ContextFeatures, Encoding, require_distinct
+from drcrm.logs.encoding.base import MATRIX, Contexts, Encoding, require_distinct
 
 Pairs = list[tuple[str, float]]
 N_COLUMNS = 2**18
@@ -26,16 +26,16 @@ BLOCK_ROWS = 2**17  # rows whose entries are examined at once
 TIMES = " × "  # between the two names of a product
 
 
-def hash_contexts(contexts: Iterable[Pairs]) -> ContextFeatures:
+def hash_contexts(contexts: Iterable[Pairs]) -> Contexts:
     """Return the hashed features of contexts, CSR (m, 2¹⁸)."""
     matrix, names, missing = _indexed(contexts)
     column, sign = hash_names(names, N_COLUMNS)
     row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     hashed = _sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0])
-    return ContextFeatures(HashedEncoding.fit, hashed.shape[0], {MATRIX: hashed}, missing=missing)
+    return Contexts(Table(hashed.shape[0], {MATRIX: hashed}, missing=missing))
 
 
-def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> ContextFeatures:
+def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
     """Return the hashed features of the N actions in the lists of contexts, CSR (N, 2¹⁸).
 
     They are an action's features and their products with the context's features. Each entry of an action is multiplied
@@ -61,7 +61,7 @@ def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> ContextFe
         action.shape[0],
     )
     missing += missing_of_actions
-    return ContextFeatures(HashedEncoding.fit, hashed.shape[0], {MATRIX: hashed}, starts=starts, missing=missing)
+    return Contexts(Table(hashed.shape[0], {MATRIX: hashed}, missing=missing), starts)
 
 
 @dataclass(frozen=True)
@@ -98,29 +98,27 @@ class HashedEncoding(Encoding):
         return len(self.kept) + (self.kind == "single")
 
     @classmethod
-    def fit(cls, features: ContextFeatures, kind: str, names: list, rows: np.ndarray | None = None) -> HashedEncoding:
+    def fit(
+        cls, features: Table, kind: str, names: list, rows: np.ndarray | None = None, starts: np.ndarray | None = None
+    ) -> HashedEncoding:
         """Return the encoding by the columns that occur in selected rows."""
-        return cls(kind, names, columns_in_use(features.matrix, rows))
+        return cls(kind, names, columns_in_use(features.columns[MATRIX], rows))
 
-    def contexts(self, data: ContextFeatures) -> sparse.csr_array | ActionLists:
-        """Return X, CSR (m, d), or the lists of actions."""
-        is_lists = data.starts is not None
-        if is_lists != (self.kind == "lists"):
-            kinds = ("contexts", "lists of actions")[:: -1 if is_lists else 1]
-            raise InputError("the file has {}, expected {} like the training log".format(*kinds))
-        if is_lists and not self.kept:
+    def encode(self, features: Table) -> sparse.csr_array:
+        """Return X, CSR (m, d), or the features of all candidates."""
+        if self.kind == "lists" and not self.kept:
             raise InputError("no action has features, expected features that distinguish the actions of a list")
-        hashed: Any = data.matrix
+        hashed: Any = features.columns[MATRIX]
         column = self._place[hashed.indices]
         is_kept = column >= 0
         ends = np.append(hashed.indptr[:1], np.cumsum(is_kept, dtype=hashed.indptr.dtype))[hashed.indptr]
         shape = hashed.shape[0], len(self.kept)
         X = sparse.csr_array((hashed.data[is_kept], column[is_kept], ends), shape)
-        return ActionLists(X, data.starts) if is_lists else sparse.csr_array(append_constant(X))
+        return X if self.kind == "lists" else sparse.csr_array(append_constant(X))
 
-    def unseen(self, data: ContextFeatures) -> dict[str, int]:
+    def unseen(self, features: Table) -> dict[str, int]:
         """Return the number of contexts, or of listed actions, with features that did not occur in training."""
-        hashed: Any = data.matrix
+        hashed: Any = features.columns[MATRIX]
         is_new = self._place[hashed.indices] < 0
         rows = np.unique(np.repeat(np.arange(hashed.shape[0]), np.diff(hashed.indptr))[is_new])
         return {"new features": len(rows)} if len(rows) else {}

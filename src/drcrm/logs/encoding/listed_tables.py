@@ -6,17 +6,18 @@ products with the features of the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from drcrm.actions.action_lists import ActionLists
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.hashed_features import pair_entries
 from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.encoding.tables import MISSING_INDICATOR, SPARSE, TableEncoding, select_columns
@@ -66,23 +67,6 @@ class ListIds:
             )
 
 
-def listed_features(table: ContextFeatures, starts: np.ndarray, list_id: str) -> ContextFeatures:
-    """Return the features of m lists from those of their candidates, list after list.
-
-    Parameters
-    ----------
-    table : ContextFeatures
-        Columns of a table, with a row for each of the N candidates.
-    starts : integer array (m + 1,)
-        First row of each list, and N.
-    list_id : str
-        Column of the lists' ids.
-    """
-    return replace(
-        table, encoder=partial(ListedTableEncoding.fit, list_id=list_id, encoder=table.encoder), starts=starts
-    )
-
-
 def _differs(values: np.ndarray, is_pair: np.ndarray) -> bool:
     """Return whether any two consecutive rows of a list have different values."""
     first, second = values[:-1][is_pair], values[1:][is_pair]
@@ -123,19 +107,20 @@ class ListedTableEncoding(Encoding):
     @classmethod
     def fit(
         cls,
-        features: ContextFeatures,
+        features: Table,
         kind: str,
         names: list,
         rows: np.ndarray | None = None,
+        starts: np.ndarray | None = None,
         *,
         list_id: str,
-        encoder: Callable[..., TableEncoding],
+        **options: Any,
     ) -> ListedTableEncoding:
-        """Return the encoding fitted to selected candidates; ``encoder`` fits the encoding of a table."""
-        table = encoder(features, kind, names, rows)
+        """Return the encoding fitted to selected candidates; ``options`` are those of the encoding of a table."""
+        table, firsts = TableEncoding.fit(features, kind, names, rows, **options), np.asarray(starts)[1:-1]
         is_pair = np.ones(features.size - 1, dtype=bool) if rows is None else rows[1:].copy()
-        is_pair[features.starts[1:-1] - 1] = False  # a row and the row before it are of two lists
-        columns = {name: values for name, values in features.arrays.items() if name in table.columns}
+        is_pair[firsts - 1] = False  # a row and the row before it are of two lists
+        columns = {name: values for name, values in features.columns.items() if name in table.columns}
         shared = [name for name, values in columns.items() if not _differs(values, is_pair)]
         encoding = cls(kind, names, table, tuple(shared), list_id)
         if len(shared) == len(columns):
@@ -162,35 +147,32 @@ class ListedTableEncoding(Encoding):
         """Return the columns of a table that are features, and the column of the lists' ids."""
         return list(dict.fromkeys([self.list_id, *self.table.inputs]))
 
-    def table_of(
-        self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: ListIds | None = None
-    ) -> ContextFeatures:
-        """Return the features of a frame; ``rows`` are the row numbers in messages, ``lists`` the lists before."""
-        rows = np.arange(len(frame)) if rows is None else rows
-        column = select_columns(frame, [self.list_id])[self.list_id]
+    def read(self, data: pd.DataFrame, rows: np.ndarray | None = None, lists: ListIds | None = None) -> Contexts:
+        """Return the contexts of a frame; ``rows`` are the row numbers in messages, ``lists`` the lists before."""
+        rows = np.arange(len(data)) if rows is None else rows
+        column = select_columns(data, [self.list_id])[self.list_id]
         starts = (lists or ListIds(self.list_id)).starts_of(column, rows)
-        return listed_features(self.table.table_of(frame, rows), starts, self.list_id)
+        return Contexts(self.table.read(data, rows).features, starts)
 
     def as_dict(self) -> dict:
         return super().as_dict() | {"table": self.table.as_dict()}
 
-    def contexts(self, data: ContextFeatures | pd.DataFrame) -> ActionLists:
-        """Return the lists of actions. Their features are sparse if few of them differ from 0."""
-        data = data if isinstance(data, ContextFeatures) else self.table_of(data)
-        encoded = sparse.csr_array(self.table.contexts(data))
+    def encode(self, features: Table) -> Features:
+        """Return the features of all candidates, CSR if few of them differ from 0."""
+        encoded = sparse.csr_array(self.table.encode(features))
         own, shared = (encoded[:, columns] for columns in self._columns())
-        first, second = pair_entries(own, shared, np.arange(data.size))
+        first, second = pair_entries(own, shared, np.arange(features.size))
         columns = own.indices[first] * shared.shape[1] + shared.indices[second]
         ends = np.append(0, np.cumsum(np.diff(own.indptr) * np.diff(shared.indptr)))
         products = own.data[first] * shared.data[second]
-        X = sparse.csr_array((products, columns, ends), (data.size, self.n_features))
+        X = sparse.csr_array((products, columns, ends), (features.size, self.n_features))
         n_shared = len(self.shared)
         n_nonzero = (len(self.table.scales) + len(self.table.known) - n_shared) * (n_shared + 1)
-        return ActionLists(X if n_nonzero < SPARSE * self.n_features else X.toarray(), data.starts)
+        return X if n_nonzero < SPARSE * self.n_features else X.toarray()
 
-    def unseen(self, data: ContextFeatures) -> dict[str, int]:
+    def unseen(self, features: Table) -> dict[str, int]:
         """Return the number of candidates with an unknown value, by reason."""
-        return self.table.unseen(data)
+        return self.table.unseen(features)
 
     def _columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns of an encoded table with features of candidates, and those of contexts and a constant."""

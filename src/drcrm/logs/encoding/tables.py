@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,8 +13,9 @@ import pandas as pd
 from scipy import sparse
 
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures, Encoding, ReadableColumn, require_distinct
+from drcrm.logs.encoding.base import Contexts, Encoding, ReadableColumn, require_distinct
 from drcrm.logs.encoding.columns import MISSING, boolean_numbers, categories, number_text, numbers
 from drcrm.logs.encoding.hashed_features import hash_names
 from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
@@ -34,7 +34,7 @@ def table_features(
     times: Iterable[str] = (),
     rows: np.ndarray | None = None,
     booleans: Iterable[str] = (),
-) -> ContextFeatures:
+) -> Table:
     """Return the features of a frame; InputError names the column, and the row, of an invalid value.
 
     A missing number is NaN. The hours and weekdays of ``times`` become categories. The pairs of texts ``booleans``,
@@ -52,8 +52,7 @@ def table_features(
     arrays = {name: numbers(frame[name], name, rows, optional=True, booleans=words) for name in numeric}
     missing = {name: int(np.isnan(column).sum()) for name, column in arrays.items()}
     missing |= {name: int((coded[weekday_of(name)][0] == 0).sum()) for name in times}
-    return ContextFeatures(
-        partial(TableEncoding.fit, times=tuple(times), booleans=tuple(booleans)),
+    return Table(
         len(frame),
         arrays | {name: codes for name, (codes, _) in coded.items()},
         {name: values for name, (_, values) in coded.items()},
@@ -84,7 +83,7 @@ class TableEncoding(Encoding):
     booleans : tuple of str
         Pairs of texts that are read as 1 and 0, such as yes/no.
     has_number_texts : bool
-        Whether categories are texts of ``number_text``; otherwise, in older files, numbers were hashed as written.
+        Whether categories are texts of ``number_text``. It is true; older files, which lack it, are refused.
     """
 
     kind: str
@@ -124,16 +123,20 @@ class TableEncoding(Encoding):
                 )
         for name, known in self.known.items():
             require_distinct(f"known of {name!r}", known, int if self.is_hashed(name) else str)
+            if self.is_hashed(name) and not self.has_number_texts:
+                raise ValueError("an older version of drcrm hashed its numbers: learn the policy again")
             if not isinstance(known, list) or (self.is_hashed(name) and not {*known} <= {*range(N_COLUMNS)}):
                 raise ValueError(f"known of {name!r} must be a list of texts, or of features below {N_COLUMNS}")
 
     @classmethod
     def fit(
         cls,
-        features: ContextFeatures,
+        features: Table,
         kind: str,
         names: list,
         rows: np.ndarray | None = None,
+        starts: np.ndarray | None = None,
+        *,
         times: tuple[str, ...] = (),
         booleans: tuple[str, ...] = (),
     ) -> TableEncoding:
@@ -148,7 +151,7 @@ class TableEncoding(Encoding):
                 numbers = numbers[~missing]
             scales[name] = _fit_scale(numbers, name)
         known = {
-            name: _fit_categories(values, features.arrays[name][selected]) for name, values in features.values.items()
+            name: _fit_categories(values, features.columns[name][selected]) for name, values in features.values.items()
         }
         for name in times:
             if known[weekday_of(name)] == [MISSING]:
@@ -171,8 +174,8 @@ class TableEncoding(Encoding):
         """Return, for each value of a categorical column, its place in ``known``, −1 if it is unknown, and its sign."""
         places = self.places[name]
         if self.is_hashed(name):
-            texts = [*map(number_text, values)] if self.has_number_texts else values
-            return [(places.get(feature, -1), sign) for feature, sign in hash_categories(texts)]
+            hashed = hash_categories([*map(number_text, values)])
+            return [(places.get(feature, -1), sign) for feature, sign in hashed]
         return [(places[value] if value in places else places.get(number_text(value), -1), 1.0) for value in values]
 
     def is_hashed(self, name: str) -> bool:
@@ -201,33 +204,34 @@ class TableEncoding(Encoding):
                 columns += [ReadableColumn(places.start + n, feature, value) for n, value in enumerate(categories)]
         return columns
 
-    def contexts(self, data: ContextFeatures | pd.DataFrame) -> Features:
+    def encode(self, features: Table) -> Features:
         """Return X, (n, d), as CSR if few of its entries differ from 0."""
-        table = self._table(data)
-        numeric = chain(self._standardised(table), (np.isnan(table.arrays[name]) for name in self.indicators))
-        constant = np.ones(table.size)
-        blocks = [self._one_hot(table, name) for name in self.known]
+        self._require_columns(features)
+        numeric = chain(self._standardised(features), (np.isnan(features.columns[name]) for name in self.indicators))
+        constant = np.ones(features.size)
+        blocks = [self._one_hot(features, name) for name in self.known]
         if len(self.scales) + len(self.known) + 1 < SPARSE * self.n_features:
             first = [sparse.csr_array(np.column_stack([*numeric]).astype(float))] if self.scales else []
             parts = [*first, *blocks, sparse.csr_array(constant[:, None])]
             return sparse.csr_array(sparse.hstack(parts, format="csr"))
-        X, start = np.empty((table.size, self.n_features)), 0
+        X, start = np.empty((features.size, self.n_features)), 0
         for block in chain(numeric, (block.toarray() for block in blocks), [constant]):
             width = block.shape[1] if block.ndim == 2 else 1
             X[:, start : start + width] = block.reshape(-1, width)
             start += width
         return X
 
-    def unseen(self, data: ContextFeatures | pd.DataFrame) -> dict[str, int]:
+    def unseen(self, features: Table) -> dict[str, int]:
         """Return the number of rows with an unknown category, or a missing number without an indicator, by column."""
-        table, counts = self._table(data), {}
+        self._require_columns(features)
+        counts = {}
         for name in self.known:
-            columns, _ = self._lookup(name, table.values[name])
-            occurrences = np.bincount(table.arrays[name], minlength=len(columns))
+            columns, _ = self._lookup(name, features.values[name])
+            occurrences = np.bincount(features.columns[name], minlength=len(columns))
             counts[f"new value of {name!r}"] = int(occurrences[columns < 0].sum())
         for name in self.scales:
             if name not in self.indicators:
-                counts[f"missing value of {name!r}"] = int(np.isnan(table.arrays[name]).sum())
+                counts[f"missing value of {name!r}"] = int(np.isnan(features.columns[name]).sum())
         return {reason: count for reason, count in counts.items() if count}
 
     @property
@@ -235,30 +239,32 @@ class TableEncoding(Encoding):
         """Return the columns of a table that are features."""
         return list(dict.fromkeys([*self.scales, *self.categorical, *self.times]))
 
-    def table_of(self, frame: pd.DataFrame, rows: np.ndarray | None = None, lists: Any = None) -> ContextFeatures:
-        """Return the features of a frame; ``rows`` (n,) are the row numbers in messages, by default from 0."""
-        return table_features(frame, self.scales, self.categorical, self.times, rows, self.booleans)
+    def read(self, data: pd.DataFrame, rows: np.ndarray | None = None, lists: Any = None) -> Contexts:
+        """Return the contexts of a frame; ``rows`` (n,) are the row numbers in messages, by default from 0."""
+        return Contexts(table_features(data, self.scales, self.categorical, self.times, rows, self.booleans))
 
-    def _table(self, data: ContextFeatures | pd.DataFrame) -> ContextFeatures:
-        table = data if isinstance(data, ContextFeatures) else self.table_of(data)
-        for kind, names, columns in ("numeric", self.scales, table.numbers), ("categorical", self.known, table.values):
+    def _require_columns(self, features: Table) -> None:
+        """Raise InputError unless the table has all features, of the same kinds as in training."""
+        for kind, names, columns in (
+            ("numeric", self.scales, features.numbers),
+            ("categorical", self.known, features.values),
+        ):
             if missing := [name for name in names if name not in columns]:
                 raise InputError(f"{missing[0]!r} is not a {kind} feature of this log, but it was one in training")
-        return table
 
-    def _standardised(self, table: ContextFeatures) -> Iterator[np.ndarray]:
+    def _standardised(self, features: Table) -> Iterator[np.ndarray]:
         for name, (mean, scale) in self.scales.items():
-            values = (table.arrays[name] - mean) / scale
+            values = (features.columns[name] - mean) / scale
             values[np.isnan(values)] = 0.0
             yield values
 
-    def _one_hot(self, table: ContextFeatures, name: str) -> sparse.csr_array:
+    def _one_hot(self, features: Table, name: str) -> sparse.csr_array:
         """Return the columns of X of a categorical feature, CSR (n, number of columns)."""
-        columns, signs = self._lookup(name, table.values[name])
-        column, sign = columns[table.arrays[name]], signs[table.arrays[name]]
+        columns, signs = self._lookup(name, features.values[name])
+        column, sign = columns[features.columns[name]], signs[features.columns[name]]
         is_known = column >= 0
         ends = np.append(0, np.cumsum(is_known))
-        return sparse.csr_array((sign[is_known], column[is_known], ends), (table.size, len(self.known[name])))
+        return sparse.csr_array((sign[is_known], column[is_known], ends), (features.size, len(self.known[name])))
 
     def _lookup(self, name: str, values: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the column of X of each value, −1 if it is unknown, and its sign; cached for blocks of one table."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from drcrm.arrays.mapped_arrays import scratch_path, write_blocks
 from drcrm.arrays.validation import find_constant_features
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import run_in_order
 from drcrm.errors import InputError
+from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.propensities.boosted import boost_propensities, power_of
-from drcrm.logs.records import Records
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.rows.folds import draw_folds
@@ -45,41 +48,41 @@ class PropensityModel:
     encoding: Encoding
     least: float
 
-    def predict(self, records: Records) -> np.ndarray:
-        """Return the probability of each logged action of new rows, (n,), averaged over the folds' policies."""
-        log = _log(records, np.arange(records.size), self.encoding)
+    def predict(self, log: BanditLog) -> np.ndarray:
+        """Return the probability of each logged action of a reader's log, (n,), averaged over the folds' policies."""
+        log = _encode(log, self.encoding)
         return np.clip(np.mean([np.exp(_log_prob(policy, log)) for policy in self.policies], axis=0), self.least, 1)
 
 
-def estimate_propensities(records: Records, folds: int = FOLDS) -> np.ndarray:
-    """Return the estimated probability of each logged action, (n,); see :func:`fit_propensity_model`.
+def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
+    """Return the estimated probability of each logged action of a reader's log, (n,).
 
     The model is fitted to at most 2¹⁹ rows, drawn by contexts or groups. The estimates for these rows are cross-fitted.
     If the mapping has ``propensity_model: trees``, boosted trees correct them; with ``auto`` only if that increases the
     cross-fitted likelihood. Label vectors and larger logs keep the softmax.
     """
-    drawn = _draw_rows(records.units)
-    model = fit_propensity_model(records if drawn.all() else records.take(drawn), folds)
-    name = records.mapping.propensity_model
-    if name in ("trees", "auto") and records.kind != "labels" and drawn.all():
-        boosted = _boost(records, model, folds)
-        count = np.ones(records.size) if records.count is None else records.count
-        if name == "trees" or count @ np.log(boosted) > count @ np.log(model.crossfitted):
+    drawn = _draw_rows(log.units)
+    model = fit_propensity_model(log if drawn.all() else log.take(drawn), folds)
+    name = log.description.mapping.propensity_model
+    if name in ("trees", "auto") and log.description.kind != "labels" and drawn.all():
+        boosted = _boost(log, model, folds)
+        if name == "trees" or log.count @ np.log(boosted) > log.count @ np.log(model.crossfitted):
             model = replace(model, crossfitted=boosted)
     ends = np.cumsum(drawn)
 
-    def estimate(place: slice, block: Records) -> dict[str, np.ndarray]:
-        inside, values = drawn[place], np.empty(block.size)
+    def estimate(place: slice, block: BanditLog) -> np.ndarray:
+        inside, values = drawn[place], np.empty(len(block.Y))
         first = ends[place.start] - inside[0]
         values[inside] = model.crossfitted[first : first + inside.sum()]
         if not inside.all():
             values[~inside] = model.predict(block.take(~inside))
-        return {"propensity": values}
+        return values
 
-    return records.map(estimate)["propensity"]
+    calls = (partial(estimate, place, block) for place, block in blocks_of(log))
+    return write_blocks(scratch_path(log.cost), run_in_order(calls))
 
 
-def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityModel:
+def fit_propensity_model(log: BanditLog, folds: int = FOLDS) -> PropensityModel:
     """Return the cross-fitted, calibrated model of the logging policy.
 
     π̂(y|x) ∝ e^{β s(y)}. The scores s have the largest penalised likelihood on the other folds: a softmax, for label
@@ -89,7 +92,8 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
 
     Parameters
     ----------
-    records : Records
+    log : BanditLog
+        Log of a reader, whose X is a table of features.
     folds : int
         Largest number of folds; at most the number of contexts or groups.
 
@@ -98,33 +102,34 @@ def fit_propensity_model(records: Records, folds: int = FOLDS) -> PropensityMode
     InputError
         If the log has a single context or group.
     """
-    encoding, fold = records.fit(), draw_folds(records.units, folds)
+    encoding, fold = fit_encoding(log), draw_folds(log.units, folds)
     if not fold.any():
         raise InputError("the log has a single context or group, expected at least two to estimate propensities")
     left_out = [np.flatnonzero(fold == number) for number in range(fold.max() + 1)]
-    policies = [_clone(_log(records, fold != number, encoding)) for number in range(len(left_out))]
-    logs = [_log(records, rows, encoding) for rows in left_out]
+    policies = [_clone(_encode(log.take(fold != number), encoding)) for number in range(len(left_out))]
+    logs = [_encode(log.take(rows), encoding) for rows in left_out]
 
     def log_prob(factor: float) -> np.ndarray:
-        values = np.empty(records.size)
-        for rows, policy, log in zip(left_out, policies, logs, strict=True):
-            values[rows] = _log_prob(_scaled(policy, factor, log), log)
+        values = np.empty(len(log.Y))
+        for rows, policy, part in zip(left_out, policies, logs, strict=True):
+            values[rows] = _log_prob(_scaled(policy, factor, part), part)
         return values
 
-    count = np.ones(records.size) if records.count is None else records.count
     bounds = -LARGEST, LARGEST
-    best = minimize_scalar(lambda log_factor: -count @ log_prob(np.exp(log_factor)), bounds=bounds, method="bounded")
-    n_labels = records.action.shape[1] if records.kind == "labels" else 1
-    least, factor = max(float(records.size) ** -n_labels, LEAST), np.exp(best.x)
-    scaled = (_scaled(policy, factor, log) for policy, log in zip(policies, logs, strict=True))
+    best = minimize_scalar(
+        lambda log_factor: -log.count @ log_prob(np.exp(log_factor)), bounds=bounds, method="bounded"
+    )
+    n_labels = log.Y.shape[1] if log.Y.ndim == 2 else 1
+    least, factor = max(float(len(log.Y)) ** -n_labels, LEAST), np.exp(best.x)
+    scaled = (_scaled(policy, factor, part) for policy, part in zip(policies, logs, strict=True))
     return PropensityModel(np.clip(np.exp(log_prob(factor)), least, 1), tuple(scaled), encoding, least)
 
 
-def _boost(records: Records, model: PropensityModel, folds: int) -> np.ndarray:
+def _boost(log: BanditLog, model: PropensityModel, folds: int) -> np.ndarray:
     """Return the cross-fitted probability of each logged action, (n,), corrected by boosted trees and calibrated."""
-    log = _log(records, np.arange(records.size), model.encoding)
+    log = _encode(log, model.encoding)
     fold = np.zeros(log.n_contexts, dtype=int)
-    fold[log.context] = draw_folds(records.units, folds)
+    fold[log.context] = draw_folds(log.units, folds)
     probability: Any = 0.0
     for number, policy in enumerate(model.policies):
         mean = policy.marginals_on(log.X, log.actions)
@@ -152,9 +157,8 @@ def _draw_rows(units: np.ndarray) -> np.ndarray:
     return drawn[unit]
 
 
-def _log(records: Records, rows: np.ndarray, encoding: Encoding) -> BanditLog:
-    part = records.take(rows)
-    return replace(part, propensity=np.ones(part.size)).encoded(encoding)
+def _encode(log: BanditLog, encoding: Encoding) -> BanditLog:
+    return encode(log.replace(propensity=np.ones(len(log.Y))), encoding)
 
 
 def _log_prob(policy: LinearPolicy, log: BanditLog) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Format of a CSV file: delimiter and decimal sign, detected from its first lines; encoding; stray quotation marks."""
+"""Format of a CSV file: delimiter and decimal sign, detected from its first rows; encoding; stray quotation marks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from drcrm.errors import InputError
+from drcrm.errors import InputError, import_extra
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DETECTED = ",", ";", "\t"
 LINES = 20  # number of rows in which a delimiter is tested
-ROWS = 1000  # number of rows in which the decimal sign is looked for
-WITH_COMMA = re.compile(r"\s*[+-]?\d*,\d*(?:[eE][+-]?\d+)?\s*")
-WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")
+NUMBERS = (  # numbers with a decimal point, with a comma, and with a comma that may be a thousands separator
+    r"\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*",
+    r"\s*[+-]?\d*,\d*([eE][+-]?\d+)?\s*",
+    r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*",
+)
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # written by Excel
 BYTE_ORDER_MARKS = b"\xff\xfe", b"\xfe\xff"
 NUMBER = re.compile(r"\s*([+-]?[\d.,]+([eE][+-]?\d+)?|nan|null|na|true|false|)\s*", re.IGNORECASE)
 MANY = 10  # lines of a quoted text that is a sequence of rows even if the table has no numbers
 ESCAPES = r"; \" is not read as a quotation mark inside a quoted text: write it twice (in Spark, set escape to it)"
-MAYBE_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
 
 
 class Head(NamedTuple):
@@ -33,8 +34,6 @@ class Head(NamedTuple):
 
     Attributes
     ----------
-    text : str
-        The text from the header on.
     names : list of str
         Names of the columns.
     delimiter : str
@@ -42,7 +41,6 @@ class Head(NamedTuple):
         Number of lines before the header.
     """
 
-    text: str
     names: list[str]
     delimiter: str
     n_skipped: int
@@ -57,7 +55,7 @@ class CsvFormat:
     delimiter : str, optional
         By default it is detected for each file.
     decimal : "." or ",", optional
-        By default it is detected in the first file with decimals; later files must agree.
+        By default the first rows with decimals show it; later rows must agree.
     encoding : str, optional
         By default UTF-8, or UTF-16 if a file begins with its byte order mark.
     """
@@ -102,13 +100,28 @@ class CsvFormat:
         if not headers[delimiter]:
             most = csv.field_size_limit()
             raise InputError(f"has no line of column names; a name may have at most {most} characters")
-        return Head(text, headers[delimiter], delimiter, n_skipped)
+        return Head(headers[delimiter], delimiter, n_skipped)
 
-    def decimal_of(self, head: Head, numeric: list[str]) -> str:
-        """Return the decimal sign of the numeric columns of a file."""
-        if self.decimal is None and head.delimiter != ",":
-            self.decimal = _decimal(head, numeric)
-        return self.decimal or "."
+    def with_points(self, table: Any, numeric: list[str], first: int) -> Any:
+        """Return an Arrow table with decimal points instead of decimal commas.
+
+        The first rows with decimals show the decimal sign, unless it is known. Raise InputError for another sign, and
+        for thousands separators. ``first`` is the number of the table's first row.
+        """
+        compute = import_extra("pyarrow.compute")
+        if self.decimal is None:
+            self.decimal = _decimal(table, numeric, first)
+        for name in numeric if self.decimal == "," else ():
+            texts = table[name]
+            at = compute.index(compute.match_substring_regex(texts, r"\d\.|\.\d|,.*,"), True).as_py()
+            if at >= 0:
+                raise InputError(
+                    f"{name} is {texts[at].as_py()!r} in row {first + at}, expected a number with a decimal comma, "
+                    "like in other rows, without thousands separators"
+                )
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
+        return table
 
 
 def wrong_encoding(encoding: str, place: str) -> str:
@@ -173,38 +186,31 @@ def _lines(text: str, delimiter: str) -> Iterator[list[str]]:
         yield from filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False))
 
 
-def _rows(text: str, delimiter: str, most: int) -> list[list[str]]:
-    """Return the header and about ``most`` rows, without a last row that may be cut off."""
-    rows = list(islice(_lines(text, delimiter), most + 2))
-    return rows if text.endswith(("\n", "\r")) or len(rows) < 3 else rows[:-1]
-
-
 def _is_even(text: str, delimiter: str) -> bool:
     """Return whether there are rows, and the first ones have as many cells as the header."""
-    rows = _rows(text, delimiter, LINES)
+    rows = list(islice(_lines(text, delimiter), LINES + 2))
+    rows = rows if text.endswith(("\n", "\r")) or len(rows) < 3 else rows[:-1]  # the last one may be cut off
     return len(rows) > 1 and len({len(row) for row in rows}) == 1
 
 
-def _decimal(head: Head, numeric: list[str]) -> str | None:
-    """Return the decimal sign in the first rows; None if no number has one; InputError if both occur."""
-    commas: list[str] = []
-    points: list[str] = []
-    unclear: list[str] = []
-    places = {name: head.names.index(name) for name in numeric}
-    for number, row in enumerate(_rows(head.text, head.delimiter, ROWS)[1:]):
-        for name, place in places.items():
-            cell = row[place] if place < len(row) else ""
-            kinds = points if WITH_POINT.fullmatch(cell) else unclear if MAYBE_THOUSANDS.fullmatch(cell) else commas
-            if kinds is points or WITH_COMMA.fullmatch(cell):
-                kinds.append(f"{name} is {cell!r} in row {number}")
-    if points and (commas or unclear):
+def _decimal(table: Any, numeric: list[str], first: int) -> str | None:
+    """Return the decimal sign of numeric columns; None if no number has one; InputError if both occur."""
+    compute, cells = import_extra("pyarrow.compute"), {}
+    for name in numeric:
+        texts = table[name]
+        points, commas, unclear = (compute.match_substring_regex(texts, f"^{form}$") for form in NUMBERS)
+        masks = {"point": points, "comma": compute.and_not(commas, unclear), "unclear": unclear}
+        for kind, mask in masks.items():
+            if (at := compute.index(mask, True).as_py()) >= 0:
+                cells.setdefault(kind, f"{name} is {texts[at].as_py()!r} in row {first + at}")
+    if "point" in cells and len(cells) > 1:
         raise InputError(
-            f"must have one decimal sign, but {points[0]} and {(commas + unclear)[0]}; remove thousands separators, "
-            "or write all numbers with the same sign"
+            f"must have one decimal sign, but {cells['point']} and {cells.get('comma') or cells['unclear']}; remove "
+            "thousands separators, or write all numbers with the same sign"
         )
-    if unclear and not commas:
+    if cells.keys() == {"unclear"}:
         raise InputError(
-            f"{unclear[0]}: its comma may be a decimal sign or a thousands separator; set decimal in the mapping, "
-            "or remove thousands separators"
+            f"{cells['unclear']}: its comma may be a decimal sign or a thousands separator; set decimal in the mapping"
+            ", or remove thousands separators"
         )
-    return "," if commas else "." if points else None
+    return "." if "point" in cells else "," if cells else None

@@ -1,4 +1,4 @@
-"""Decisions of a log in a text format, batches of decisions, and the conversion of a batch to ``Records``."""
+"""Decisions of a log in a text format, batches of decisions, and their features."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import ContextFeatures
-from drcrm.logs.encoding.hashed_features import Pairs, hash_contexts, hash_lists
+from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.encoding.base import Contexts
+from drcrm.logs.encoding.hashed_features import HashedEncoding, Pairs, hash_contexts, hash_lists
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.records import Records
 from drcrm.rows.row_hashes import hash_texts
 
 PER_ROW = 8  # this many hashed features take about as much memory as one row of a table
@@ -78,7 +79,7 @@ def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]
         yield batch
 
 
-def features_of(decisions: list[Decision]) -> ContextFeatures:
+def contexts_of(decisions: list[Decision]) -> Contexts:
     """Return the features of decisions."""
     contexts = [decision.features for decision in decisions]
     if decisions and decisions[0].listed is not None:
@@ -86,29 +87,25 @@ def features_of(decisions: list[Decision]) -> ContextFeatures:
     return hash_contexts(contexts)
 
 
-def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Records:
+def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Batch:
     """Return a batch of decisions."""
-    data = features_of(decisions)
-    outcomes = np.array([decision.outcome for decision in decisions], dtype=float)
-    action, cost, propensity = outcomes.reshape(-1, 3).T
-    is_single = data.starts is None
+    contexts, first_action = contexts_of(decisions), None if decisions[0].listed is not None else 1
+    action, cost, propensity = np.array([decision.outcome for decision in decisions], dtype=float).reshape(-1, 3).T
     event_ids = [decision.event_id for decision in decisions if decision.event_id is not None]
     weights = [decision.weight for decision in decisions if decision.weight is not None]
-    records = Records(
-        format=form,
-        mapping=mapping,
-        kind="single" if is_single else "lists",
-        first_action=1 if is_single else None,
-        data=data,
-        action=action.astype(np.intp) - int(is_single),
-        cost=cost,
-        propensity=None if mapping.lacks_propensities else propensity,
-        rows=np.array([decision.row for decision in decisions], dtype=np.intp),
-        missing=dict(data.missing),
-        weights=np.array(weights) if weights else None,
-        ids=hash_texts(event_ids) if event_ids else None,
+    kind = "single" if first_action else "lists"
+    columns = {
+        "action": action.astype(np.intp) - (first_action or 0),
+        "cost": cost,
+        "propensity": None if mapping.lacks_propensities else propensity,
+        "number": np.array([decision.row for decision in decisions], dtype=np.intp),
+        "weights": np.array(weights) if weights else None,
+        "ids": hash_texts(event_ids) if event_ids else None,
+    }
+    description = LogDescription(
+        format=form, mapping=mapping, kind=kind, encoder=HashedEncoding.fit, first_action=first_action
     )
-    return records.validated()
+    return Batch(description, contexts, Table(len(decisions), columns)).validated()
 
 
 def finite(value: object, name: str) -> float:

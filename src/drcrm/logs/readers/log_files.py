@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.arrays import ArrayEncoding, array_features
-from drcrm.logs.encoding.base import ContextFeatures, Encoding
+from drcrm.logs.collection import collect
+from drcrm.logs.description import Batch
+from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers import dsjson, vw_text
 from drcrm.logs.readers.csv_format import CsvFormat
-from drcrm.logs.readers.decisions import batch_of, batches, features_of
+from drcrm.logs.readers.decisions import batch_of, batches, contexts_of
 from drcrm.logs.readers.npz_files import feedback_batch, npz_batch, npz_contexts, read_arrays
 from drcrm.logs.readers.packed_files import format_of_file, opened
 from drcrm.logs.readers.table_files import Columns, joint_types, table_chunks
 from drcrm.logs.readers.table_records import dataset_mapping, frame_batch, frame_mapping
-from drcrm.logs.record_collector import collect
-from drcrm.logs.records import Records
 
 ROWS = 2**17  # number of rows of a batch
 TABLES = "csv", "parquet", "json"
@@ -38,13 +39,13 @@ TEXTS = {"dsjson": dsjson, "vw": vw_text}  # modules with ``detect_variant``, ``
 Source = str | Path | Sequence[str | Path]
 
 
-def read_records(
+def read_raw_log(
     source: Source | pd.DataFrame | Mapping,
     mapping: Any = None,
     folder: Callable[[], Path] | None = None,
     most: int = 0,
-) -> Records:
-    """Return the rows of a log.
+) -> BanditLog:
+    """Return a log whose X is a table of features, not yet encoded. Its propensities are None if not known.
 
     Parameters
     ----------
@@ -68,10 +69,10 @@ def read_records(
         return collect([frame_batch(source, frame_mapping(mapping), "frame")])
     if isinstance(source, Mapping):
         return collect([feedback_batch(source, as_mapping(mapping))])
-    return collect(record_batches(source, as_mapping(mapping)), folder, most, prefix_errors(name_of(source)))
+    return collect(log_batches(source, as_mapping(mapping)), folder, most, prefix_errors(name_of(source)))
 
 
-def record_batches(source: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Records]:
+def log_batches(source: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Batch]:
     """Yield the rows of a log. Files without rows are skipped, but one file must have rows.
 
     Parameters
@@ -89,23 +90,23 @@ def record_batches(source: Source, mapping: LogMapping, rows: int | None = None)
     """
     form, files = _opened(source)
     before, last, csv_format = 0, None, mapping.csv_format
-    skipped: Counter[str] = Counter()  # since the last batch
+    skipped: Counter[str] = Counter()
     for file in files:
         start = before  # rows of earlier files
         with prefix_errors(file):
             for batch, end in _batches_of(file, form, files, mapping, rows or ROWS, csv_format, skipped):
                 before = start + end
                 if last is not None:
-                    for content, expected in zip(batch.summary, last.summary, strict=True):
+                    summaries = batch.description.summary, last.description.summary
+                    for content, expected in zip(*summaries, strict=True):
                         if content != expected:
                             raise InputError(f"has {content}, expected {expected} like earlier rows")
                     yield last
-                last = replace(batch, rows=batch.rows + start, skipped=dict(skipped))
-                skipped.clear()
+                last = batch._replace(rows=batch.rows.assign(number=batch.rows.columns["number"] + start))
     if last is None:
         reasons = "".join(f"; {count} {reason}" for reason, count in skipped.items())
         raise InputError(f"{name_of(source)}: has no rows that can be read, expected at least one{reasons}")
-    yield replace(last, skipped=dict(skipped + Counter(last.skipped)))
+    yield last._replace(description=replace(last.description, skipped=dict(skipped)))
 
 
 def context_batches(
@@ -139,9 +140,10 @@ def context_batches(
     csv_format, is_empty = csv_format or CsvFormat(), True
     for file in files:
         with prefix_errors(file):
-            for data, kept in _features_of(file, form, encoding, rows, csv_format, keep):
+            for contexts, kept in _contexts_of(file, form, encoding, rows, csv_format, keep):
                 is_empty = False
-                yield encoding.contexts(data), encoding.unseen(data), data.missing, kept
+                features = contexts.features
+                yield encoding.contexts(contexts), encoding.unseen(features), features.missing, kept
     if is_empty:
         raise InputError(f"{name_of(source)}: has no rows, expected at least one")
 
@@ -233,7 +235,7 @@ def _batches_of(
     rows: int,
     csv_format: CsvFormat,
     skipped: Counter[str],
-) -> Iterator[tuple[Records, int]]:
+) -> Iterator[tuple[Batch, int]]:
     """Yield the batches of a file, and how many of its rows or lines were read so far; count lines that are skipped."""
     if form in TABLES:
         yield from _table_batches(file, form, mapping, rows, csv_format)
@@ -241,12 +243,12 @@ def _batches_of(
         yield from _text_batches(file, form, mapping, rows, files, skipped)
     else:
         batch = npz_batch(read_arrays(file), mapping)
-        yield batch, batch.size
+        yield batch, batch.rows.size
 
 
 def _table_batches(
     file: Path, form: str, mapping: LogMapping, rows: int, csv_format: CsvFormat
-) -> Iterator[tuple[Records, int]]:
+) -> Iterator[tuple[Batch, int]]:
     row, lists = 0, ListIds(mapping.list) if mapping.list else None
 
     def select(header: list[str]) -> Columns:
@@ -265,7 +267,7 @@ def _table_batches(
 
 def _text_batches(
     file: Path, form: str, mapping: LogMapping, rows: int, files: list[Path], skipped: Counter[str]
-) -> Iterator[tuple[Records, int]]:
+) -> Iterator[tuple[Batch, int]]:
     text, lines = TEXTS[form], _Lines(file, reported=True)
     mapping = mapping.require_no_columns(text.DESCRIPTION)
     decisions = text.decisions(lines, _variant(file, form, files), skipped)
@@ -273,25 +275,25 @@ def _text_batches(
         yield batch_of(decided, form, mapping), lines.row
 
 
-def _features_of(
+def _contexts_of(
     file: Path, form: str, encoding: Encoding, rows: int, csv_format: CsvFormat, keep: Sequence[str]
-) -> Iterator[tuple[ContextFeatures, Any]]:
+) -> Iterator[tuple[Contexts, Any]]:
     """Yield the features of a file's contexts batch by batch, and the columns of a table to keep."""
     if form == "npz":
-        yield array_features(npz_contexts(read_arrays(file))), None
+        yield encoding.read(npz_contexts(read_arrays(file))), None
     elif isinstance(encoding, TableEncoding | ListedTableEncoding):
         list_id = getattr(encoding, "list_id", None)
         names, lists = dict.fromkeys([*encoding.inputs, *keep]), ListIds(list_id)
         row, columns = 0, Columns([*names], [*encoding.scales])
         for frame, table in table_chunks(file, form, lambda header: columns, rows, csv_format, list_id):
             numbers = np.arange(row, row + len(frame))
-            yield encoding.table_of(frame, numbers, lists), table.select([*keep])
+            yield encoding.read(frame, numbers, lists), table.select([*keep])
             row += len(frame)
         lists.finish()
     else:
         contexts = TEXTS[form].contexts(_Lines(file, reported=True), encoding)
         for batch in batches(contexts, rows):
-            yield features_of(batch), None
+            yield contexts_of(batch), None
 
 
 def _variant(file: Path, form: str, files: list[Path]) -> int | bool:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (
     append_constant,
     check_actions,
@@ -27,58 +28,42 @@ from drcrm.arrays.validation import (
     check_vector,
 )
 from drcrm.errors import InputError, refuse_errors
-from drcrm.logs.encoding.arrays import array_features
+from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.base import MATRIX, Contexts
 from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.records import Records
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
-USED = {
-    *REQUIRED,
-    "X",
-    "Y",
-    "id",
-    "starts",
-    "propensity",
-    "cost",
-    "count",
-    "pscore",
-    "position",
-    "n_actions",
-    "n_rounds",
-}
+NEEDED = {*REQUIRED, "X", "Y", "id", "starts", "propensity", "cost", "count"}
+OPTIONAL = {"pscore", "position", "n_actions", "n_rounds"}  # OBP may have None, an array of objects, in their place
 
 
-def read_arrays(path: Path) -> dict[str, object]:
+def read_arrays(path: Path) -> dict[str, Any]:
     """Return the arrays of an npz file, None for those that no log needs. An array without dimensions becomes a number.
 
-    An object without dimensions counts as absent; it is None in the files of OBP.
+    Optional arrays of objects count as absent.
     """
     try:
         file = path.open("rb")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
+    arrays: dict[str, Any] = {}
     with file, refuse_errors("is not a readable npz file"), np.load(file, allow_pickle=False) as archive:
-        names = [name for name in archive.files if name not in USED or not _is_object(archive, name)]
-        arrays = {name: archive[name] if name in USED else None for name in names}
+        for name in archive.files:
+            try:
+                arrays[name] = archive[name] if name in NEEDED | OPTIONAL else None
+            except ValueError:  # an array of objects
+                if name in NEEDED:
+                    expected = "expected numbers: convert the array before it is saved"
+                    raise InputError(f"{name} has Python objects, {expected}") from None
     return {
         name: array.item() if np.ndim(array) == 0 and array is not None else array for name, array in arrays.items()
     }
 
 
-def _is_object(archive: Any, name: str) -> bool:
-    """Return whether an array is an object without dimensions; InputError if it has dimensions."""
-    with archive.zip.open(f"{name}.npy") as member:
-        is_short = np.lib.format.read_magic(member) == (1, 0)
-        read_header = np.lib.format.read_array_header_1_0 if is_short else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(member)
-    if dtype.hasobject and shape:
-        raise InputError(f"{name} has Python objects, expected numbers: convert the array before it is saved")
-    return dtype.hasobject
-
-
-def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
+def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Batch:
     """Return the rows of an npz file.
 
     The file has the arrays of OBP, or X, Y, propensity, and either cost or reward. The arrays context, count,
@@ -101,23 +86,17 @@ def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Records:
     if kind == "single":
         names = _require_numbers(action, arrays.get("n_actions"))
     cost = check_costs(arrays["reward" if is_reward else "cost"], n)
-    records = Records(
-        format="npz",
-        mapping=mapping,
-        kind=kind,
-        is_reward=is_reward,
-        first_action=0 if kind == "single" else None,
-        names=names,
-        data=array_features(X),
-        action=action,
-        cost=0 - cost if is_reward else cost,
-        propensity=_logged_propensities(arrays, "propensity", n, mapping),
-        context=check_context(arrays["context"], n, m) if "context" in arrays else None,
-        rows=np.arange(n),
-        count=check_integers(arrays["count"], n, "count") if "count" in arrays else None,
-        ids=id_marks(pd.Series(arrays["id"]), "id", np.arange(n)) if np.shape(arrays.get("id")) == (n,) else None,
-    )
-    return records.validated()
+    columns = {
+        "action": action,
+        "cost": 0 - cost if is_reward else cost,
+        "propensity": _logged_propensities(arrays, "propensity", n, mapping),
+        "context": check_context(arrays["context"], n, m) if "context" in arrays else None,
+        "number": np.arange(n),
+        "count": check_integers(arrays["count"], n, "count") if "count" in arrays else None,
+        "ids": id_marks(pd.Series(arrays["id"]), "id", np.arange(n)) if np.shape(arrays.get("id")) == (n,) else None,
+    }
+    first_action = 0 if kind == "single" else None
+    return _batch("npz", mapping, kind, X, columns, names, is_reward=is_reward, first_action=first_action)
 
 
 def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
@@ -129,7 +108,7 @@ def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
     return append_constant(check_features(arrays["context"], "context"))
 
 
-def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str = "obp") -> Records:
+def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str = "obp") -> Batch:
     """Return the rows of OBP's dictionary. A constant 1 is appended to the contexts.
 
     Raises
@@ -146,26 +125,37 @@ def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str =
         raise InputError(f"n_rounds is {rounds}, expected {n}, the number of rows of context")
     action = check_integers(feedback["action"], n, "action")
     names = _require_numbers(action, feedback.get("n_actions"))
-    position = feedback.get("position")
-    positions, slices = np.empty(0), None
-    if position is not None:
-        positions, slices = np.unique(check_integers(position, n, "position"), return_inverse=True)
-    records = Records(
-        format=form,
-        mapping=mapping,
-        kind="single",
-        is_reward=True,
-        first_action=0,
-        names=names,
-        data=array_features(append_constant(X)),
-        action=action,
-        cost=0 - check_costs(feedback["reward"], n),
-        propensity=_logged_propensities(feedback, "pscore", n, mapping),
-        rows=np.arange(n),
-        slices=slices,
-        slice_values=[str(value) for value in positions],
+    columns = {
+        "action": action,
+        "cost": 0 - check_costs(feedback["reward"], n),
+        "propensity": _logged_propensities(feedback, "pscore", n, mapping),
+        "number": np.arange(n),
+    }
+    values = {}
+    if feedback.get("position") is not None:
+        positions, columns["slice 0"] = np.unique(
+            check_integers(feedback["position"], n, "position"), return_inverse=True
+        )
+        values["slice 0"] = positions.tolist()
+    return _batch(form, mapping, "single", append_constant(X), columns, names, values, is_reward=True, first_action=0)
+
+
+def _batch(
+    form: str,
+    mapping: LogMapping,
+    kind: str,
+    X: Features | ActionLists,
+    columns: dict[str, Any],
+    names: list,
+    values: Mapping[str, list] | None = None,
+    **facts: Any,
+) -> Batch:
+    features, starts = (X.features, X.starts) if isinstance(X, ActionLists) else (X, None)
+    contexts = Contexts(Table(features.shape[0], {MATRIX: features}), starts)
+    description = LogDescription(
+        format=form, mapping=mapping, kind=kind, encoder=ArrayEncoding.fit, names=names, **facts
     )
-    return records.validated()
+    return Batch(description, contexts, Table(len(columns["number"]), columns, values or {})).validated()
 
 
 def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mapping: LogMapping) -> np.ndarray | None:

@@ -71,20 +71,19 @@ def table_chunks(
         names = [name for name in found.values() if name not in known]
         return Columns(names, [found[name] for name in columns.numeric if found[name] not in known])
 
-    has_commas = False
+    csv_format, first = csv_format or CsvFormat(), 0
     if form == "csv":
-        tables, has_commas = _csv_tables(path, choose, csv_format or CsvFormat())
+        tables = _csv_tables(path, choose, csv_format)
     else:
         tables = _parquet_tables(path, choose, rows) if form == "parquet" else _json_tables(path, choose)
-    first = 0
     for table in _rechunked(tables, rows, lambda: found.get(list_id or "")):
         constants = {
             name: arrow.repeat(arrow.scalar(value, arrow.string()), len(table)) for name, value in partition.items()
         }
         read = constants | dict(zip(table.column_names, table.columns, strict=True))
         written = arrow.table({name: read[column] for name, column in found.items()} or table)
-        with_commas = columns.numeric if has_commas else []
-        yield _with_points(written, with_commas, first).to_pandas(**OPTIONS), written
+        table = csv_format.with_points(written, columns.numeric, first) if form == "csv" else written
+        yield table.to_pandas(**OPTIONS), written
         first += len(table)
     arrow.default_memory_pool().release_unused()
 
@@ -121,34 +120,14 @@ def _end_of_list(table: Any, rows: int, list_column: str | None) -> int:
     return int(ends[max(np.searchsorted(ends, rows, "right") - 1, 0)]) if len(ends) else 0
 
 
-def _csv_tables(path: Path, choose: Choose, csv_format: CsvFormat) -> tuple[Iterator[Any], bool]:
-    """Return the rows of a CSV file, block by block, and whether its numbers have decimal commas."""
+def _csv_tables(path: Path, choose: Choose, csv_format: CsvFormat) -> Iterator[Any]:
+    """Yield the rows of a CSV file, block by block."""
     with opened(path) as file:
         start = file.read(HEADER)
     text = csv_format.decode(start)
-    if not text.strip():
-        return iter(()), False
-    head = csv_format.head_of(text)
-    columns, numeric = choose(head.names)
-    has_commas = csv_format.decimal_of(head, numeric) == ","
-    return _csv_rows(path, head._replace(text=""), columns, numeric, csv_format.encoding_of(start)), has_commas
-
-
-def _with_points(table: Any, numeric: list[str], first: int) -> Any:
-    """Return a table with decimal points instead of decimal commas; InputError for points and thousands separators."""
-    compute = import_extra("pyarrow.compute")
-    for name in numeric:
-        texts = table[name]
-        odd = compute.match_substring_regex(texts, r"\d\.|\.\d|,.*,").fill_null(False)
-        if compute.any(odd).as_py():
-            at = compute.index(odd, True).as_py()
-            raise InputError(
-                f"{name} is {texts[at].as_py()!r} in row {first + at}, expected a number with a decimal comma, like "
-                "in other rows, without thousands separators"
-            )
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
-    return table
+    if text.strip():
+        head = csv_format.head_of(text)
+        yield from _csv_rows(path, head, *choose(head.names), csv_format.encoding_of(start))
 
 
 def _parquet_tables(path: Path, choose: Choose, rows: int) -> Iterator[Any]:

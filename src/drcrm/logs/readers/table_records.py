@@ -1,31 +1,33 @@
-"""Read the rows of a table as records."""
+"""Read the rows of a table as a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
+from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.columns import (
     MISSING,
-    as_names,
     boolean_numbers,
     categories,
     numbers,
     reject_rows,
     unescape_formula,
 )
-from drcrm.logs.encoding.identifiers import group_marks, id_marks, reject_rounded
-from drcrm.logs.encoding.listed_tables import ListIds, listed_features
-from drcrm.logs.encoding.tables import select_columns, table_features
+from drcrm.logs.encoding.identifiers import id_marks, reject_rounded
+from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
+from drcrm.logs.encoding.tables import TableEncoding, select_columns, table_features
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
-from drcrm.logs.records import SEPARATOR, Records
 
 DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
 NUMBERS = "constant", "exploration"  # keys of ``propensity`` whose values are numbers, not columns
@@ -49,66 +51,122 @@ def _as_names(value: Any) -> Any:
 
 def frame_batch(
     frame: pd.DataFrame, mapping: LogMapping, form: str, first: int = 0, lists: ListIds | None = None
-) -> Records:
+) -> Batch:
     """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file.
 
     ``lists`` knows the lists in earlier parts.
     """
     mapping = dataset_mapping(list(frame.columns), mapping).require_table()
     frame = select_columns(frame, mapping.columns)
-    rows = np.arange(first, first + len(frame))
-    columns = [("action", mapping.action), *(("slice", name) for name in mapping.slice_columns)]
-    for key, name in [*columns, ("logged_by", mapping.logged_by)]:
-        if name:
-            reject_rounded(frame[name], key if key == name else f"{key} {name!r}", rows)
-
-    booleans = boolean_numbers(mapping.booleans)
-
-    def vector(key: str, expected: str = "a finite number") -> Any:
-        name = getattr(mapping, key)
-        return None if name is None else numbers(frame[name], mapping.label_of(key), rows, expected, booleans=booleans)
-
-    data = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, rows, mapping.booleans)
-    if mapping.list is None:
-        names, action = _labels(frame, mapping, rows) if mapping.labels else _actions(frame, mapping, rows, form)
-        follows = None if mapping.rule is None else _follows_rule(frame, mapping, rows)
+    part, starts, values = FramePart(frame, mapping, np.arange(first, first + len(frame)), form), None, {}
+    features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, part.rows, mapping.booleans)
+    encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
+    by_rule: Any = None
+    if mapping.labels:
+        kind, action = "labels", part.labels()
+    elif mapping.list is None:
+        kind, (action, values["action"]) = "single", part.actions("action", mapping.action)
+        if mapping.rule is not None:
+            codes, texts = part.actions("propensity.rule", mapping.rule)
+            by_rule = np.array(values["action"], dtype=object)[action] == np.array(texts, dtype=object)[codes]
     else:
-        starts = (lists or ListIds(mapping.list)).starts_of(frame[mapping.list], rows)
-        chosen = _chosen_rows(frame, "chosen", mapping.chosen, starts, mapping, rows)
-        by_rule = mapping.rule and _chosen_rows(frame, "propensity.rule", mapping.rule, starts, mapping, rows)
-        follows = None if by_rule is None else chosen == by_rule
-        data, names, action = listed_features(data, starts, mapping.list), [], chosen - starts[:-1]
-        frame, rows = frame.iloc[chosen], rows[chosen]
-    reward = vector("reward")
-    time, clock = (None, None) if mapping.time is None else order_of(frame[mapping.time], mapping.time, rows)
-    slices, slice_values = _slices(frame, mapping.slice_columns)
-    by = mapping.logged_by
-    loggers, logger_values = (None, []) if by is None else categories(frame[by], by)
-    records = Records(
-        format=form,
-        mapping=mapping,
-        kind="lists" if mapping.list else "labels" if mapping.labels else "single",
-        is_reward=reward is not None,
-        clock=clock,
-        names=names,
-        data=data,
-        action=action,
-        cost=vector("cost") if reward is None else 0 - reward,
-        propensity=vector("propensity", "a value in (0, 1]"),
-        rows=rows,
-        slices=slices,
-        slice_values=slice_values,
-        loggers=loggers,
-        logger_values=logger_values,
-        candidate=vector("candidate"),
-        guardrails=_guardrail_costs(frame, mapping, rows),
-        follows=follows,
-        time=time,
-        missing=dict(data.missing),
-        ids=None if mapping.id is None else id_marks(frame[mapping.id], mapping.label_of("id"), rows),
-        group_marks=None if mapping.group is None else group_marks(frame[mapping.group], mapping.group),
-    )
-    return records.validated()
+        kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list], part.rows)
+        chosen = part.chosen("chosen", mapping.chosen, starts)
+        if mapping.rule is not None:
+            by_rule = chosen == part.chosen("propensity.rule", mapping.rule, starts)
+        encoder = partial(ListedTableEncoding.fit, list_id=mapping.list, **encoder.keywords)
+        action, part = chosen - starts[:-1], FramePart(frame.iloc[chosen], mapping, part.rows[chosen], form)
+    columns, clock = part.columns(values)
+    rows = Table(len(part.rows), columns | {"action": action, "follows": by_rule}, values)
+    facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
+    description = LogDescription(format=form, mapping=mapping, kind=kind, encoder=encoder, **facts)
+    return Batch(description, Contexts(features, starts), rows).validated()
+
+
+class FramePart(NamedTuple):
+    """Rows of a frame with their numbers, and the columns that a mapping names."""
+
+    frame: pd.DataFrame
+    mapping: LogMapping
+    rows: np.ndarray
+    form: str
+
+    def columns(self, values: dict[str, list]) -> tuple[dict[str, Any], str | None]:
+        """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
+        mapping, frame, rows = self.mapping, self.frame, self.rows
+        reward, time, clock = self.vector("reward"), None, None
+        if mapping.time is not None:
+            time, clock = order_of(frame[mapping.time], mapping.time, rows)
+        columns = {
+            "cost": self.vector("cost") if reward is None else 0 - reward,
+            "propensity": self.vector("propensity", "a value in (0, 1]"),
+            "number": rows,
+            "candidate": self.vector("candidate"),
+            "time": time,
+        }
+        if mapping.guardrails:
+            costs = [rail.sign * self.numbers(rail.column, rail.label) for rail in mapping.guardrails]
+            columns["guardrails"] = np.column_stack(costs) + 0.0
+        for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
+            if (name := getattr(mapping, key)) is not None:
+                columns[column] = id_marks(frame[name], mapping.label_of(key), rows, is_optional)
+        coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
+        coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
+        for column, (key, name) in coded.items():
+            reject_rounded(frame[name], _label(key, name), rows)
+            columns[column], values[column] = categories(frame[name], name)
+        return columns, clock
+
+    def numbers(self, name: str, label: str, expected: str = "a finite number") -> np.ndarray:
+        """Return a column as numbers, (n,)."""
+        booleans = boolean_numbers(self.mapping.booleans)
+        return numbers(self.frame[name], label, self.rows, expected, booleans=booleans)
+
+    def vector(self, key: str, expected: str = "a finite number") -> Any:
+        """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
+        name = getattr(self.mapping, key)
+        return None if name is None else self.numbers(name, self.mapping.label_of(key), expected)
+
+    def flags(self, name: str, label: str) -> np.ndarray:
+        """Return a column of 0 and 1, (n,)."""
+        values = self.numbers(name, label, "0 or 1")
+        reject_rows((values != 0) & (values != 1), values, label, self.rows, "0 or 1")
+        return values
+
+    def labels(self) -> np.ndarray:
+        """Return the logged label vectors, (n, q)."""
+        columns = [self.flags(name, f"label {name!r}") for name in self.mapping.labels or ()]
+        return np.column_stack(columns).astype(np.uint8)
+
+    def actions(self, key: str, name: Any) -> tuple[np.ndarray, list[str]]:
+        """Return the action of each row, (n,), as a place among the names of actions, and the names.
+
+        In CSV, names that ``drcrm predict`` escaped lose their apostrophe.
+        """
+        column, label = self.frame[name], _label(key, name)
+        reject_rounded(column, label, self.rows)
+        codes, values = categories(column, label)
+        missing = np.array([value == MISSING for value in values])[codes]
+        reject_rows(missing, column, label, self.rows, "an action's name; remove rows without one")
+        return codes, [*map(unescape_formula, values)] if self.form == "csv" else values
+
+    def chosen(self, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
+        """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
+        label = _label(key, name)
+        is_chosen = self.flags(name, label)
+        counts = np.add.reduceat(is_chosen, starts[:-1])
+        if (counts != 1).any():
+            at = int(np.argmax(counts != 1))
+            first, last = self.rows[starts[at]], self.rows[starts[at + 1] - 1]
+            raise InputError(
+                f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by "
+                f"{self.mapping.list!r}, expected exactly one; the rows of a list must follow one another"
+            )
+        return np.flatnonzero(is_chosen)
+
+
+def _label(key: str, name: str) -> str:
+    return key if name == key else f"{key} {name!r}"
 
 
 def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
@@ -129,88 +187,3 @@ def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
         categorical=(*(name for name in header if name.startswith("user_feature_")), "position"),
         slice=mapping.slice or "position",
     )
-
-
-def _actions(frame: pd.DataFrame, mapping: Any, rows: np.ndarray, form: str) -> tuple[list, np.ndarray]:
-    """Return the names of the actions that occur, and the logged actions as places among them.
-
-    In CSV, names that ``drcrm predict`` escaped lose their apostrophe.
-    """
-    column = frame[mapping.action]
-    codes, values = categories(column, mapping.action)
-    missing = np.array([value == MISSING for value in values])[codes]
-    advice = "an action's name; remove rows without one"
-    reject_rows(missing, column, mapping.label_of("action"), rows, advice)
-    if form == "csv":
-        values = [unescape_formula(value) for value in values]
-    names = as_names(list(dict.fromkeys(values)))
-    place = {str(name): at for at, name in enumerate(names)}
-    return names, np.array([place[value] for value in values], dtype=np.intp)[codes]
-
-
-def _follows_rule(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> np.ndarray:
-    """Return whether the logged action is the rule's, (n,), by the texts of both."""
-    columns = [(mapping.action, "action"), (mapping.rule, "propensity.rule")]
-    texts = [_texts(frame[name], f"{key} {name!r}", rows) for name, key in columns]
-    return texts[0] == texts[1]
-
-
-def _texts(column: pd.Series, label: str, rows: np.ndarray) -> np.ndarray:
-    """Return the name of an action in each row, (n,) of str; InputError for a row without one."""
-    reject_rounded(column, label, rows)
-    codes, values = categories(column, label)
-    texts = np.array([unescape_formula(value) for value in values], dtype=object)[codes]
-    reject_rows(texts == MISSING, column, label, rows, "an action's name")
-    return texts
-
-
-def _guardrail_costs(frame: pd.DataFrame, mapping: LogMapping, rows: np.ndarray) -> np.ndarray | None:
-    """Return the costs of the guardrails, (n, g); None without guardrails."""
-    booleans = boolean_numbers(mapping.booleans)
-    columns = [
-        rail.sign * numbers(frame[rail.column], rail.label, rows, booleans=booleans) for rail in mapping.guardrails
-    ]
-    return np.column_stack(columns) + 0.0 if columns else None
-
-
-def _slices(frame: pd.DataFrame, columns: list[str]) -> tuple[np.ndarray | None, list[str]]:
-    """Return the place of each row among the combinations of values of the slice columns, and the combinations."""
-    if not columns:
-        return None, []
-    coded = [categories(frame[name], name) for name in columns]
-    distinct, place = np.unique(np.column_stack([codes for codes, _ in coded]), axis=0, return_inverse=True)
-    names = [
-        SEPARATOR.join(
-            values[code].replace(SEPARATOR, " ") for code, (_, values) in zip(combination, coded, strict=True)
-        )
-        for combination in distinct
-    ]
-    return place.ravel(), names
-
-
-def _chosen_rows(
-    frame: pd.DataFrame, key: str, column: Any, starts: np.ndarray, mapping: LogMapping, rows: np.ndarray
-) -> np.ndarray:
-    """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
-    label = key if column == key else f"{key} {column!r}"
-    is_chosen = numbers(frame[column], label, rows, "0 or 1", booleans=boolean_numbers(mapping.booleans))
-    reject_rows((is_chosen != 0) & (is_chosen != 1), is_chosen, label, rows, "0 or 1")
-    counts = np.add.reduceat(is_chosen, starts[:-1])
-    if (counts != 1).any():
-        at = int(np.argmax(counts != 1))
-        first, last = rows[starts[at]], rows[starts[at + 1] - 1]
-        raise InputError(
-            f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by {mapping.list!r}, "
-            "expected exactly one; the rows of a list must follow one another"
-        )
-    return np.flatnonzero(is_chosen)
-
-
-def _labels(frame: pd.DataFrame, mapping: Any, rows: np.ndarray) -> tuple[list, np.ndarray]:
-    """Return the names of the labels, and the logged label vectors, (n, q)."""
-    columns = []
-    for name in mapping.labels:
-        values = numbers(frame[name], f"label {name!r}", rows, "0 or 1", booleans=boolean_numbers(mapping.booleans))
-        reject_rows((values != 0) & (values != 1), values, f"label {name!r}", rows, "0 or 1")
-        columns.append(values)
-    return list(mapping.labels), np.column_stack(columns).astype(np.uint8)

@@ -1,0 +1,136 @@
+"""Join the batches that a reader yields to a log whose features are not yet encoded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drcrm.actions.inference import actions_of_kind
+from drcrm.actions.listed_actions import ListedActions
+from drcrm.arrays.mapped_arrays import as_mapped, map_rows
+from drcrm.arrays.tables import Table, TableCollector
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.encoding.columns import as_names
+from drcrm.logs.encoding.identifiers import number_marks
+
+MANY = 1000  # with more actions, the column may be the wrong one
+
+
+def collect(
+    batches: Iterable[Batch],
+    folder: Callable[[], Path] | None = None,
+    most: int = 0,
+    place: AbstractContextManager | None = None,
+) -> BanditLog:
+    """Return the log of all batches, whose X is a table of features. Its propensities may be None.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+    folder : callable, optional
+        It returns a folder for memory-mapped files. It is called once the columns take more bytes than ``most``.
+    most : int
+    place : context manager, optional
+        It handles errors about all rows together, such as too many actions.
+    """
+    features, rows, sizes, skipped = TableCollector(), TableCollector(), [np.zeros(1, dtype=int)], Counter[str]()
+    description: Any = None
+    with closing(features), closing(rows):
+        for batch in batches:
+            description = description or batch.description
+            skipped.update(batch.description.skipped)
+            features.append(batch.contexts.features)
+            rows.append(batch.rows)
+            if batch.contexts.starts is not None:
+                sizes.append(np.diff(batch.contexts.starts))
+            if folder is not None and features.nbytes + rows.nbytes > most:
+                path, folder = folder(), None
+                features.move_to(path / "features")
+                rows.move_to(path / "rows")
+        with place or nullcontext():
+            description = replace(description, skipped=dict(skipped))
+            starts = np.cumsum(np.concatenate(sizes)) if description.kind == "lists" else None
+            return _log_of(description, features.finish(), rows.finish(), starts)
+
+
+def _log_of(description: LogDescription, features: Table, rows: Table, starts: np.ndarray | None) -> BanditLog:
+    columns, mapping = dict(rows.columns), description.mapping
+    marks, weights, follows = (columns.pop(name, None) for name in ("group_marks", "weights", "follows"))
+    action, cost = columns.pop("action"), columns.pop("cost")
+    if marks is not None:
+        columns["groups"] = as_mapped(number_marks(marks), marks)
+    if weights is not None and (count := counts_of(weights)) is not None:
+        columns["count"] = as_mapped(count, weights)
+    if mapping.id is None and "ids" in columns and len(np.unique(columns["ids"])) < rows.size:
+        del columns["ids"]  # the ids of a format are ignored unless they identify rows
+    names: list = description.names
+    if description.kind == "single":
+        names, action = _named_actions(description, rows.values.get("action", []), action)
+    actions = actions_of_kind(description.kind, len(names)) if starts is None else ListedActions(starts)
+    context = columns.pop("context", None)
+    log = BanditLog.unchecked(
+        X=features,
+        actions=actions,
+        Y=action,
+        propensity=columns.pop("propensity", None),
+        cost=cost,
+        context=as_mapped(np.arange(rows.size), cost) if context is None else context,
+        count=columns.pop("count", np.broadcast_to(np.intp(1), rows.size)),
+        rows=replace(rows, columns=columns),
+        description=replace(description, names=names, missing=dict(features.missing)),
+        skipped=description.skipped,
+        imitated_propensities=mapping.propensity_model is not None,
+    )
+    if mapping.known_propensity is None:
+        return log
+    propensity = mapping.known_propensity.probabilities(_count_actions(log), follows)
+    return log.replace(propensity=as_mapped(propensity, cost))
+
+
+def _named_actions(description: LogDescription, appeared: list[str], action: np.ndarray) -> tuple[list, np.ndarray]:
+    """Return the names of all actions in order, and ``action`` as places among them instead of in ``appeared``."""
+    size, first = len(action), description.first_action
+    if first is not None:
+        last = first + max(int(action.max()), len(description.names) - 1)
+        if last > MANY and last > 10 * size:
+            raise InputError(f"the largest action is {last} in {size} rows, expected numbers from {first}")
+        return list(range(first, last + 1)), action
+    if len(appeared) > MANY and 2 * len(appeared) > size:
+        label = description.mapping.label_of("action")
+        raise InputError(f"{label} has {len(appeared)} values in {size} rows, expected fewer different actions")
+    names = as_names(appeared)
+    place = {str(name): at for at, name in enumerate(names)}
+    places = np.array([place[name] for name in appeared], dtype=np.intp)
+    return names, map_rows(action, lambda codes: places[codes])
+
+
+def _count_actions(log: BanditLog) -> np.ndarray:
+    """Return the number of actions, of candidates of the list, or of label vectors of each row, (n,)."""
+    if log.Y.ndim == 2:
+        return np.full(len(log.Y), 2.0 ** log.Y.shape[1])
+    actions: Any = log.actions
+    counts = actions.count_choices()
+    return counts[log.context] if len(counts) > 1 else np.full(len(log.Y), counts[0])
+
+
+def counts_of(weights: np.ndarray) -> np.ndarray | None:
+    """Return the multiplicity of each row; None if all rows have the same weight, which cancels.
+
+    Each weight is divided by the smallest one, then rounded up or down at random (seed 0). The expected count is thus
+    the relative weight. If lines were dropped with probability ``pdrop``, each remaining line has the weight
+    1/(1 − pdrop). Means over the rows then estimate means over the log before lines were dropped.
+    """
+    if np.ptp(weights) <= 1e-9 * weights.max():
+        return None
+    exact = weights / weights.min()
+    exact = np.where(abs(exact - np.round(exact)) < 1e-6 * exact, np.round(exact), exact)
+    whole = np.floor(exact)
+    return (whole + (np.random.default_rng(0).random(len(exact)) < exact - whole)).astype(np.intp)
