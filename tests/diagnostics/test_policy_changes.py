@@ -28,7 +28,7 @@ def shop_log(n: int) -> tuple[BanditLog, pd.DataFrame]:
     features = table_features(frame, ["age", "price"], ["city"])
     encoding = TableEncoding.fit(features, "single", NAMES.tolist())
     action = pd.Index(NAMES).get_indexer(frame["item"])
-    log = BanditLog(encoding.contexts(features), action, frame["p"], -frame["click"], n_actions=3)
+    log = BanditLog(encoding.encode(features), action, frame["p"], -frame["click"], n_actions=3)
     log.encoding = encoding
     return log, frame
 
@@ -155,7 +155,7 @@ def test_readable_columns_are_those_of_the_file():
     frame = pd.DataFrame({"age": [20.0, 40.0, np.nan, 60.0], "city": ["Bern", "Genf", "", "Bern"]})
     features = table_features(frame, ["age"], ["city"])
     encoding = TableEncoding.fit(features, "single", ["a", "b"])
-    X = encoding.contexts(features)
+    X = encoding.encode(features)
     columns = encoding.readable_columns
     assert [(column.feature, column.category) for column in columns] == [
         ("age", None), ("age", "missing"), ("city", "missing"), ("city", "Bern"), ("city", "Genf"),
