@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from page_numbers import check_claims, ends
+from page_numbers import check_claims, ends, rounded
 from pages.published import losses, study
-from pages.shift_tables import SHIFTED_SETS, TESTS
+from pages.shift_tables import EFFICIENCY_BOUND, LEARNED, RADII, SHIFTED_SETS, TESTS, rows_of
 
 from drcrm import BanditLog, off_policy_value
 
@@ -22,6 +22,26 @@ def test_worst_cases_of_clicks_increase_with_the_mean():
         for shift in ({}, {"shift": 0.1})
     )
     assert (np.argsort(means) == np.argsort(worst)).all()
+
+
+def test_sentences_on_learned_policies():
+    for n, published in LEARNED.items():
+        ours = rows_of("learning", n, "known", "dr")["value"].to_numpy()
+        assert (ours >= np.max([*published.values()], axis=0)).all()
+    rows = study("shift_accuracy").query("part == 'learning' and n == 5000 and estimate == 'dr'").set_index("radius")
+    robust, plain = rows.loc[RADII[-1]], rows.loc[rows.index.min()]
+    losses_and_gains = [plain["mean"] - robust["mean"], plain["mean"], robust["at_largest"] - plain["at_largest"]]
+    claim = "costs # of the mean reward, # without shift, and gains # of the robust reward"
+    check_claims(PAGE, {claim: rounded(losses_and_gains, 3)})
+    assert (rows["logs"] == 30).all()
+
+
+def test_sentences_on_estimates():
+    """By a one-sided test at 5 %."""
+    assert study("shift_accuracy")["missing"].sum() == 0
+    rows = rows_of("evaluation", 20_000, "known", "dr")
+    excess = 1e5 * rows["square"].to_numpy() - 1.3 * np.array(EFFICIENCY_BOUND)
+    assert (excess < 1.645e5 * rows["square_error"].to_numpy()).all()
 
 
 def test_sentences_on_the_coverage_of_certificates_and_of_the_breakeven():
