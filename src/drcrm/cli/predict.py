@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drcrm.actions.action_lists import ActionLists
 from drcrm.cli.common.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
@@ -116,8 +115,9 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
             counts["uncertain"].update((log_prob < np.log1p(-UNCERTAIN)).tolist())
         actions, propensity = policy.draw(X, rng, options.greedy)
         counts["certain"].update((propensity > CERTAIN).tolist())
-        if isinstance(X, ActionLists) and kept is not None:
-            kept = kept.take(X.starts[:-1] + actions)
+        if kept is not None:
+            _, bound = policy.actions.bind(X)
+            kept = kept.take(bound.feature_rows(actions, np.arange(len(actions))))
         columns: dict[object, Any] = {}
         for name in options.keep:
             columns[write_name(name)], escaped = write_column(name, kept[name])

@@ -222,6 +222,6 @@ def _actions_of(context: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _decision_of(number: int, context: Mapping[str, Any], encoding: HashedEncoding) -> Decision:
     """Return a context with named features, and its list of actions if the policy is over lists."""
     with prefix_errors(f"context {number}"):
-        if encoding.kind != "lists":
+        if encoding.actions.are_shared:
             return Decision(number, features(dict(context)))
         return Decision(number, features(dict(context)), [features(action) for action in _actions_of(context)])
