@@ -37,14 +37,34 @@ class Policy(ABC):
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
     ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
-        """Return the predictor of a log without rows of count 0, log π of its rows, and expected costs of its contexts.
+        """Return log π of the rows of a log, and the expected modelled costs of its contexts.
 
-        ``effects`` are those of a cost model; without them, there are no expected costs. Raise InputError if the log
-        has other features or actions than the policy.
+        Parameters
+        ----------
+        log : BanditLog
+            Log; rows of count 0, and contexts without other rows, are left out.
+        effects : array, optional
+            Effects of a cost model in the contexts of the log.
+        name : str
+            Role of the policy, for messages.
+
+        Returns
+        -------
+        predictor : LinearPredictor
+            The log without the rows of count 0.
+        log_prob : array (n,)
+            Values of log π(y_i|x_i).
+        expected : array (m,) or None
+            Expected modelled costs; None without effects.
+
+        Raises
+        ------
+        InputError
+            If the log has other features or actions than the policy.
         """
 
     @abstractmethod
-    def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+    def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         """Return μ of π, without exploration, in the shape of scores."""
 
     def marginals_on(
@@ -54,13 +74,13 @@ class Policy(ABC):
 
         Raise InputError if the log has other features or actions, or if only the logged actions are known.
         """
-        return explored_mean(actions, self.unexplored_marginals(X, actions, name, purpose), self.explore)
+        return explored_mean(actions, self._unexplored_marginals(X, actions, name, purpose), self.explore)
 
     def components(
         self, X: Features, actions: Actions, name: str = "policy", purpose: str = "the support rule"
     ) -> Iterator[tuple[float, np.ndarray]]:
         """Yield the share and μ of π and of U. Labels are independent within each, but not in the mixture."""
-        mean = self.unexplored_marginals(X, actions, name, purpose)
+        mean = self._unexplored_marginals(X, actions, name, purpose)
         yield 1 - self.explore, mean
         if self.explore:
             yield self.explore, uniform_policy(actions, mean)[1]

@@ -245,7 +245,7 @@ class LinearPolicy(Policy):
         log_prob, expected = predictor.forward(self.coef_with_intercept, self.explore)
         return predictor, _require_finite(log_prob), expected
 
-    def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+    def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         check_compatible(self, X.shape[1], actions, f"the {name}")
         return actions.log_partition(self._linear_scores(X))[1]
 

@@ -77,10 +77,10 @@ class TabularPolicy(Policy):
         if effects is None:
             return predictor, self.log_prob, None
         log = predictor.log
-        mean = self.unexplored_marginals(log.X, log.actions, name, "the expectation of the modelled cost")
+        mean = self._unexplored_marginals(log.X, log.actions, name, "the expectation of the modelled cost")
         return predictor, self.log_prob, log.actions.expected_cost(mean, predictor.effects)
 
-    def unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+    def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         if self.mean is None:
             raise InputError(
                 f"{purpose} needs the policy's probabilities of all actions of each context, but only those of the "
