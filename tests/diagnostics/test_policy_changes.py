@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from shop import CITIES, MAPPING, NAMES, decisions
-from shop_fixtures import answer_of
 
 from drcrm import ActionLists, BanditLog
 from drcrm.diagnostics.comparison.policy_changes import MAX_CHANGED, describe_changes
@@ -68,10 +67,9 @@ def test_a_rule_is_recovered_in_the_units_of_the_file():
     assert segment["shares"][0]["logging"] == pytest.approx((frame["item"] == "news")[is_news].mean(), abs=0.01)
 
 
-def test_segments_are_those_of_the_file(run, shop, tmp_path):
-    arguments = ["certify", shop / "policy.npz", shop / "later.parquet", "--json", tmp_path / "a.json"]
-    assert run(*arguments, "--report", tmp_path / "r.html")[0] == 0
-    changes, frame = answer_of(tmp_path / "a.json")["changes"], decisions(2000, seed=1)
+def test_segments_are_those_of_the_file(answer, shop, tmp_path):
+    arguments = shop / "policy.npz", shop / "later.parquet", "--report", tmp_path / "r.html"
+    changes, frame = answer("certify", *arguments)[0]["changes"], decisions(2000, seed=1)
     parts = list(leaves(changes))
     assert len(parts) == len(changes["segments"]) > 3
     total = np.zeros(len(frame), dtype=int)
@@ -166,12 +164,11 @@ def test_readable_columns_are_those_of_the_file():
     assert ReadableColumn(0, "x").scale == 1.0
 
 
-def test_cities_that_look_like_numbers_and_many_rows_per_context(run, tmp_path):
+def test_cities_that_look_like_numbers_are_named(answer, tmp_path):
     frame = decisions(1500).assign(city=lambda frame: pd.Index(CITIES).get_indexer(frame["city"]))
     frame.to_csv(tmp_path / "log.csv", index=False)
-    arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
-    assert run(*arguments, "--json", tmp_path / "a.json")[0] == 0
-    changes = answer_of(tmp_path / "a.json")["changes"]
+    arguments = tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"
+    changes = answer("learn", *arguments)[0]["changes"]
     used = {node["category"] for node in changes["tree"] if node.get("feature") == "city"}
     assert used <= {"0", "1", "2"}
     assert used
