@@ -123,6 +123,10 @@ def test_a_baseline_replaces_the_logging_policy():
     radius, value, reference, bound = result.curve[4]
     assert reference == off_policy_value(uniform, log, "snips", shift=radius)
     assert value - reference < bound < 0
+    worse = compare_with_logging(uniform, log, replace(SNIPS, shift=radius), baseline=policy)
+    low = off_policy_value(uniform, log, "snips", shift=radius, baseline=policy).low
+    assert worse.lower_bound == pytest.approx(low)
+    assert worse.lower_bound > 0
 
 
 def test_there_is_no_curve_without_a_radius_of_interest(monkeypatch):

@@ -221,7 +221,7 @@ def bound_below(
     reach. Worst cases have no negation, so their bound is the end of an interval at the same level.
     """
     if settings.shift is not None:
-        options = models | {"baseline": LOGGING, "confidence": 1 - (1 - settings.confidence) / settings.divisor}
+        options = models | {"baseline": baseline, "confidence": 1 - (1 - settings.confidence) / settings.divisor}
         low = off_policy_value(policy, log, settings.estimate, shift=settings.shift, **options).low
         return low if np.isfinite(low) else -np.inf
     model, costs = models["cost_model"], settings.cost_range
