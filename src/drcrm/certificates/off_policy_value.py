@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from drcrm.arrays.validation import check_fraction, check_open_fraction
 from drcrm.certificates.independent_units import PolicyValue, compute_interval
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.terms.overlap import clipped_share, low_weight_warning, summarize_weights
-from drcrm.certificates.terms.shifted_terms import check_shift, shifted_value
+from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, check_shift, logging_value
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
@@ -128,42 +129,18 @@ def off_policy_value(
     inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
-    is_mean = isinstance(risk, MeanRisk | None)
+    is_mean, radius = isinstance(risk, MeanRisk | None), None
     if shift is not None:
         radius = check_shift(shift, estimate)
         if not (risk is None and weight is None and clip is None):
             raise InputError("shift= cannot be combined with risk=, weight= or clip=; leave them out")
-        return _evaluate_shift(inputs, inputs.choose_estimate(estimate, False), radius, support, confidence)
     if risk is not None and risk.is_shift and estimate not in SHIFTED:
         raise InputError(f"{risk!r} needs one of the estimates {', '.join(SHIFTED)}, got {estimate!r}; or use shift=")
     if not (baseline is None or is_mean):
         raise InputError("baseline can be used only with the mean, because other risks have no paired differences")
     estimate = inputs.choose_estimate(estimate, prefers_ips=not is_mean)
     confidence, support = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
-    return _evaluate(inputs, estimate, risk or MeanRisk(), weight, clip, support, confidence)
-
-
-def _evaluate_shift(
-    inputs: EvaluationInputs, estimate: str, radius: float, support: float, confidence: float
-) -> PolicyValue:
-    """Return the estimate of R_κ; its interval is NaN if the worst case is the largest cost."""
-    confidence, support = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
-    inputs = inputs.cross_fitted(estimate)
-    if support and inputs.cost_model is not None:
-        model = restrict_to_support(inputs.cost_model, inputs.log, inputs.logging_policy, support)
-        inputs = replace(inputs, cost_model=model)
-    log = inputs.log
-    value, z, terms = shifted_value(inputs, estimate, radius)
-    warn_all(low_weight_warning(terms.weight, log))
-    return PolicyValue(
-        value,
-        **compute_interval(value, z, log, inputs.groups, confidence),
-        **summarize_weights(terms.weight, log),
-        support=_unsupported_mass(inputs, support),
-        estimate=estimate,
-        clip=None,
-        clipped=0.0,
-    )
+    return _evaluate(inputs, estimate, risk or MeanRisk(), weight, clip, support, confidence, radius)
 
 
 def off_policy_values(
@@ -247,8 +224,12 @@ def _evaluate(
     clip: Any,
     support: float,
     confidence: float,
+    radius: float | None = None,
 ) -> PolicyValue:
-    """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none."""
+    """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none.
+
+    With a ``radius`` κ it is an estimate of R_κ. Its interval is NaN if the worst case is the largest cost.
+    """
     limited = EVALUATIONS[estimate].limited
     limit = choose_limit(estimate, clip, inputs.log)
     if weight is not None and (limited or not isinstance(weight, Weight)):
@@ -260,12 +241,16 @@ def _evaluate(
         inputs = replace(inputs, cost_model=model)
     log = inputs.log
     options = {"log": log, "name": estimate, "risk": risk, "weight": weight, "effects": inputs.effects(estimate)}
-    value, z, importance, used = _estimate(inputs.policy, "policy", **options)
-    if isinstance(inputs.baseline, str):
-        value, z = value - float(log.count @ log.cost / log.size), z - log.cost
-    elif inputs.baseline is not None:
-        baseline_value, baseline_z, *_ = _estimate(inputs.baseline, "baseline", **options)
-        value, z = value - baseline_value, z - baseline_z
+    evaluate: Callable = partial(_estimate, **options)
+    logged = float(log.count @ log.cost / log.size), log.cost
+    if radius is not None:
+        model = inputs.cost_model if EVALUATIONS[estimate].kind.uses_model else None
+        evaluate = partial(_estimate_shift, ShiftedTermBuilder(log, estimate, model, None, radius, inputs.groups))
+        logged = logging_value(log, radius)
+    value, z, importance, used = evaluate(inputs.policy, "policy")
+    if inputs.baseline is not None:
+        of_baseline = logged if isinstance(inputs.baseline, str) else evaluate(inputs.baseline, "baseline")
+        value, z = value - of_baseline[0], z - of_baseline[1]
     return PolicyValue(
         value,
         **compute_interval(value, z, log, inputs.groups, confidence),
@@ -275,6 +260,13 @@ def _evaluate(
         clip=limit,
         clipped=0.0 if limit is None else clipped_share(importance, used, log),
     )
+
+
+def _estimate_shift(builder: ShiftedTermBuilder, policy: Any, role: str) -> tuple[float, Any, np.ndarray, Any]:
+    """Return R_κ of a policy and the other results of ``_estimate``; warn if the mean weight is far below 1."""
+    law, terms = builder.evaluate(policy, role, float(builder.log.cost.max()))
+    warn_all(low_weight_warning(terms.weight, builder.log))
+    return law.mean(terms.z, builder.log), terms.z, terms.weight, terms.weight
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_positive
-from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
+from drcrm.certificates.terms.evaluation import AUTO
 from drcrm.certificates.terms.overlap import worst_case_gaps
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
 from drcrm.cost_models.cross_fitting import context_folds
@@ -70,6 +70,10 @@ class Law:
         """Whether the worst case is the largest cost, so that it has no influence function."""
         return not 0 < self.dual.gamma < np.inf
 
+    def mean(self, z: np.ndarray, log: BanditLog) -> float:
+        """Return R_κ, the mean of the terms of this law, or the largest cost if the law is saturated."""
+        return float(self.dual.value if self.is_saturated else log.count @ z / log.size)
+
     def require_interior(self, radius: float, name: str) -> None:
         """Raise InputError if the law is saturated."""
         if self.is_saturated:
@@ -87,6 +91,12 @@ def logging_terms(log: BanditLog, radius: float) -> tuple[Law, np.ndarray]:
         return law, np.full(len(log.cost), np.nan)
     exponential = np.exp((log.cost - log.cost.max()) / gamma)
     return law, law.dual.value + gamma * (exponential / (log.count @ exponential / log.size) - 1)
+
+
+def logging_value(log: BanditLog, radius: float) -> tuple[float, np.ndarray]:
+    """Return R_κ of the logged costs, and its terms."""
+    law, z = logging_terms(log, radius)
+    return law.mean(z, log), z
 
 
 def interior_logging_terms(log: BanditLog, radius: float | None) -> np.ndarray:
@@ -159,25 +169,3 @@ class ShiftedTermBuilder(TermBuilder):
             of_rows, of_component = blocks.moments(gamma, mean)
             of_contexts += share * of_component
         return of_rows, of_contexts
-
-
-def shifted_value(inputs: EvaluationInputs, estimate: str, radius: float) -> tuple[float, np.ndarray, PolicyTerms]:
-    """Return R_κ of a policy or its difference from the baseline's, the terms, (n,), and the terms of the policy."""
-    log, largest = inputs.log, float(inputs.log.cost.max())
-    model = inputs.cost_model if estimate == "dr" else None
-    builder = ShiftedTermBuilder(log, estimate, model, None, radius, inputs.groups)
-    sides = [builder.evaluate(inputs.policy, "policy", largest)]
-    values = [_mean(law, terms.z, log) for law, terms in sides]
-    z = sides[0][1].z
-    if isinstance(inputs.baseline, str):
-        law, baseline = logging_terms(log, radius)
-    elif inputs.baseline is not None:
-        law, terms = builder.evaluate(inputs.baseline, "baseline", largest)
-        baseline = terms.z
-    else:
-        return values[0], z, sides[0][1]
-    return values[0] - _mean(law, baseline, log), z - baseline, sides[0][1]
-
-
-def _mean(law: Law, z: np.ndarray, log: BanditLog) -> float:
-    return float(law.dual.value if law.is_saturated else log.count @ z / log.size)
