@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import ndtr, ndtri, rel_entr
+from scipy.special import ndtri, rel_entr
 from scipy.stats import binom, norm
 
 from drcrm.certificates.bounds import anytime_radius, upper_bound
@@ -99,28 +99,6 @@ def test_shrinking_is_the_posterior_mean():
     assert shrink_difference(-1.0, 1.5) == shrink_difference(0.0, 1.0) == 0.0
     assert shrink_difference(0.0, 0.0) == shrink_difference(1.0, np.nan) == 0.0
     assert shrink_difference(3.0, 0.0) == 3.0
-
-
-def test_shrinking_reduces_the_error_of_the_best_of_several():
-    rng = np.random.default_rng(2)
-    truth = rng.normal(size=(20_000, 5))
-    estimate = truth + rng.normal(size=truth.shape)
-    best = estimate.argmin(axis=1)[:, None]
-    chosen, true = (np.take_along_axis(values, best, axis=1)[:, 0] for values in (estimate, truth))
-    shrunk = np.array([shrink_difference(value, 1.0) for value in chosen])
-    assert abs((shrunk - true).mean()) < 0.6 * abs((chosen - true).mean())
-    assert ((shrunk - true) ** 2).mean() < 0.9 * ((chosen - true) ** 2).mean()
-
-
-def test_predicted_power_of_one_look_is_simulated():
-    rng = np.random.default_rng(3)
-    look, n, difference = OneLook(1.0, choices=10), 300, 0.2
-    z = rng.normal(-difference, 1.0, (4000, n))
-    shown = z.mean(axis=1) + look.quantile * z.std(axis=1) / np.sqrt(n) < 0
-    assert look.power_of(difference, n) == pytest.approx(shown.mean(), abs=0.03)
-    assert look.power_of(0.0, n) == pytest.approx(0.005, abs=1e-9)
-    assert ndtr(-look.quantile) == pytest.approx(0.005)
-    assert look.quantile == pytest.approx(-ndtri(0.005))
 
 
 def test_skewed_terms_change_the_spread_of_the_bound():

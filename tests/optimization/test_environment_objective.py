@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 from sklearn.tree import DecisionTreeRegressor
 
-from drcrm import BanditLog, CostModel, EnvironmentDRO, RegressorModel, SoftmaxPolicy
+from drcrm import BanditLog, CostModel, EnvironmentDRO, RegressorModel
 from drcrm.cost_models import smearing
 from drcrm.cost_models.cross_fitting import context_folds, cross_fit
 from drcrm.data import chunked_log
@@ -28,7 +28,7 @@ from drcrm.errors import InputError
 from drcrm.optimization.environment_objective import EnvironmentObjective, log_with_barrier
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.risks import EnvironmentBall, KLBall
+from drcrm.risks import EnvironmentBall
 from drcrm.weights import Clipped, Shrunk
 
 
@@ -114,18 +114,6 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_counts_are_repeated_rows(kind):
-    log = draw_log(kind)
-    rows = np.repeat(np.arange(len(log.Y)), log.count)
-    copies = log.subset(rows, log.context[rows], log.X, log.actions).replace(count=np.ones(len(rows), dtype=int))
-    objective, effects = make_objective(log), cross_fit(log).effects
-    repeated = EnvironmentObjective(LinearPredictor(copies, effects), objective.risk, Clipped(3.0))
-    point = np.append(draw_coef(objective), -0.5)
-    for first, second in zip(objective.evaluate(point)[:2], repeated.evaluate(point)[:2], strict=True):
-        assert first == pytest.approx(second, rel=1e-10, abs=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_blocks_and_threads_do_not_matter(kind, monkeypatch):
     log = draw_log(kind)
     whole = make_objective(log)
@@ -142,27 +130,6 @@ def test_blocks_and_threads_do_not_matter(kind, monkeypatch):
     monkeypatch.setattr("drcrm.optimization.environment_objective.MAX_KEPT_SCORES", 0)
     forgetful = make_objective(log)
     assert forgetful.evaluate(point)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_small_radii_give_the_self_normalised_doubly_robust_mean(kind):
-    """As κ → 0, with the residual mean added to ĉ: not the plain doubly robust estimate."""
-    log = draw_log(kind, effect=0.3)
-    objective = make_objective(log, 1e-10, Clipped(None))
-    coef, fold = draw_coef(objective), context_folds(log)
-    effects = cross_fitted_effects(log, fold)
-    weight = moments_by_row(log, coef, effects, fold, 1.0)["weight"]
-    tables = [choices_of(log, coef, effects, k) for k in range(log.n_contexts)]
-    direct = np.array([sum(p * c for _, p, c in table) for table in tables])[log.context]
-    modelled = log.actions.costs_of_rows(log.row_map, effects)
-    residual = log.cost - modelled
-    if kind == "single":
-        pytest.skip("actions with 50 residuals have residual means of their own")
-    by_fold = [np.average(residual[r], weights=log.count[r]) for r in (fold[log.context] != k for k in range(FOLDS))]
-    mean = np.array(by_fold)[fold[log.context]]
-    share = log.count * weight / (log.count @ weight)
-    expected = np.average(direct + mean, weights=log.count) + share @ (residual - mean)
-    assert objective(coef)[0] == pytest.approx(expected, abs=2e-4)
 
 
 def test_the_barrier_joins_the_logarithm_and_grows_below_it():
@@ -245,15 +212,6 @@ def test_other_divergences_and_radius_0_are_refused():
     EnvironmentDRO(0.1, divergence="chi2", estimate="snips").fit(log.X, log.Y, **rows)
     with pytest.raises(InputError, match="estimate is 'ips'"):
         EnvironmentDRO(0.1, estimate="ips").fit(log.X, log.Y, **rows)
-
-
-def test_self_normalised_objective_with_weights_of_1_is_the_sampling_ball():
-    log = draw_log("single").replace(propensity=np.ones(200))
-    policy, ones = SoftmaxPolicy(np.zeros((3, 4))), np.zeros((3, 4))
-    flat = log.replace(propensity=np.exp(policy.log_prob(log.X, log.Y, log.context, log.actions.eligible)))
-    objective = EnvironmentObjective(LinearPredictor(flat, cross_fit(flat).effects), EnvironmentBall(0.2))
-    dual = objective._solve_self_normalised(ones)
-    assert dual.value == pytest.approx(KLBall(0.2)(log.cost, log.count)[0], rel=1e-12)
 
 
 def test_models_far_above_the_costs_do_not_overflow(monkeypatch):

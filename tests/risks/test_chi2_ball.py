@@ -53,22 +53,6 @@ def test_chi2_ball_is_the_variance_penalty_while_weights_are_positive():
     assert exact[0] == pytest.approx(z.mean() + np.sqrt(radius * z.var()), rel=1e-12)
 
 
-@pytest.mark.parametrize("radius", [1e-12, 1e-9, 1e-7])
-def test_a_tiny_radius_gives_the_expansion(radius):
-    z = np.array([-3.0, -1, -2, -7, -0.5, -2.2, -9.1])
-    value, worst = Chi2Ball(radius)(z)
-    assert value - z.mean() == pytest.approx(np.sqrt(radius * z.var()), rel=1e-6, abs=4e-15)
-    assert ((7 * worst - 1) ** 2).mean() == pytest.approx(radius, rel=1e-6)
-
-
-@pytest.mark.parametrize("outlier", [-1e156, -1e158, -1e160, -3e161, -1e162, -1e200])
-def test_an_outlier_whose_square_almost_overflows(outlier):
-    assert Chi2Ball(1.5)([0, -1, -2, outlier])[0] == pytest.approx(-0.25, rel=1e-12)
-    value, worst = Chi2Ball(0.5)([0, -1, -2, outlier])
-    assert value == pytest.approx(-0.711324865405187, rel=1e-12)
-    assert worst @ [0, -1, -2, 0] == pytest.approx(value, rel=1e-12)
-
-
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 1e5])
 @pytest.mark.parametrize("n", [10**4, 10**6])
 def test_weights_sum_to_one_next_to_a_single_large_cost(radius, n):

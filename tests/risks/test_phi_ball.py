@@ -7,7 +7,7 @@ import pytest
 from formulas import FORMULAS, SMOOTH
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
 
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
 from drcrm.risks import Chi2Ball, CVaRRisk, KLBall, PhiBall
@@ -198,9 +198,12 @@ def test_the_calibrated_radius(risk, curvature):
 @pytest.mark.parametrize("part", [0.9, 0.999999, 1 - 1e-12, 1.0])
 @pytest.mark.parametrize("mass", [1e-6, 1e-12])
 def test_a_rare_largest_cost_takes_nearly_all_weight(mass, part):
-    """The χ² divergence has a kink at the radius where the other costs lose all weight."""
-    z, weights = np.array([0.0, -1.0, -2.5]), [mass, 0.5, 0.5]
-    ball = Chi2Ball(part / mass)
-    expected, _ = ball(z, weights)
-    assert PhiBall("chi2", part / mass)(z, weights)[0] == pytest.approx(expected, abs=1e-11)
-    assert expected <= 0
+    """The density t of the second cost solves a quadratic equation, and the smallest cost has no weight."""
+    first, second = mass / (1 + mass), 0.5 / (1 + mass)
+
+    def excess(t: float) -> float:
+        return (1 - second * t - first) ** 2 + first * second * ((t - 1) ** 2 + 1) - part / (1 + mass)
+
+    density = brentq(excess, 0, 1, xtol=1e-16) if excess(0) > 0 else 0.0
+    value, _ = Chi2Ball(part / mass)([0.0, -1.0, -2.5], [mass, 0.5, 0.5])
+    assert value == pytest.approx(-second * density, abs=1e-11)

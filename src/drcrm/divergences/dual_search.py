@@ -23,7 +23,8 @@ JOINT_ROUNDS, NEWTON_ROUNDS = 8, 50  # after so many rounds, Newton's method end
 LARGEST_STEP = 1.0  # of log β; Newton's method ends after a larger one
 SUM_TOLERANCE = 1e-13  # an error of Σ share t up to this is corrected by normalisation
 ROUNDING = 1e-17  # additional error per row that is accepted if a step no longer halves the error
-LAST_STEP, LAST_ERROR = 1e-7, 1e-6  # the search ends after a smaller step of log β, whose square is negligible
+LAST_STEP, LAST_ERROR = 1e-8, 1e-6  # the search ends after a smaller step of log β, whose square is negligible
+PRECISION = 1e-15  # of Σ share φ(t); its error, divided by ε, is one of log β
 
 SumRows = Callable[..., np.ndarray]
 
@@ -163,6 +164,11 @@ class _Search:
     largest: float
     span: float
 
+    @property
+    def last_step(self) -> float:
+        """Step of log β after which the search ends."""
+        return min(max(LAST_STEP, PRECISION / self.radius), LAST_ERROR)
+
     def by_newton(self, beta: float, top: float) -> tuple[DualWeights, float] | None:
         """Return the weights, and Σ q β (z − largest); None unless Newton's method converges at once."""
         for _ in range(JOINT_ROUNDS):
@@ -179,7 +185,7 @@ class _Search:
             if not 1 <= top < np.inf:
                 return None
             is_accurate = abs(excess) < LAST_ERROR * min(math.sqrt(self.radius), 1.0)  # its square affects the distance
-            if is_accurate and max(abs(step), abs(log_ratio)) < LAST_STEP:
+            if is_accurate and max(abs(step), abs(log_ratio)) < self.last_step:
                 # The error of the sums at the next β and top is of second order.
                 return replace(weights, beta=beta, top=top), (sums.mean - excess * centre + rise * growth) * (1 + rise)
         return None
@@ -205,7 +211,7 @@ class _Search:
             low, high = (low, log_beta) if sums.distance > radius else (log_beta, high)
             previous, log_ratio = log_ratio, np.log(radius / sums.distance)
             step = float(np.clip(log_ratio * sums.distance / sums.growth, -4, 4))
-            is_last = abs(step) < LAST_STEP and abs(log_ratio) < LAST_STEP
+            is_last = max(abs(step), abs(log_ratio)) < self.last_step
             next_log_beta = log_beta + step
             is_bracketed = low > smallest and high < greatest
             is_slow = rounds > NEWTON_ROUNDS or (is_bracketed and abs(log_ratio) > abs(previous) / 2)

@@ -12,6 +12,7 @@ from drcrm.divergences.dual_search import Sums, WorstCase
 from drcrm.errors import InputError
 
 TINY = np.finfo(float).tiny
+LARGEST_DENSITY = 100.0  # above it, differences of squares lose digits
 K_MARGIN = 1e-4  # for k closer to 0 or 1 than this, the formula of Cressie and Read loses digits
 
 
@@ -65,6 +66,8 @@ class Chi2(SmoothDivergence):
         return density, 0.5 * (density > 0)
 
     def sums(self, share: np.ndarray, top: float, drop: np.ndarray) -> Sums:
+        if top > LARGEST_DENSITY:
+            return super().sums(share, top, drop)
         # t = top + drop/2 where it is positive, so three sums over these rows give all others.
         weighted = share * (drop > -2 * top)
         size, first = weighted.sum(), weighted @ drop

@@ -2,8 +2,9 @@
 
 The notation is that of :mod:`drcrm.cost_models.context_effects`. For a context with p rows and r loadings, ``FewRows``
 inverts V_k, (p, p), and ``ManyRows`` inverts an (r, r) matrix. ``FewRows`` applies the map Σ ↦ A_k Σ A_kᵀ by
-``SparsePairs`` or ``DensePairs``, whichever is faster. Published results use all three ways. Their last digits differ,
-so none can be removed.
+``SparsePairs`` or ``DensePairs``, whichever is faster. In 20 000 contexts with 4 rows and one of 20 actions, sparse
+pairs take a quarter of the time of dense ones. In 3000 contexts with 8 rows of 22 labels, they take 2.4 times as long.
+A log with a single context has more rows than V_k can have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Solvers of the cost model's ridge regression, and the choice of its penalty on folds of contexts.
 
 ``MomentSolver`` is exact and needs one pass over a large log with few actions and features. ``GradientSolver`` takes
-any log. Both give the solution for a penalty, and squared errors on folds.
+any log, but 2.5 times as long on 600 000 rows × 20 features × 5 actions, and 10 times with 5 labels on 200 000 rows.
+Both give the solution for a penalty, and squared errors on folds.
 """
 
 from __future__ import annotations
