@@ -219,6 +219,18 @@ def test_the_report_is_one_page_that_opens_with_the_summary_of_the_run(complete,
 
 
 @pytest.mark.slow
+def test_a_table_of_3000_runs_is_collected(config, tmp_path):
+    """The names of its files exceed an argument of a process."""
+    changed = changed_config(config, tmp_path, "experiments.tiny.seeds", 3000)
+    for seed in range(3000):
+        folder = tmp_path / f"results/tiny/runs/toy/seed{seed}/replay2"
+        folder.mkdir(parents=True)
+        (folder / "metrics.csv").write_text(f"{','.join(COLUMNS)}\ntoy,2,{seed}{',' * (len(COLUMNS) - 3)}\n")
+    snakemake(tmp_path, changed, "results/tiny/metrics.csv", "--allowed-rules", "collect")
+    assert pd.read_csv(tmp_path / "results/tiny/metrics.csv")["seed"].tolist() == list(range(3000))
+
+
+@pytest.mark.slow
 def test_results_do_not_depend_on_cores_and_location(finished, config, tmp_path):
     """Only the commit differs, because a copy without the repository does not know it."""
     project, work = copied_code(tmp_path / "with a space/project"), tmp_path / "with a space/work"
