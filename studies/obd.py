@@ -45,6 +45,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy
 from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.tabular import policy_for_log
 
 SETS = "men", "women"
 BTS, RANDOM = "bts", "random"
@@ -98,7 +99,7 @@ def click_rates(name: str, estimate: Mapping | None) -> dict[str, float]:
 
 def effective_clicks(policy, log) -> float:
     """Return (Σ w)²/Σ w² over clicked rows; 0 if their weights are 0."""
-    _, log_prob, _ = policy.evaluate(log)
+    _, log_prob, _ = policy_for_log(policy, log).evaluate(log)
     weight = importance_weights(log_prob, log)[log.cost < 0]
     return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
 
