@@ -19,6 +19,7 @@ from drcrm.errors import InputError
 
 TABLE_ROWS = 12  # with at least this many rows per context, tables were faster in measurements with 6 and 14 labels
 MANY_ROWS = 10  # this many label vectors are rarely all one-hot by chance
+MANY_PAIRS = 1000  # the same for two labels, of which a policy may take the one or the other for a while
 EFFECT_QUANTILE = 0.99  # this quantile of the absolute label effects is the cost of unsupported label values
 PROBES, LEAST_PROBES = 8, 64  # random label vectors that test whether a model is additive: of a context, in all
 
@@ -50,11 +51,11 @@ class LabelVectors(Actions):
     def check_not_one_hot(self, Y: np.ndarray) -> None:
         """Raise InputError if all vectors have exactly one 1.
 
-        Fewer than 10 vectors are accepted, because they may be one-hot by chance. So are identical vectors, which come
-        from a policy that always takes the same action, and vectors of at most two labels.
+        Fewer than 10 vectors, or 1000 of two labels, are accepted, because they may be one-hot by chance. So are
+        identical vectors, which come from a policy that always takes the same action, and vectors of one label.
         """
         n, q = Y.shape
-        if q > 2 and n >= MANY_ROWS and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
+        if q > 1 and n >= (MANY_ROWS if q > 2 else MANY_PAIRS) and (Y.sum(axis=1) == 1).all() and (Y[0] != Y).any():
             raise InputError(
                 f"every row of Y has exactly one 1: that is a single choice among {q} actions. Pass a vector of whole "
                 f"numbers, np.argmax(Y, axis=1), with n_actions={q}. In a log, write the name of the action to one "
