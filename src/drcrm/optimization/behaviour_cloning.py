@@ -15,6 +15,7 @@ from drcrm.risks import MeanRisk
 from drcrm.weights import ExploredLikelihood, Likelihood, Weight
 
 RIDGE = 1e-4  # λ
+EXPLORED_RIDGE = 1e-9  # λ if propensities take the place of the logged actions, which have less information
 FEWEST_TIES, TIE = 0.01, 1e-6  # share of rows that an exploration rate needs, and relative rounding of propensities
 
 
@@ -34,15 +35,18 @@ def exploration_rate(log: BanditLog) -> float:
 def cloned_coefficients(design: LinearPredictor, tol: float = 1e-6, explore: float = 0.0) -> np.ndarray:
     """Return the Θ, (d, …), that maximises the mean of log π_Θ(y_i|x_i) minus (λ/2) ‖Θ‖², with λ = 10⁻⁴.
 
-    With ``explore``, (1 − ε) π_Θ + ε/K replaces π_Θ. In the penalty, each coefficient is multiplied by the scale of its
-    feature, so the policy does not depend on units. Costs and propensities of the log are not used. ``tol`` is the
-    tolerance of L-BFGS.
+    In the penalty, each coefficient is multiplied by the scale of its feature, so the policy does not depend on units.
+    Costs and propensities of the log are not used. ``tol`` is the tolerance of L-BFGS. With ``explore``, Θ makes the
+    probabilities (1 − ε) π_Θ + ε/K of the logged actions similar to their propensities, with λ = 10⁻⁹: see
+    :class:`drcrm.weights.ExploredLikelihood`.
     """
     weight: Weight = Likelihood()
     if explore:
         weight = ExploredLikelihood(explore, -np.log(design.log.actions.shape[0]))
     objective = Objective(design, MeanRisk(), weight, cost=np.full(len(design.log.Y), -1.0))
-    [fit] = minimize_objectives([objective], np.zeros(design.shape), LbfgsSettings(tol=tol), ridges=[RIDGE])
+    [fit] = minimize_objectives(
+        [objective], np.zeros(design.shape), LbfgsSettings(tol=tol), ridges=[EXPLORED_RIDGE if explore else RIDGE]
+    )
     return fit.coef
 
 
