@@ -14,14 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.divergences.dual_search import WorstCase
 from drcrm.estimates.base import Estimate, Evaluation
 from drcrm.risks import Risk
-from drcrm.risks.balls import PhiBall
 
 BALANCE = 1e-3  # a root v is accepted only if R(w (c − v)) is at most this share of Σ (∂R/∂z) |w (c − v)|
 MAX_NEWTON_STEPS = 50  # after this many steps, the search halves its bracket
-SMALLEST_SHARE = np.finfo(float).tiny  # rows with a smaller share of the total weight do not count
 TOLERANCE = 1e-11  # error of the root, relative to the range of costs
 
 
@@ -43,7 +40,9 @@ class SelfNormalised(Estimate):
         if not 0 < mean < np.inf:
             return np.nan, np.zeros(len(weight)), None, None
         if risk.is_shift:
-            return self._shifted(risk, weight, slope, mean, guess)
+            ball: Any = risk
+            value, in_weight, guess = ball.evaluate_weighted(self.cost, weight, self.share, self.size, guess)
+            return value, in_weight * slope, None, guess
         if not risk.monotone:
             return self._linearised(risk, weight, slope, mean)
         value, in_z, total, guess = self._find_root(risk, weight, mean, guess)
@@ -97,28 +96,6 @@ class SelfNormalised(Estimate):
                     return following, in_z, total, None if inner_guess is None else (following, inner_guess)
                 following += tolerance  # step past the kink
             value = following
-
-    def _shifted(self, risk: Any, weight: np.ndarray, slope: np.ndarray, mean: float, guess: Any) -> Evaluation:
-        """Return the evaluation of the risk around the law of the costs under the policy, Σ w δ_c / Σ w.
-
-        With the derivative g_i of the risk in the share w_i/Σ w, the derivative in w_i is (g_i − Σ w g/Σ w)/Σ w.
-        """
-        rows, share = self._policy_shares(weight, mean)
-        value, in_share, guess = risk.evaluate_shares(self.cost[rows], share, self.size, guess)
-        in_log_prob = np.zeros(len(weight))
-        in_log_prob[rows] = self.share[rows] * slope[rows] / mean * (in_share - share @ in_share)
-        return value, in_log_prob, None, guess
-
-    def solve_dual(self, ball: PhiBall, weight: np.ndarray) -> WorstCase:
-        """Return the optimum of the dual of a ball around the law of the costs under the policy."""
-        rows, share = self._policy_shares(weight, self.share @ weight)
-        return ball.solve(self.cost[rows], share, self.size)
-
-    def _policy_shares(self, weight: np.ndarray, mean: float) -> tuple[Any, np.ndarray]:
-        """Return the rows with a positive share of the total weight, and these shares."""
-        share = self.share * (weight / mean)
-        rows = slice(None) if share.min() >= SMALLEST_SHARE else share >= SMALLEST_SHARE
-        return rows, share[rows]
 
     def _linearised(self, risk: Risk, weight: np.ndarray, slope: np.ndarray, mean: float) -> Evaluation:
         """Return the evaluation of R(v̂ + w (c − v̂)/w̄)."""

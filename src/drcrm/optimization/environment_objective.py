@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -137,8 +137,8 @@ class EnvironmentObjective(Objective):
 
     def _solve_self_normalised(self, coef: np.ndarray) -> WorstCase:
         weight, _ = self.weight(self.design.forward(coef)[0], self.design.log.log_propensity)
-        estimate: Any = self.estimate
-        return estimate.solve_dual(self.risk, weight)
+        estimate = self.estimate
+        return self.risk.solve_weighted(estimate.cost, weight, estimate.share, estimate.size)
 
     def _evaluate_at(self, coef: np.ndarray, gamma: float) -> _Point:
         blocks, risk = self._blocks_of_moments(), self.risk

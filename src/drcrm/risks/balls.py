@@ -18,6 +18,7 @@ from drcrm.errors import InputError
 from drcrm.risks.base import LARGEST_SAFE, SMALLEST_SAFE, ChunkedCosts, Evaluation, Risk, check_costs, rescale_extremes
 from drcrm.risks.mean import mean_cost, mean_gradient
 
+SMALLEST_SHARE = np.finfo(float).tiny  # rows with a smaller share of the total weight do not count
 LARGEST_SCALED_RADIUS = 0.1  # with larger balls, fits are so pessimistic that they can hardly be ranked
 
 
@@ -141,33 +142,6 @@ class PhiBall(Risk):
         worst = find_worst_case(self.divergence, radius, costs.sum, high, high - low, guess)
         return worst.value, worst.weights, worst.guess
 
-    def evaluate_shares(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
-        """Evaluate the risk with its gradient in the shares instead of the costs.
-
-        Parameters
-        ----------
-        z : array (n,)
-            Finite costs.
-        share : array (n,)
-            Shares, all positive, with sum 1.
-        n : float
-            Number of costs.
-        guess : object, optional
-            As in ``evaluate``.
-
-        Returns
-        -------
-        value : float
-            Risk of z.
-        gradient : array (n,)
-            γ φ*((z − c)/γ) at the optimum of the dual: the derivatives with respect to the shares, up to a constant,
-            which has no effect because the sum of the shares is fixed.
-        guess : object
-            As in ``evaluate``.
-        """
-        worst = self.solve(z, share, n, guess)
-        return worst.value, self.divergence.perspective(z - worst.c, worst.gamma), worst.guess
-
     def worst_case(self, z: ArrayLike, weights: ArrayLike | None = None) -> WorstCase:
         """Return the worst case with the optimum of the dual.
 
@@ -189,7 +163,7 @@ class PhiBall(Risk):
         return self.solve(z[occurs], weights[occurs] / n, n)._replace(value=value, weights=worst)
 
     def solve(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> WorstCase:
-        """Return the worst case without checks; arguments as in ``evaluate``.
+        """Return the worst case without checks.
 
         Parameters
         ----------
@@ -231,8 +205,7 @@ class KLBall(PhiBall):
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        Radius ε, in nats. "auto" is ε = q²/(2n), where q is the one-sided normal quantile of ``confidence``. The risk
-        is then an upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows.
+        Radius ε, in nats. "auto" is ε = q²/(2n) with the normal quantile q at ``confidence``: see :class:`PhiBall`.
     confidence : float in (½, 1)
         Confidence level of the radius "auto".
 
@@ -258,8 +231,7 @@ class Chi2Ball(PhiBall):
     Parameters
     ----------
     radius : float ≥ 0 or "auto"
-        Radius ε. "auto" is ε = q²/n, where q is the one-sided normal quantile of ``confidence``. The risk is then an
-        upper confidence bound on the mean as n → ∞, for one policy that was learned from other rows.
+        Radius ε. "auto" is ε = q²/n with the normal quantile q at ``confidence``: see :class:`PhiBall`.
     confidence : float in (½, 1)
         Confidence level of the radius "auto".
     """
@@ -311,6 +283,62 @@ class EnvironmentBall(PhiBall):
 
     def for_fewer_rows(self, factor: float) -> Self:
         return self
+
+    def evaluate_weighted(
+        self, cost: np.ndarray, weight: np.ndarray, share: np.ndarray, n: float, guess: Any = None
+    ) -> Evaluation:
+        """Evaluate the ball around the law of the costs under a policy, Σ share w δ_cost / Σ share w.
+
+        With the derivative g_i = γ φ*((c_i − c)/γ) of the risk in the probability of cost c_i, the derivative in w_i is
+        share_i (g_i − Σ share w g/Σ share w)/Σ share w.
+
+        Parameters
+        ----------
+        cost, weight, share : array (n,)
+            Costs, importance weights w and shares of the rows.
+        n, guess
+            As in ``evaluate``.
+
+        Returns
+        -------
+        value : float
+            Risk of the costs.
+        gradient : array (n,)
+            Derivatives with respect to the weights.
+        guess : object
+            As in ``evaluate``.
+        """
+        rows, law = _policy_law(weight, share)
+        worst = self.solve(cost[rows], law, n, guess)
+        slope = self.divergence.perspective(cost[rows] - worst.c, worst.gamma)
+        gradient = np.zeros(len(weight))
+        gradient[rows] = share[rows] / (share @ weight) * (slope - law @ slope)
+        return worst.value, gradient, worst.guess
+
+    def solve_weighted(
+        self, cost: np.ndarray, weight: np.ndarray, share: np.ndarray, n: float, guess: Any = None
+    ) -> WorstCase:
+        """Return the worst case around the law of the costs under a policy.
+
+        Parameters
+        ----------
+        cost, weight, share, n, guess
+            As in ``evaluate_weighted``.
+
+        Returns
+        -------
+        WorstCase
+            As for ``solve``, without the rows that have no weight.
+        """
+        rows, law = _policy_law(weight, share)
+        return self.solve(cost[rows], law, n, guess)
+
+
+def _policy_law(weight: np.ndarray, share: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the rows with a positive share of the total weight, and these shares."""
+    law = share * (weight / (share @ weight))
+    rows = slice(None) if law.min() >= SMALLEST_SHARE else law >= SMALLEST_SHARE
+    return rows, law[rows]
 
 
 def calibrated_radius(curvature: float, confidence: float, n: float) -> float:

@@ -58,7 +58,7 @@ class Risk(ABC):
         Names of the estimates that the risk supports, the default first.
     is_shift : bool
         Whether the risk is a worst case over environments instead of logs. Importance weights are then multiplicities
-        of the costs, and not part of z.
+        of the costs, and not part of z: see ``EnvironmentBall.evaluate_weighted``.
     """
 
     monotone = False

@@ -29,7 +29,7 @@ from drcrm.estimates import SelfNormalised, SelfNormalisedDoublyRobust
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
 from drcrm.policies.base import Policy
 from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
-from drcrm.risks import KLBall
+from drcrm.risks import EnvironmentBall
 from drcrm.weights import Clipped
 
 ESTIMATES = ("snips", "dr")
@@ -63,7 +63,7 @@ class Law:
         weight = np.append(weight, charged)
         is_largest = cost == cost[weight > 0].max()
         mass = float((count * weight) @ is_largest / (count @ weight))
-        return cls(SelfNormalised(cost, count).solve_dual(KLBall(radius), weight), mass)
+        return cls(EnvironmentBall(radius).solve_weighted(cost, weight, count / count.sum(), count.sum()), mass)
 
     @property
     def is_saturated(self) -> bool:
