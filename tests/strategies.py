@@ -103,18 +103,6 @@ def spoilt_arrays(draw, array: np.ndarray) -> np.ndarray:
 
 
 @st.composite
-def spoilt_mappings(draw, valid: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Draw arrays by name, with one or two spoilt, exchanged or missing."""
-    changed = dict(valid)
-    for _ in range(draw(st.integers(1, 2))):
-        name = draw(st.sampled_from(sorted(changed)))
-        changed[name] = draw(st.one_of(spoilt_arrays(changed[name]), st.sampled_from([*changed.values()])))
-        if len(changed) > 1 and draw(st.integers(0, 19)) == 19:
-            del changed[name]
-    return changed
-
-
-@st.composite
 def fit_arguments(draw, max_rows: int = 8) -> dict[str, object]:
     """Draw the arguments of ``fit``: a small log of label vectors, with counts and repeated contexts in some."""
     n, d, q = draw(st.integers(1, max_rows)), draw(st.integers(1, 3)), draw(st.integers(1, 3))

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.source_formats import EMBEDDED, DatasetSpec, load, read_file
+from drcrm.experiments.datasets.source_formats import DatasetSpec, load, load_digits, read_file
 
 PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
 FOUR = DatasetSpec(features=4, labels=[0, 1, 2])
@@ -262,14 +262,14 @@ class TestLoading:
         assert kept.tolist() == [[1, 1], [0, 1], [0, 0], [0, 0], [1, 1]]
 
     def test_the_embedded_digits(self):
-        from sklearn.datasets import load_digits
+        from sklearn import datasets
 
-        images, digit = load_digits(return_X_y=True)
-        (X, labels), (X_test, labels_test) = EMBEDDED["digits"][0]()
+        images, digit = datasets.load_digits(return_X_y=True)
+        (X, labels), (X_test, labels_test) = load_digits()
         assert (X.shape, labels.shape, X_test.shape) == ((1347, 64), (1347, 10), (450, 64))
         np.testing.assert_array_equal(np.vstack([X, X_test]) * 16, images)
         together = np.vstack([labels, labels_test])
         np.testing.assert_array_equal(together.argmax(axis=1), digit)
         assert (together.sum(axis=1) == 1).all()
-        (_, classes), (_, classes_test) = EMBEDDED["digits"][0](single=True)
+        (_, classes), (_, classes_test) = load_digits(single=True)
         np.testing.assert_array_equal(np.concatenate([classes, classes_test]), digit)

@@ -130,9 +130,6 @@ def load_digits(single: bool = False) -> tuple[Contexts, Contexts]:
     return (X[:1347], labels[:1347]), (X[1347:], labels[1347:])
 
 
-EMBEDDED = {"digits": (load_digits, 10)}  # function that loads a data set, and its number of labels
-
-
 def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np.ndarray]:
     """Read a file of MULAN's ARFF format if its name has ``.arff``, otherwise of LibSVM's; plain, bz2 or gz.
 

@@ -11,7 +11,7 @@ import numpy as np
 from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError
 from drcrm.experiments.datasets.scaling import scaled
-from drcrm.experiments.datasets.source_formats import EMBEDDED, Contexts, DatasetSpec, load
+from drcrm.experiments.datasets.source_formats import Contexts, DatasetSpec, load, load_digits
 from drcrm.experiments.datasets.sources import Record, Source, file_digest, origin_of, read_record
 from drcrm.files import write_json, write_npz
 
@@ -50,15 +50,13 @@ def fetch(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Map
 
 
 def _embedded(parameters: Mapping[str, Any], n_labels: int, single: bool) -> tuple[tuple[Contexts, Contexts], Record]:
-    name = parameters["embedded"]
-    read, expected_labels = EMBEDDED[name]
-    train, test = read(single)
+    train, test = load_digits(single)
     rows = [len(train[1]), len(test[1])]
-    shape = {"features": train[0].shape[1], "labels": expected_labels, "rows": rows}
+    shape = {"features": train[0].shape[1], "labels": 10, "rows": rows}
     configured = {"features": parameters["features"], "labels": n_labels, "rows": parameters.get("rows", rows)}
     if configured != shape:
-        raise InputError(f"{name} has {shape}, but the configuration says {configured}")
-    return (train, test), {name: {"from": f"scikit-learn {version('scikit-learn')}"}}
+        raise InputError(f"digits has {shape}, but the configuration says {configured}")
+    return (train, test), {"digits": {"from": f"scikit-learn {version('scikit-learn')}"}}
 
 
 def _from_files(
