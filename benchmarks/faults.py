@@ -74,8 +74,8 @@ FAULTS = {
         "coef - coef.mean(axis=0, keepdims=True)",
     ),
     "support is relative to the longest list": (
-        "return logging_mean < self.broadcast(support / self.count_choices())",
-        "return logging_mean < support / np.max(self.count_choices())",
+        "self.broadcast(support / self.count_choices())",
+        "self.broadcast(0 * self.count_choices() + support / np.max(self.count_choices()))",
     ),
     "the split of a user's log ignores groups": (
         "return self.context if groups is None else groups",
@@ -97,7 +97,10 @@ FAULTS = {
         'Outcome(place, _finite(event, "_label_cost"),',
         'Outcome(place, -_finite(event, "_label_cost"),',
     ),
-    "propensity_model is ignored": ("return self.mapping.propensity_model is not None", "return False"),
+    "propensity_model is ignored": (
+        "imitated_propensities=mapping.propensity_model is not None",
+        "imitated_propensities=False",
+    ),
     "the lower bound of the verdict has level δ/K, not δ/(2K)": (
         "effective_choices=2 * settings.divisor",
         "effective_choices=settings.divisor",
@@ -165,8 +168,8 @@ FAULTS = {
         "place < min(int(VALIDATION * n), LARGEST_SAMPLE)",
     ),
     "drift tests ignore groups": (
-        "compare_parts(terms, log, order >= len(order) // 2, units)",
-        "compare_parts(terms, log, order >= len(order) // 2, None)",
+        "compute_interval(0.0, z, log, units, 1 - LEVEL / tests)",
+        "compute_interval(0.0, z, log, None, 1 - LEVEL / tests)",
     ),
     "the test for copied rows lacks a factor 2": (
         "(2 * before * (size - before) / (size * (size - 1)))",
