@@ -7,7 +7,7 @@ from softmax_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.actions.single_choice import SingleChoice
-from drcrm.data.bandit_log import clipping_constant
+from drcrm.data.clipping import clipping_constant
 from drcrm.errors import InputError
 
 

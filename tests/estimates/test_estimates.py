@@ -13,7 +13,8 @@ from softmax_logs import RISKS, WEIGHTS, evaluation_of
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.data.bandit_log import BanditLog, clipping_constant
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.clipping import clipping_constant
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.objective import Objective

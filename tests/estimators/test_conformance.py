@@ -20,7 +20,7 @@ from drcrm import (
     ExponentialPolicy,
     off_policy_value,
 )
-from drcrm.data.bandit_log import clipping_constant
+from drcrm.data.clipping import clipping_constant
 from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.registry.algorithms import ESTIMATORS

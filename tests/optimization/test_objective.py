@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from drcrm.actions.row_maps import SparseRows, TabledRows
-from drcrm.data.bandit_log import BanditLog, clipping_constant
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.clipping import clipping_constant
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk

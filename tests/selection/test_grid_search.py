@@ -8,7 +8,7 @@ import pytest
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.certificates import upper_bound
 from drcrm.cost_models.support import SUPPORT, SupportedModel
-from drcrm.data.bandit_log import clipping_constant
+from drcrm.data.clipping import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
 from drcrm.selection.candidates import select_improvement

@@ -27,7 +27,8 @@ from drcrm.certificates.independent_units import compute_interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.certificates.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.cost_models.support import SUPPORT
-from drcrm.data.bandit_log import BanditLog, clipping_constant
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.clipping import clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, to_json, worst_level
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size

@@ -11,7 +11,8 @@ import numpy as np
 
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.cost_models.support import SUPPORT
-from drcrm.data.bandit_log import BanditLog, as_clip
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.clipping import as_clip
 from drcrm.data.listeners import report_progress
 from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError

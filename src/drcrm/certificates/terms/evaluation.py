@@ -15,7 +15,8 @@ from drcrm.certificates.independent_units import check_groups
 from drcrm.cost_models.adapters import model_for_log
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.data.bandit_log import BanditLog, as_clip, as_log
+from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.data.clipping import as_clip
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
 from drcrm.policies.base import Policy
