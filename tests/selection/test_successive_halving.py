@@ -10,6 +10,7 @@ import pytest
 from scipy.special import softmax
 
 from drcrm import BanditLog
+from drcrm.arrays.tables import Table
 from drcrm.cli.common import candidates
 from drcrm.cli.common.candidates import fit_candidates
 from drcrm.logs.mapping import as_mapping
@@ -44,9 +45,9 @@ def ignore(message: str) -> None:
 
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
-    records = SimpleNamespace(mapping=as_mapping({}), guardrails=None)
-    checks = SimpleNamespace(groups=None)
-    return SimpleNamespace(train=train, log=heldout, units=None, recognised=None, checks=checks, records=records)
+    nothing = {"units": None, "recognised": None, "checks": SimpleNamespace(groups=None)}
+    log = heldout.replace(rows=Table(len(heldout.Y)))
+    return SimpleNamespace(train=train, log=log, mapping=as_mapping({}), **nothing)
 
 
 @pytest.fixture
