@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.weights import (
-    Clipped,
-    ExploredLikelihood,
-    Implicit,
-    Likelihood,
-    Shrunk,
-    Smoothed,
-    Switched,
-    effective_sample_size,
-)
+from drcrm.weights import Clipped, Implicit, Likelihood, Shrunk, Smoothed, Switched, effective_sample_size
 
 FORMULAS = {
     Clipped(3.0): lambda pi, p: np.minimum(pi / p, 3),
@@ -24,9 +15,6 @@ FORMULAS = {
     Smoothed(0.7): lambda pi, p: pi / p**0.7,
     Shrunk(5.0): lambda pi, p: 5 * (pi / p) / ((pi / p) ** 2 + 5),
     Likelihood(): lambda pi, p: np.log(pi),
-    ExploredLikelihood(0.3, -np.log(4)): lambda pi, p: (
-        p * np.log(0.7 * pi + 0.3 / 4) + (1 - p) * np.log(1 - 0.7 * pi - 0.3 / 4)
-    ),
     Implicit(1e-300): lambda pi, p: pi / p,
     Smoothed(1.0): lambda pi, p: pi / p,
     Shrunk(1e200): lambda pi, p: pi / p,

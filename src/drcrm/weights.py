@@ -175,24 +175,6 @@ class Likelihood(Weight):
         return log_prob, np.ones(len(log_prob))
 
 
-class ExploredLikelihood(Weight):
-    """The value p log q + (1 − p) log(1 − q) in place of a weight, where q = (1 − ε) π + ε U and U = e^{log_uniform}.
-
-    Its mean is largest if q equals the logged propensity p in every row. It has less variance than log q, the
-    likelihood of the logged actions.
-    """
-
-    def __init__(self, explore: float, log_uniform: float):
-        self._explore, self._log_uniform = explore, log_uniform
-
-    def __call__(self, log_prob: np.ndarray, log_propensity: np.ndarray) -> ValueAndSlope:
-        exploited, propensity = np.log1p(-self._explore) + log_prob, np.exp(log_propensity)
-        log_q = np.logaddexp(exploited, np.log(self._explore) + self._log_uniform)
-        q, others = np.exp(log_q), -np.expm1(log_q)
-        slope = (propensity - (1 - propensity) * q / others) * np.exp(exploited - log_q)
-        return propensity * log_q + (1 - propensity) * np.log(others), slope
-
-
 CLIPPED = "clipped"  # name of Clipped in configurations; its M is then computed from the log
 WEIGHTS: dict[str, type[Implicit] | type[Smoothed] | type[Shrunk]] = {
     "implicit": Implicit,

@@ -9,9 +9,9 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from drcrm import BanditLog, SoftmaxPolicy
+from drcrm import BanditLog
 from drcrm.data.scaling import feature_scales
-from drcrm.optimization.behaviour_cloning import RIDGE, clone_behaviour, exploration_rate
+from drcrm.optimization.behaviour_cloning import RIDGE, clone_behaviour
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "csr"])
@@ -41,27 +41,3 @@ def test_the_ridge_keeps_the_policy_of_separable_actions_finite():
     marginals = clone_behaviour(log).marginals(log.X)
     assert marginals[:, 0].min() > 0.95
     assert marginals[:, 1].max() < 0.05
-
-
-def test_cloning_finds_exploration_in_the_propensities():
-    rng, theta, row = np.random.default_rng(0), np.array([[1.0, -1, 0], [0, 1, -1], [0.1, 0, -0.1]]), np.arange(4000)
-    X = np.column_stack([rng.normal(size=(4000, 2)), np.ones(4000)])
-
-    def draw(policy):
-        truth = policy.marginals(X)
-        action = (truth.cumsum(axis=1) > rng.random(4000)[:, None]).argmax(axis=1)
-        return BanditLog(X, action, truth[row, action], -np.ones(4000)), truth
-
-    assert exploration_rate(draw(SoftmaxPolicy(theta))[0]) == 0
-    log, truth = draw(SoftmaxPolicy(20 * theta).with_exploration(0.2))
-    explored, plain = clone_behaviour(log), clone_behaviour(BanditLog(X, log.Y, np.ones(4000), log.cost))
-    assert explored.explore == pytest.approx(0.2, rel=1e-6)
-    errors = [np.abs(cloned.marginals(X) - truth).mean() for cloned in (explored, plain)]
-    assert errors[0] < 1e-3 < 0.03 < errors[1]
-
-
-def test_uniform_logs_and_label_vectors_show_no_exploration():
-    X = np.ones((90, 1))
-    uniform = BanditLog(X, np.arange(90) % 3, np.full(90, 1 / 3), -np.ones(90))
-    assert exploration_rate(uniform) == 0
-    assert exploration_rate(make_log(0)) == 0

@@ -177,4 +177,4 @@ def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy
     if is_candidate:
         return policy
     logging_policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
-    return logging_policy.with_exploration(max(opened.mapping.explore, model.logging_policy.explore))
+    return logging_policy.with_exploration(opened.mapping.explore)
