@@ -138,6 +138,9 @@ def test_the_candidate_has_the_name_that_the_user_gives(tmp_path, run):
     arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--best", tmp_path / "b.npz"]
     assert run(*arguments, "--output", tmp_path / "p.npz")[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.npz", "log.csv", "p.npz"]
+    decisions(4000).to_csv(tmp_path / "log.csv", index=False)
+    assert run(*arguments, "--output", tmp_path / "p.npz")[0] == 0
+    assert not (tmp_path / "b.npz").exists()  # it was the candidate of an earlier log
     status, _, error = run(*arguments, "--output", tmp_path / "b.npz")
     assert (status, "is both --output and best, expected two different files" in error) == (1, True)
 

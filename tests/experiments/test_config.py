@@ -25,7 +25,7 @@ YAML = {
     "twice": ("mirror: a\nexperiments: {}\nmirror: b\n", "line 3: mirror occurs twice, first in line 1"),
     "twice in a map": (
         "experiments:\n  demo: {replay_curve: {\n    counts: [1],\n    counts: [2]}}",
-        "line 4: experiments.demo.replay_curve.counts occurs twice, first in line 3",
+        "line 4: counts occurs twice, first in line 3",
     ),
     "missing": (None, "no such file or directory"),
     "empty": ("# a comment\n", "must have the keys of a configuration, but is empty or is not a map"),

@@ -68,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
         write_policy(options.output, kept)
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
+        elif options.best:
+            options.best.unlink(missing_ok=True)  # a candidate of an earlier log
     write_answer(answer, options)
     return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
 
