@@ -21,7 +21,7 @@ from faults.harness import (
 )
 
 TABLES = "results/tiny/tables"
-FULL = "head -c 1G /dev/zero > ballast"
+FULL = "head -c 1G /dev/zero > ballast; truncate -s -4K ballast"  # a page is left for the log
 
 
 @contextmanager
