@@ -375,11 +375,15 @@ def loop() -> str:
     rows = study("loop").set_index("world")
     lines = {
         "`learn` says *better* after week 1": ["week1"],
-        "a usual certificate is below 0 at one of the weekly looks": ["usual"],
+        "a usual certificate says *better* at one of the five looks, or more": ["usual"],
         "the shop stops, by week 6": ["stopped"],
         "… in week 2 · 3 · 4 · 5 · 6": [f"week{week}" for week in range(2, 7)],
-        "then *better* · *not shown* · *worse*": ["then better", "then not shown", "then worse"],
-        "then *the log cannot say* · *the log is wrong*": ["then the log cannot say", "then the log is wrong"],
+        "`learn` on the second log says *better* · *not shown* · *worse*": [
+            "then better",
+            "then not shown",
+            "then worse",
+        ],
+        "… or *the log cannot say* · *the log is wrong*": ["then the log cannot say", "then the log is wrong"],
     }
     cells = [[label, *(" · ".join(map(str, row)) for row in rows[names].to_numpy())] for label, names in lines.items()]
     gain = ["mean true gain of the candidate, clicks per row", *map(number, rows["gain"])]
