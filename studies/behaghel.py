@@ -52,8 +52,8 @@ def add_shares(log: pd.DataFrame, strata: list[str]) -> pd.DataFrame:
 def mapping(log: pd.DataFrame, kind: str) -> dict:
     """Return the mapping of a kind of propensities."""
     features = {"numeric": [name for name in log if name not in ("provider", "Y", "p")]}
-    given = {"propensity": None, "propensity_model": "auto"} if kind == ESTIMATED else {"propensity": "p"}
-    return {"action": "provider", "reward": "Y", "features": features} | given
+    source = {"propensity": None, "propensity_model": "auto"} if kind == ESTIMATED else {"propensity": "p"}
+    return {"action": "provider", "reward": "Y", "features": features} | source
 
 
 def learn(log: pd.DataFrame, kind: str) -> dict:
@@ -76,7 +76,7 @@ def rows_of(kind: str, answer: dict) -> list[dict]:
         return [key | result]
     [difference] = [row["difference"] for row in answer["candidates"] if row["name"] == answer["kept"]]
     result |= {"value": -100 * difference["value"], "bound": -100 * difference["bound"]}
-    breakevens = {f"{name}": answer[name]["breakeven"] for name in ("sensitivity", "shift_curve")}
+    breakevens = {name: answer[name]["breakeven"] for name in ("sensitivity", "shift_curve")}
     rows = [key | result | breakevens]
     for gamma, worst, bound in answer["sensitivity"]["curve"]:
         rows.append(key | {"part": "sensitivity", "x": gamma, "value": -100 * worst, "bound": -100 * bound})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib import import_module
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
@@ -27,6 +30,15 @@ settings.load_profile("same")
 def pytest_collection_modifyitems(items):
     """Start the longest test files first, so that other files run on the other cores meanwhile."""
     items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
+@pytest.fixture(scope="session")
+def study():
+    """Return a function that imports a module of studies/ by name."""
+    folder = str(Path(__file__).parents[1] / "studies")
+    sys.path.insert(0, folder)
+    yield import_module
+    sys.path.remove(folder)
 
 
 @pytest.fixture(scope="session")

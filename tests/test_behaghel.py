@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +15,8 @@ MIRROR = Path(os.environ.get("MIRROR", ROOT.parent / "shared/data"))
 
 
 @pytest.fixture(scope="module")
-def behaghel():
-    folder = str(ROOT / "studies")
-    sys.path.insert(0, folder)
-    yield import_module("behaghel")
-    sys.path.remove(folder)
+def behaghel(study):
+    return study("behaghel")
 
 
 def write_file(path: Path, rows: int = 800) -> pd.DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +15,8 @@ ALGORITHMS = {"cips": {"estimator": "CIPS", "options": {}}}
 
 
 @pytest.fixture(scope="module")
-def obd():
-    folder = str(ROOT / "studies")
-    sys.path.insert(0, folder)
-    yield import_module("obd")
-    sys.path.remove(folder)
+def obd(study):
+    return study("obd")
 
 
 def logged_clicks(policy: str, seed: int) -> pd.DataFrame:

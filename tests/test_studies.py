@@ -15,19 +15,11 @@ import pytest
 import yaml
 from workflows import jobs, snakemake, write_config
 
+from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def study():
-    """Return a function that imports a module of studies/ by name."""
-    folder = str(ROOT / "studies")
-    sys.path.insert(0, folder)
-    yield import_module
-    sys.path.remove(folder)
 
 
 def published(name: str) -> pd.DataFrame:
@@ -303,3 +295,94 @@ def test_the_published_loop_keeps_its_promises():
     cannot, stopped = rows.loc["gain", ["then the log cannot say", "stopped"]]
     text = (ROOT / "docs/user-guide/loop.md").read_text(encoding="utf-8")
     assert f"{cannot} of {stopped} second rounds" in text, "the aim is 5 %, which the page says that they miss"
+
+
+@pytest.mark.slow
+def test_the_anytime_study_draws_logs_whose_terms_have_the_true_mean(study):
+    anytime = study("anytime")
+    for kind in anytime.KINDS:
+        world = anytime.draw_world(kind, 0, 400)
+        index = np.arange(400)
+        assert world.log.propensity == pytest.approx(world.logging[index, world.log.Y])
+        rewards = -world.log.cost
+        assert 0 <= rewards.min() <= rewards.max() <= world.largest
+        assert -world.largest < world.truth[0] < 0
+    x = np.random.default_rng(0).normal(size=10**6)
+    policy, _ = anytime.policies("clicks", x)
+    assert anytime.expected_costs("clicks", 1.0)[0] == pytest.approx(
+        -(policy * anytime.click_rates(x)).sum(axis=1).mean(), abs=1e-4
+    )
+    rows = anytime.table(2, ("clicks", "adaptive", "groups"), 400)
+    assert list(rows["estimate"]) == ["ips", "ips, paired", "dr", "dr, paired", "ips", "dr", *rows["estimate"][:4]]
+    assert rows["false"].max() == 0
+
+
+@pytest.mark.slow
+def test_a_guardrail_at_its_margin_is_seldom_shown_to_hold(study):
+    rows = study("guardrails").table(8).set_index(["guardrail", "slack"])
+    assert (rows["main"] == 8).all()
+    assert rows.loc[(slice(None), 0), "better"].max() <= 3  # a binomial law at 5 % exceeds 3 in 1 of 2500 runs
+    assert rows.loc[(slice(None), 3), "better"].min() >= 4  # at 80 %, it is below 4 in 1 of 100
+
+
+@pytest.mark.slow
+def test_null_logs_have_their_faults(study):
+    null = study("null_verdicts")
+    logs = {kind: null.draw_log(kind, np.random.default_rng(0)) for kind in null.KINDS}
+    assert all(len(log) == null.ROWS for log in logs.values())
+    assert logs["duplicated"].duplicated().sum() >= null.ROWS // 2
+    assert (logs["leaked"]["copy"] == logs["leaked"]["reward"]).all()
+    assert logs["same action"].groupby("visitor")["action"].nunique().max() == 1
+    assert logs["jittered"].drop(columns="age").duplicated().sum() == null.ROWS * 4 // 5
+    assert 20 < (logs["rare losses"]["reward"] < 0).sum() < 90
+    assert null.verdict("leaked", 0) == "the log cannot say"
+
+
+def test_rules_that_were_not_logged_change_the_draw(study):
+    """In half of the contexts of a sign rule, the first action is drawn more often than logged, elsewhere less."""
+    log = study("unlogged_rules").draw_log("sign rule", 20_000, 0)
+    ratio = (log["action"] == 0) / log["p"]
+    is_more = log["x0"] * log["x1"] > 0
+    assert ratio[is_more].mean() > 1.3 > 0.7 > ratio[~is_more].mean()
+    assert np.corrcoef(log["reward"], is_more)[0, 1] > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["digits", "shop"])
+def test_logs_of_known_policies_have_the_expected_cost(kind, study):
+    """IPS, which is unbiased, is near the stated cost in the mean over 20 logs."""
+    worlds = {name: (world, truth) for name, world, truth in study("estimate_coverage").kinds(None, [])}
+    world, truth = worlds[kind]
+    errors = []
+    for seed in range(20):
+        log, policies = world.draw(np.random.default_rng(seed))
+        errors.append([off_policy_value(policies[name], log, "ips") - truth[name] for name in truth])
+    assert np.abs(np.mean(errors, axis=0) / (np.std(errors, axis=0, ddof=1) / np.sqrt(20))).max() < 4
+
+
+@pytest.mark.slow
+def test_the_power_study_plans_logs_with_the_true_difference(study):
+    power = study("plan_power")
+    for kind in power.KINDS:
+        log, tested, settings = power.tested_policy(kind)
+        z = tested.terms(log)
+        assert z.mean() == pytest.approx(-tested.gain, abs=4 * z.std() / np.sqrt(len(z)))
+        explored, *_ = power.draw(kind, 100_000, 1.0, 0)
+        assert explored.propensity == pytest.approx(1 / 3)
+        difference = explored.cost.mean() - log.cost.mean()
+        assert difference == pytest.approx(settings.cost, abs=4 * log.cost.std() * np.sqrt(1 / len(z) + 1e-5))
+    shown = [power.is_shown("clicks", "one", 3000, 0.0, 1, seed) for seed in range(5)]
+    assert sum(shown) >= 4
+
+
+@pytest.mark.slow
+def test_the_loop_stops_if_there_is_a_gain(study):
+    rows = study("loop").table(5).set_index("world")
+    assert rows.loc["no gain", "stopped"] == 0
+    assert rows.loc["gain", "stopped"] >= 3  # at 80 %, it is below 3 in 1 of 17 runs
+    assert rows.loc["gain", "then the log cannot say"] == 0
+    rounds = rows[[name for name in rows if name.startswith("then ")]].sum(axis=1)
+    weeks = rows[[name for name in rows if name.startswith("week") and name != "week1"]].sum(axis=1)
+    assert (rounds == rows["stopped"]).all()
+    assert (weeks == rows["stopped"]).all()
+    assert rows.loc["no gain", "gain"] == 0

@@ -23,6 +23,10 @@ def make_distribution(kind: str, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return z / -z.min(), share / share.sum()
 
 
+def test_the_worst_case_of_four_costs():
+    assert KLBall(0.1)([0, 1, 2, 3])[0] == pytest.approx(1.994274122, abs=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["smooth", "clusters", "tail"])
 @pytest.mark.parametrize("radius", RADII)
 def test_the_worst_case_has_the_requested_divergence_from_any_start(kind, radius):

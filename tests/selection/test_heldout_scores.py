@@ -57,6 +57,15 @@ def kl_worst_case(z: np.ndarray, count: np.ndarray, radius: float) -> float:
     return top + dual.fun
 
 
+def test_undefined_and_infinite_scores_are_nan():
+    """A policy without the logged actions has no ratio. With an infinite weight, only clipped scores are finite."""
+    X, zero, sure = np.ones((2, 1)), SoftmaxPolicy([[0.0, 1e9]]), SoftmaxPolicy([[0.0, 0.0]])
+    unlogged = HeldoutScores(BanditLog(X, [0, 0], [0.5, 0.5], [-1.0, -2.0], n_actions=2), 2.0).unmodelled(zero)
+    assert {name for name, value in zip(UNMODELLED, unlogged, strict=True) if np.isnan(value)} == SELF_NORMALISED
+    infinite = HeldoutScores(BanditLog(X, [0, 1], [5e-324, 0.5], [-1.0, 0.0]), 2.0).unmodelled(sure)
+    assert {name for name, value in zip(UNMODELLED, infinite, strict=True) if np.isnan(value)} == {"ips", "snips"}
+
+
 @pytest.mark.parametrize(
     ("scores", "robust_end", "expected"),
     [

@@ -98,9 +98,10 @@ def local_path(path):
 
 @cache
 def version(path):
-    """Return a digest of the code in a file or folder, without comments and docstrings, and of its data files."""
+    """Return a digest of the names and code in a file or folder, without comments and docstrings, and of its data."""
     digest = hashlib.sha256()
     for file in sorted(path.rglob("[!.]*.*")) if path.is_dir() else [path]:
+        digest.update(str(file.relative_to(path.parent)).encode())
         if file.suffix == ".py":
             tree = ast.parse(file.read_bytes())
             for node in ast.walk(tree):

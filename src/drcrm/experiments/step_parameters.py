@@ -20,7 +20,8 @@ def fetch_parameters(config: Mapping, dataset: str) -> dict[str, object]:
 def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
     """Return the entry of an algorithm. ``calibrated`` says whether its grid is in units of POEM's λ0."""
     entry, experiment = config["algorithms"][algorithm], config["experiments"][name]
-    is_calibrated = find_risk(entry["estimator"]) is VariancePenalizedRisk
+    is_poem = find_risk(entry["estimator"]) is VariancePenalizedRisk
+    is_calibrated = is_poem and entry.get("parameter") == "variance_penalty"
     return {
         "estimator": entry["estimator"],
         "parameter": entry.get("parameter"),

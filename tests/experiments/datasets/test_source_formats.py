@@ -122,9 +122,10 @@ class TestReading:
             ("a.bz2", bz2.compress(LINE.encode() * 99)[:-9]),
             ("a.gz", gzip.compress(LINE.encode() * 99, mtime=0)[:-9]),
             ("a.bz2", b"<html>404</html>"),
+            ("a.bz2", bz2.compress(LINE.encode()) + b"BZh0" + bz2.compress(LINE.encode())[4:]),
             ("a.gz", LINE.encode()),
         ],
-        ids=["truncated bz2", "truncated gz", "html in bz2", "plain in gz"],
+        ids=["truncated bz2", "truncated gz", "html in bz2", "damaged second bz2", "plain in gz"],
     )
     def test_a_file_that_cannot_be_decompressed(self, tmp_path, name, content):
         (tmp_path / name).write_bytes(content)

@@ -49,6 +49,22 @@ def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(log, tmp_pa
     np.testing.assert_allclose(stored.coef_, expected.coef_, rtol=1e-9)
 
 
+def test_candidates_of_a_calibrated_safe_fit_have_the_configured_grid_values(toy, tmp_path):
+    inputs = {
+        "log": toy / "replay4/log.npz",
+        "cost_model": toy / "replay4/cost_model.npz",
+        "logging": toy / "logging.npz",
+    }
+    options = {"safe": True, "estimate": "dr", "start": "logging"}
+    parameters = algorithm("POEM", parameter="variance_penalty", grid=[0.1, 1], options=options, calibrated=True)
+    assert run_step("fit", inputs, {"fits": tmp_path / "fit.npz"}, parameters) == 0
+    fit = read_npz(tmp_path / "fit.npz", FIT)
+    assert len(fit["grid"]) == len(fit["coef"]) > 2
+    assert fit["grid"][:2].tolist() == [0.1, 1]
+    assert set(fit["grid"][:-1]) == {0.1, 1}
+    assert np.isnan(fit["grid"][-1])  # π0
+
+
 def test_a_cost_model_of_another_shape_is_an_error(toy, tmp_path, capsys):
     inputs = {"log": toy / "replay4/log.npz", "cost_model": tmp_path / "cost_model.npz"}
     write_npz(inputs["cost_model"], coef=read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"][:, 1:])

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -269,4 +270,18 @@ def _readable() -> Iterator[None]:
 
 def _open(path: str | Path) -> BinaryIO:
     """Open a file, decompressed if its name ends in .gz or .bz2."""
-    return {".gz": gzip.open, ".bz2": bz2.open}.get(Path(path).suffix, open)(path, "rb")
+    if Path(path).suffix == ".bz2":
+        return io.BytesIO(_unpacked(Path(path).read_bytes()))
+    return (gzip.open if Path(path).suffix == ".gz" else open)(path, "rb")
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Decompress bz2 streams one after another. ``bz2.open`` would ignore damaged bytes after the first stream."""
+    parts = []
+    while packed or not parts:
+        stream = bz2.BZ2Decompressor()
+        parts.append(stream.decompress(packed))
+        if not stream.eof:
+            raise EOFError("the compressed data ends too early")
+        packed = stream.unused_data
+    return b"".join(parts)

@@ -78,7 +78,8 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
         stored = {"features": np.array(json.dumps(algorithm.features))}
     arrays = learned.as_arrays()
     if is_calibrated:
-        arrays["grid"] = np.array(parameters["grid"], dtype=float)
+        configured = dict(zip(algorithm.values, parameters["grid"], strict=True))
+        arrays["grid"] = np.array([configured.get(value, value) for value in arrays["grid"]], dtype=float)
     write_npz(outputs["fits"], **arrays, **stored)
     for problem, mask in {
         "no convergence": ~arrays["converged"],
