@@ -2,12 +2,12 @@
 
 A log has 5000 rows and three actions. It is looked at after every 50 rows. There are six kinds:
 
-clicks           softmax logging policy; a reward is 1 with probability 0.1 to 0.2
-revenue          the same; a reward is lognormal, cut at 10, in 20 % of the rows
-heavy weights    ε-greedy logging policy with ε = 5 %, and a policy that takes the other actions; weights up to 48
-missing actions  the logging policy never takes an action that the policy takes with probability 0.3
-adaptive         after every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far
-groups           users with 1 to 9 rows, who share features and the level of rewards; a user is one unit
+clicks           Softmax logging policy. A reward is 1 with probability 0.1 to 0.2.
+revenue          The same policy. A reward is lognormal, cut at 10, in 20 % of the rows.
+heavy weights    ε-greedy logging policy with ε = 5 %. The policy takes the other actions, with weights up to 48.
+missing actions  The logging policy never takes an action that the policy takes with probability 0.3.
+adaptive         After every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far.
+groups           Users with 1 to 9 rows share features and the level of rewards. A user is one unit.
 
 Terms are computed by :mod:`drcrm.certificates.terms.anytime`: `ips` and `dr` for the policy's cost, and `paired` for
 its difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
@@ -15,12 +15,11 @@ its difference from the logged costs. The cost model of `dr` has the true mean r
 The table has a row per kind and estimate. ``false`` is the share of logs in which a bound with confidence 0.95 is ever
 below the truth. Other columns:
 
-student             the same share for Student's bound, which holds at one look
-sequence            the same for the asymptotic confidence sequence; it counts only looks at which the skewness of the
-                    estimate is at most 0.3
-looks               the share of such looks
-width N             mean distance from bound to mean after N units, divided by the distance of Student's bound
-smoothing, betting  this ratio at 1000 units for two bounds that also hold at one look
+student             The same share for Student's bound, which holds at one look.
+sequence            The same for the asymptotic confidence sequence. Only looks count if the skewness is at most 0.3.
+looks               The share of such looks.
+width N             Mean distance from bound to mean after N units, divided by the distance of Student's bound.
+smoothing, betting  This ratio at 1000 units for two bounds that also hold at one look.
 
 Log number s of each kind has seed s.
 """
@@ -188,5 +187,5 @@ def table(repetitions: int, kinds: tuple[str, ...] = KINDS, rows: int = ROWS) ->
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Return the table, and how often the anytime bound was ever false at most."""
+    """Return the table, and the largest share of logs in which the anytime bound was ever false."""
     return f"{rows.to_string(index=False, float_format='%.3f')}\never false: at most {rows['false'].max():.3f}"

@@ -4,16 +4,18 @@ Behaghel, Crépon & Gurgand (2014) assigned 33 797 French jobseekers to public o
 re-employment within six months. The file has a column of 0 and 1 for each arm, and no propensities. So the study
 writes a column with the name of the arm, and learns by ``drcrm learn`` with four kinds of propensities:
 
-arm                the share of the arm in all rows
-arm by month       the share of the arm among the rows with the same month of registration
-arm by month, unit the same by month and by two indicators of the local unit, Interim and Conseil
-estimated          by ``propensity_model: auto``
+arm                 The share of the arm in all rows.
+arm by month        The share of the arm among the rows with the same month of registration.
+arm by month, unit  The same by month and by two indicators of the local unit, Interim and Conseil.
+estimated           By ``propensity_model: auto``.
 
-The table has three parts. A row of the part "verdict" has the answer with one kind of propensities: the verdict, the
-log to base 10 of the ratio of likelihoods in the propensity audit (``audit``), the gain in percentage points of
-re-employment on the held-out rows, its lower bound with 95 % confidence, and the break-even Γ* and κ*. The rows of
-"sensitivity" and "shift" are points of the two curves: ``x`` is Γ or κ, ``value`` the worst mean reward of the policy,
-``logging`` that of the logging policy, and ``bound`` the lower bound of the difference, in percentage points.
+The table has three parts. A row of the part "verdict" has the answer with one kind of propensities. ``audit`` is the
+log to base 10 of the ratio of likelihoods in the propensity audit. ``value`` is the gain on the held-out rows, and
+``bound`` its lower bound with 95 % confidence. ``sensitivity`` is the break-even Γ*, and ``shift_curve`` is κ*.
+
+A row of "sensitivity" or "shift" is a point of a curve, and ``x`` is Γ or κ. ``value`` is the policy's worst mean
+reward, and ``logging`` the logging policy's. ``bound`` is the lower bound of the difference. Rewards and gains are
+re-employment in percentage points.
 """
 
 from __future__ import annotations

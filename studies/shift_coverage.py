@@ -3,15 +3,15 @@
 A log has a context x, uniform on [−1, 1]², and one of 5 actions from the logging policy softmax(x·β), for the fifth
 roots of unity β_a. The policy is softmax(3 x·β). There are three kinds of costs:
 
-normal   the mean −x·β_a and the standard deviation 0.1, 0.2 … 0.5 by action (Kallus, Mao, Wang & Zhou 2022)
-clicks   −1 with probability 0.5 + 0.3 x·β_a, otherwise 0
-delays   lognormal with the median e^(−x·β_a) and σ = 0.7, cut at 6
+normal   The mean −x·β_a and the standard deviation 0.1, 0.2 … 0.5 by action (Kallus, Mao, Wang & Zhou 2022).
+clicks   −1 with probability 0.5 + 0.3 x·β_a, otherwise 0.
+delays   Lognormal with the median e^(−x·β_a) and σ = 0.7, cut at 6.
 
 The table has a row per kind, number of rows n, estimate and quantity:
 
-cost         the certificate of R_κ of the policy
-difference   the certificate of R_κ of the policy minus R_κ of the logging policy, by which ``learn`` compares
-breakeven    Γ* of the sensitivity bound; it is right if the policy is still better at Γ* by the true law
+cost         The certificate of the policy's R_κ.
+difference   The certificate of the policy's R_κ minus the logging policy's, which ``learn`` compares with 0.
+breakeven    Γ* of the sensitivity bound. It is right if the policy is still better at Γ* by the true law.
 
 The bounds have confidence 0.95. ``truth`` is the true value. It and the true worst cases at Γ are sums over a grid of
 contexts, actions and quantiles of the costs. ``value`` is the mean bound, ``coverage`` the share of the bounds that are
@@ -101,7 +101,7 @@ class World:
         return float(minimize_scalar(dual, bounds=(-4, 4), method="bounded", options={"xatol": 1e-8}).fun)
 
     def true_breakeven(self, estimate: str) -> float:
-        """Return the Γ at which the policy's worst case equals the logging policy's cost."""
+        """Return the true Γ*: there, the policy's worst case equals the logging policy's cost."""
         prob, logged = probabilities(self.x, 3), probabilities(self.x, 1)
         modelled = np.zeros_like(prob)
         if estimate == "dr":

@@ -6,24 +6,24 @@ world ``no effect`` it always has 0.2. A cost model is fitted to one log. The ve
 of 2000 rows. The policy ``good`` prefers the best action, ``bad`` avoids it. Without an effect all policies have the
 same value.
 
-soft, sharp        the logging policy, and the same policy with its scores times 4
-doubled, halved    soft, propensities times 2 (at most 1), and divided by 2
-some doubled       soft, the propensities of two of the actions times 2
-missing            in contexts with x_0 > 0 the logging policy never takes the best action
-drift              clicks are 0.15 more likely in the last half of the rows
-duplicated         500 rows, each written four times, shuffled
-out of step        soft; each row has the propensity of the row before it
-out of step, sharp the same with sharp
+soft, sharp         The logging policy, and the same policy with its scores times 4.
+doubled, halved     Soft, with propensities times 2 (at most 1), and divided by 2.
+some doubled        Soft, with the propensities of two of the actions times 2.
+missing             In contexts with x_0 > 0, the logging policy never takes the best action.
+drift               Clicks are 0.15 more likely in the last half of the rows.
+duplicated          500 rows, each written four times, shuffled.
+out of step         Soft. Each row has the propensity of the row before it.
+out of step, sharp  The same with sharp.
 
 The table has a row per log, world and policy:
 
-- the share of each verdict;
-- ``falsely better``: the share of *better* although the policy is no better, and ``falsely worse`` likewise;
-- ``falsely accused``: the share of "the log is wrong" although the propensities are right;
-- ``named``: the share of logs whose planted fault a diagnostic names. It is empty for ``bad`` with ``missing``, since
-  that policy hardly takes the missing action;
-- ``unfounded``: the share of logs in which a diagnostic names a fault that was not planted;
-- ``coverage`` of the interval of the difference.
+- The share of each verdict.
+- ``falsely better``: The share of *better* if the policy is not better. ``falsely worse`` is its counterpart.
+- ``falsely accused``: The share of "the log is wrong" if the propensities are right.
+- ``named``: The share of logs with a planted fault that a diagnostic names. It is empty for ``bad`` with ``missing``,
+  since that policy hardly takes the missing action.
+- ``unfounded``: The share of logs in which a diagnostic names a fault that was not planted.
+- ``coverage``: The share of intervals that contain the true difference.
 
 Without an effect, one log cannot lead to both false claims, and each of them is allowed in 5 % of the logs.
 """

@@ -1,4 +1,4 @@
-"""The constant M at which importance weights of a log are clipped."""
+"""Clipping constant M of a log's importance weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file says about a log beyond its rows, and the batches of rows that readers yield."""
+"""Description of a log beyond its rows, and the batches of rows that readers yield."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of acti
 
 @dataclass(frozen=True, kw_only=True)
 class LogDescription:
-    """What a log's file says about all rows.
+    """Properties that all rows of a log's file share.
 
     Attributes
     ----------
@@ -78,24 +78,24 @@ class Batch(NamedTuple):
     rows : Table
         Columns with a value for each of the n rows:
 
-        - action: for single actions, a place in ``names`` or the number minus ``first_action``; for lists, the place in
-          the context's list; for labels, 0 or 1, (n, q).
-        - cost: the lower, the better; a reward is negated.
-        - propensity, unless the propensities are not logged.
-        - number: the number of the row in its file, from 0. In a folder, the count continues from file to file.
+        - action: A single action is a place in ``names``, or the number minus ``first_action``. An action of a list is
+          the place in the context's list. Labels are 0 or 1, (n, q).
+        - cost: Lower is better. A reward is negated.
+        - propensity: Missing if the propensities are not logged.
+        - number: The number of the row in its file, from 0. In a folder, the count continues from file to file.
 
         Optional columns:
 
-        - context: the context of each row; by default row i belongs to context i.
-        - slice 0, slice 1, …: codes of the values of the slice columns.
-        - logger: codes of the logging policies.
-        - group_marks: marks of the groups' names, see :func:`drcrm.logs.encoding.identifiers.id_marks`.
-        - candidate: probability that a policy under evaluation gives the logged action.
-        - count, or weights: the multiplicity, or the weight if the logger dropped rows at random.
-        - time: the order of the rows; ties are in the order of the file.
-        - ids: hashes of the rows' ids.
-        - guardrails: costs of the guardrails, (n, g).
-        - follows: whether the action is that of the logging policy's rule.
+        - context: The context of each row. By default, row i belongs to context i.
+        - slice 0, slice 1, …: Codes of the values of the slice columns.
+        - logger: Codes of the logging policies.
+        - group_marks: Marks of the groups' names, see :func:`drcrm.logs.encoding.identifiers.id_marks`.
+        - candidate: Probability that a policy under evaluation gives the logged action.
+        - count, or weights: The multiplicity, or the weight if the logger dropped rows at random.
+        - time: The order of the rows. Ties are in the order of the file.
+        - ids: Hashes of the rows' ids.
+        - guardrails: Costs of the guardrails, (n, g).
+        - follows: Whether the action is that of the logging policy's rule.
     """
 
     description: LogDescription

@@ -1,4 +1,4 @@
-"""Modelled costs of a training log: the cost model, its support, and the effects with which policies are fitted."""
+"""Modelled costs of a training log: the cost model, its support, and the effects that fits use."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def model_training_costs(
     log : BanditLog
         Log without rows of count 0.
     algorithm : Algorithm
-        Its estimate determines the effects: None if it uses no model, else those of the model, with context effects if
-        the algorithm wants them. For a risk around the environment, a model that is fitted here is cross-fitted.
+        Its estimate determines the effects: None if it uses no model, else the model's effects. Context effects are
+        added if the algorithm has them. For a risk around the environment, a model that is fitted here is cross-fitted.
     model : CostModel, SupportedModel, regressor, any model with ``predict`` and ``expectation``, or None
         A regressor is fitted to the log; None fits a CostModel.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
