@@ -130,3 +130,10 @@ def test_a_log_with_other_actions_has_another_row_map():
     assert wide.row_map is not before
     assert wide.row_map.to_rows(scores, np.zeros(3)) == pytest.approx(scores[np.arange(3), log.Y])
     assert log.with_cost([0.0, 0, 0]).row_map is before
+
+
+@pytest.mark.parametrize("rows", [[5, 4, 3, 2, 1, 0], [2, 2, 0], slice(1, 4), np.arange(6) != 2])
+def test_taken_rows_keep_their_contexts(rows):
+    log = BanditLog(np.arange(6.0)[:, None], np.arange(6) % 2, np.full(6, 0.5), -np.arange(6.0))
+    taken = log.take(rows)
+    assert taken.X[taken.context, 0].tolist() == (-taken.cost).tolist() == np.arange(6.0)[rows].tolist()

@@ -125,3 +125,13 @@ def test_the_ball_is_a_risk_whose_radius_ignores_the_number_of_rows():
     assert ball(z)[0] == pytest.approx(KLBall(0.1)(z)[0], rel=1e-13)
     with pytest.raises(InputError, match="radius"):
         EnvironmentBall(-0.1)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "chi2", "squared_hellinger", "reverse_kl", {"cressie_read": -2}])
+def test_a_tiny_weight_on_the_largest_cost_has_a_finite_slope(divergence):
+    """The conjugate has a pole next to the largest cost."""
+    rng = np.random.default_rng(0)
+    cost, weight = rng.random(500), np.append(rng.random(499) + 0.5, 1e-18)
+    cost[-1] = 2.0
+    _, gradient, _ = EnvironmentBall(0.5, divergence).evaluate_weighted(cost, weight, np.full(500, 1 / 500), 500)
+    assert np.isfinite(gradient).all()

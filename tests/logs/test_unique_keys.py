@@ -51,7 +51,7 @@ def test_yaml_has_both_lines():
 
 
 def test_yaml_without_repeated_keys_is_read_like_by_pyyaml():
-    text = "a: &x {k: 1}\nb: *x\nc: {<<: *x, k: 3, m: 2}\n"
+    text = "a: &x {k: 1}\nb: *x\nc: {<<: *x, k: 3, m: 2}\nd:\n  - &y {<<: *x, k: 4}\ne: {<<: *y, n: 5}\n"
     assert parse_yaml(text) == yaml.safe_load(text)
 
 

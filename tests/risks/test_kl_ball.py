@@ -53,7 +53,7 @@ def test_costs_that_differ_by_rounding_just_below_saturation():
 
 
 @pytest.mark.parametrize("ball", [KLBall(0.5), Chi2Ball(0.5), Chi2Ball(1.0)])
-@pytest.mark.parametrize("outlier", [-1e3, -1e155, -1e200])
+@pytest.mark.parametrize("outlier", [-1e3, -1e20, -1e155, -1e200, -1e300, -1.7e308])
 def test_a_ball_that_can_drop_an_outlier_takes_the_worst_of_the_rest(ball, outlier):
     value, worst = ball([0, -1, -2, outlier])
     expected_value, expected_worst = ball([0, -1, -2, -300])

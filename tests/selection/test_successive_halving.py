@@ -65,7 +65,7 @@ def test_a_small_log_is_fitted_without_halving():
     entry = replace(as_algorithm("kl_dro_dr"), grid=(0.01,))
     selection = fit_candidates(opened(train, heldout), [entry], ignore)
     fits = learn(train, entry, heldout).as_arrays()
-    assert selection.tried == len(fits["grid"])
+    assert selection.choices == len(fits["grid"])
     assert any(np.array_equal(selection.best.policy.coef, coef) for coef in fits["coef"])
 
 
@@ -82,7 +82,7 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 
     monkeypatch.setattr(candidates, "fit_algorithm", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
-        assert fit_candidates(opened(train, part), entries, ignore).tried == 4 + len(fitted[-1][2])
+        assert fit_candidates(opened(train, part), entries, ignore).choices == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
     assert len(fitted[0][1]) == 1
 

@@ -35,7 +35,7 @@ def infer_actions(
         actions = ListedActions()
         if n_actions is not None:
             raise InputError("n_actions cannot be used with lists of actions, but X is an ActionLists")
-    elif _is_vector(Y):
+    elif is_vector(Y):
         actions = SingleChoice(_count_actions(Y, n_actions, eligible))
     else:
         n, q = check_actions(Y).shape
@@ -53,7 +53,8 @@ def check_context_features(X: Any) -> Features:
     return X.features if isinstance(X, ActionLists) else check_features(X)
 
 
-def _is_vector(Y: Any) -> bool:
+def is_vector(Y: Any) -> bool:
+    """Return whether Y has one dimension."""
     try:
         return np.ndim(Y) == 1
     except ValueError:  # ragged lists, which are not an array

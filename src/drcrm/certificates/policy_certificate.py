@@ -30,7 +30,7 @@ from drcrm.risks import PhiBall
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
-EQUAL = 1e-12  # relative; a smaller difference is rounding
+EQUAL = 1e-9  # relative; a smaller difference is rounding
 LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 

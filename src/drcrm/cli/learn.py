@@ -25,7 +25,7 @@ from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
-from drcrm.files import is_stream, is_terminal
+from drcrm.files import is_stream, is_terminal, remove
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.readers.log_files import name_of
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
         elif options.best:
-            options.best.unlink(missing_ok=True)  # a candidate of an earlier log
+            remove(options.best)  # a candidate of an earlier log
     write_answer(answer, options)
     return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
 
@@ -106,8 +106,8 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
     settings = ComparisonSettings(
         estimate=ESTIMATE,
         confidence=options.confidence,
-        choices=selection.tried,
-        effective_choices=selection.choices,
+        choices=selection.choices,
+        effective_choices=selection.effective_choices,
         cost_range=opened.mapping.cost_range,
         gamma=options.sensitivity,
         reference=reference_of(options),

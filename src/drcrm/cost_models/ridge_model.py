@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.actions.inference import check_context_features, infer_actions
+from drcrm.actions.inference import check_context_features, infer_actions, is_vector
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
     append_constant,
@@ -190,7 +190,7 @@ class CostModel:
         """
         _require_coefficients(self)
         shape = np.shape(self.coef_)
-        features, actions, Y = infer_actions(X, Y, shape[1] if len(shape) == 2 and np.ndim(Y) == 1 else None)
+        features, actions, Y = infer_actions(X, Y, shape[1] if len(shape) == 2 and is_vector(Y) else None)
         effects, m = self.action_effects(features, actions), actions.n_contexts(features)
         Y = actions.check(Y, rows=m)
         actions.check_available(Y, np.arange(m))

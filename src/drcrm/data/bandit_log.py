@@ -256,11 +256,12 @@ class BanditLog:
         """
         X, actions = self.X, self.actions
         rows = slice(*rows.indices(len(self.Y))) if isinstance(rows, slice) else rows
-        if self.is_paired:
+        is_paired = self.is_paired
+        if is_paired:
             contexts, context = rows, np.arange(len(self.context[rows]))
         else:
             contexts, context = np.unique(self.context[rows], return_inverse=True)
-        if isinstance(contexts, slice) or len(context) < len(self.context) or len(contexts) < self.n_contexts:
+        if is_paired or len(contexts) < self.n_contexts:
             actions, X = actions.select(contexts, X)
         return self.subset(rows, context, X, actions)
 

@@ -61,9 +61,7 @@ def check_leakage(
         return None
     used, place = np.unique(log.actions.feature_rows(log.Y[rows], log.context[rows]), return_inverse=True)
     X = log.X[used][place]  # of lists, the features of the logged actions
-    action: np.ndarray | None = (
-        None  # a number for each row, which equal actions share; the actions of lists differ by context
-    )
+    action: np.ndarray | None = None  # equal actions have equal numbers; the actions of lists differ by context
     if log.actions.are_shared:
         action = np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
     features = _features(X.tocsc() if sparse.issparse(X) else X, columns, deviation * count)

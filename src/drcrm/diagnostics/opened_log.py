@@ -207,9 +207,10 @@ def open_log(
         for _, block in blocks_of(raw_log, rows) if encoding else ():
             unseen.update(encoding.unseen(block.X))
         file, train, whole = partial(OpenedLog, path, known_digest, raw_log.n_contexts), None, None
-        if encoding or recognised is None or seed is None:
+        if encoding or seed is None:
             log = encode(raw_log, encoding or fit_encoding(raw_log), rows, scratch())
         else:
+            assert recognised is not None
             encoding = fit_encoding(raw_log, recognised.training)
             train = encode(raw_log.replace(rows=None), encoding, recognised.training, scratch())
             train.actions.check_not_one_hot(train.Y)

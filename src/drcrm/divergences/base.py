@@ -14,8 +14,6 @@ import numpy as np
 from drcrm.divergences.coherence import check_coherence
 from drcrm.divergences.dual_search import Sums, WorstCase, find_worst_case
 
-SMALLEST_GAMMA = 1e-200  # replaces γ = 0, in units of the largest distance from c
-
 
 class Divergence(ABC):
     """Base class of φ-divergences, D(Q‖P) = E_P φ(dQ/dP).
@@ -65,27 +63,6 @@ class Divergence(ABC):
         array
             Values of φ*, which may be infinite.
         """
-
-    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
-    def perspective(self, x: np.ndarray, gamma: float) -> np.ndarray:
-        """Return γ φ*(x/γ): at an optimum (γ, c) of the dual and x = z − c, the slope of a ball's risk in each share.
-
-        Parameters
-        ----------
-        x : array (n,)
-            Costs z minus c.
-        gamma : float
-            Multiplier γ, from 0 to ∞.
-
-        Returns
-        -------
-        array (n,)
-            Values in the unit of x. At γ = ∞ they are x, and at γ = 0 the limit.
-        """
-        if gamma == np.inf:
-            return x
-        gamma = max(gamma, SMALLEST_GAMMA * np.abs(x).max()) or 1.0
-        return gamma * self.conjugate(x / gamma)
 
     @abstractmethod
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:

@@ -52,7 +52,8 @@ class StoredPolicy:
     model : SupportedModel or None
         Cost model of the training rows, with π0 or its clone.
     header : mapping
-        JSON: ``mapping``, ``algorithm``, ``seed``, ``split``, ``choices``, ``confidence``, ``digest``, ``verdict`` …
+        JSON: ``mapping``, ``algorithm``, ``seed``, ``choices``, ``effective_choices``, ``confidence``, ``digest``,
+        ``verdict``, ``kept`` …
     rows : LearnedRows or None
         Hashes of the rows of the log.
     """

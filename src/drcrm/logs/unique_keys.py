@@ -13,14 +13,14 @@ def parse_yaml(text: str) -> object:
     yaml, repeated = import_extra("yaml"), []
 
     class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-            lines: dict[str, int] = {}
+        def compose_mapping_node(self, anchor: Any) -> Any:  # the construction changes nodes with merged keys
+            node, lines = super().compose_mapping_node(anchor), {}
             for key in [key for key, _ in node.value if key.id == "scalar"]:
                 line = key.start_mark.line + 1
                 if key.value in lines:
                     repeated.append((line, f"{key.value} occurs twice, first in line {lines[key.value]}"))
                 lines.setdefault(key.value, line)
-            return super().construct_mapping(node, deep)
+            return node
 
     try:
         content = yaml.load(text, Loader)

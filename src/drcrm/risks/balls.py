@@ -206,6 +206,7 @@ class KLBall(PhiBall):
     ----------
     radius : float ≥ 0 or "auto"
         Radius ε, in nats. "auto" is ε = q²/(2n) with the normal quantile q at ``confidence``: see :class:`PhiBall`.
+        Below 10⁻¹², rounding limits the weights to about eight digits.
     confidence : float in (½, 1)
         Confidence level of the radius "auto".
 
@@ -310,7 +311,10 @@ class EnvironmentBall(PhiBall):
         """
         rows, law = _policy_law(weight, share)
         worst = self.solve(cost[rows], law, n, guess)
-        slope = self.divergence.perspective(cost[rows] - worst.c, worst.gamma)
+        density = worst.weights / law
+        slope = density * (cost[rows] - worst.c)
+        if worst.gamma < np.inf:
+            slope -= worst.gamma * self.divergence.phi(density)  # γ φ*((c_i − c)/γ), without the pole of φ*
         gradient = np.zeros(len(weight))
         gradient[rows] = share[rows] / (share @ weight) * (slope - law @ slope)
         return worst.value, gradient, worst.guess

@@ -21,6 +21,7 @@ Evaluation = tuple[Any, np.ndarray, Any]  # value, gradient, start for the next 
 
 LARGEST_SAFE = 1e150  # squares of larger numbers may overflow
 SMALLEST_SAFE = 1e-130  # squares of smaller numbers may lose digits
+FARTHEST = 1e140  # a dropped cost may be this many times as far from the largest one as the others are
 
 
 class ChunkedCosts(Protocol):
@@ -227,7 +228,8 @@ def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evalu
     """Decorate ``evaluate`` of a positively homogeneous risk, for which risk(s z) = s risk(z) for s > 0.
 
     The risk of very large or very small z is evaluated in units of max |z|, so that squares neither overflow nor
-    vanish. Infinite z give NaN.
+    vanish. Infinite z give NaN. A monotone risk does not depend on the size of a cost without weight, so such a cost
+    may lie closer to the others.
     """
 
     @wraps(evaluate)
@@ -238,6 +240,12 @@ def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evalu
         if not np.isfinite(scale):
             return np.nan, np.full(len(z), np.nan), None
         value, gradient, next_guess = evaluate(self.in_units_of(scale), z / scale, share, n, guess)
+        is_dropped = gradient == 0
+        if self.monotone and is_dropped.any() and not is_dropped.all():
+            largest = z.max()
+            floor = largest - FARTHEST * (largest - z[~is_dropped].min())
+            if z.min() < floor < largest:
+                return evaluate_rescaled(self, np.maximum(z, floor), share, n)
         return value * scale, gradient, next_guess
 
     return evaluate_rescaled

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.adapters import PaddedModel
@@ -24,6 +23,7 @@ from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import limit_openmp
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
@@ -132,7 +132,7 @@ def fit_scores(
     of_context = context_folds(log, units, FOLDS)
     fold = of_context[log.context]
     folds, residuals = [], np.zeros(len(log.Y))
-    with threadpool_limits(1, "openmp"):  # on a busy machine, boosted trees take 20 times as long with two threads
+    with limit_openmp():
         for number in range(FOLDS):
             part = log.recount(log.count * (fold != number)) if (fold != number).any() else log
             folds.append([_fit_model(part, model) for model in models])

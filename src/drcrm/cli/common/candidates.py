@@ -69,8 +69,8 @@ class Selection(NamedTuple):
 
     policies: list[EvaluatedPolicy]
     best: EvaluatedPolicy
-    tried: int
     choices: int
+    effective_choices: int
 
 
 def fit_candidates(
@@ -109,7 +109,10 @@ def fit_candidates(
     joined = PairedDifferences.join([learned.differences for learned in results])
     choices = joined.effective_choices(confidence, opened.units)
     outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
-    rates = [_rate(learned, outcomes, ComparisonSettings(ESTIMATE, confidence, choices)) for learned in results]
+    rates = [
+        _rate(learned, outcomes, ComparisonSettings(ESTIMATE, confidence, effective_choices=choices))
+        for learned in results
+    ]
     chosen = joined.choose(choices, np.concatenate(rates) == 2, confidence)
     selected, ranks = zip(
         *(

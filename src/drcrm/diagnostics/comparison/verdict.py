@@ -120,7 +120,7 @@ def reach_verdict(
         claim = _claim(comparison, is_better, bound, label, reward, outcome) + untested(diagnosis)
         return Verdict("better" if is_better else "worse", claim, [], cautions)
     sentence = _describe_difference(comparison, certificate.bound, label, reward, outcome)
-    return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows, reward)], cautions)
+    return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows, reward, rounding)], cautions)
 
 
 def describe_change(comparison: Comparison, label: str, reward: bool, outcome: str) -> str:
@@ -177,14 +177,14 @@ def next_step(verdict: Verdict) -> str:
     return NEXT_STEPS[verdict.verdict]
 
 
-def _advise_rows(comparison: Comparison, rows: int, reward: bool = False) -> str:
+def _advise_rows(comparison: Comparison, rows: int, reward: bool = False, rounding: float = 0.0) -> str:
     """Return advice on how many rows would show the difference, or the advice that more rows would not help.
 
     The difference is shrunk if the policy was chosen on these rows. Its standard deviation per row follows from the
     standard error, or from the width of the certificate's bound if this is wider than the normal bound.
     """
     difference, error = comparison.difference, comparison.difference.standard_error
-    if not (difference < 0 and error > 0):
+    if not (difference < -rounding and error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
     look = OneLook(error * np.sqrt(rows), difference.confidence, comparison.settings.divisor)
     is_chosen = comparison.settings.choices > 1

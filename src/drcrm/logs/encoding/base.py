@@ -97,8 +97,8 @@ class Encoding(ABC):
         """Return X, array or CSR: a row for each row of the table."""
 
     def read(self, data: Any) -> Contexts:
-        """Return the contexts in the form that users pass; by default they are ``Contexts`` already."""
-        return data
+        """Return the contexts in the form that users pass; InputError if the class accepts only ``Contexts``."""
+        raise InputError(f"expected Contexts, got {type(data).__name__}")
 
     def contexts(self, data: Any) -> Features | ActionLists:
         """Return X, array or CSR (m, d), or the lists of actions."""
