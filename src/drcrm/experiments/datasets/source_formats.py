@@ -282,6 +282,6 @@ def _unpacked(packed: bytes) -> bytes:
         stream = bz2.BZ2Decompressor()
         parts.append(stream.decompress(packed))
         if not stream.eof:
-            raise EOFError("the compressed data ends too early")
+            raise EOFError("Compressed file ended before the end-of-stream marker was reached")
         packed = stream.unused_data
     return b"".join(parts)
