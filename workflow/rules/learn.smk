@@ -53,6 +53,7 @@ rule classify:
     input:
         own_classes,
         log=f"{LOG}/log.npz",
+        logging=f"{RUN}/logging.npz",
         test="resources/{dataset}/test.npz",
     output:
         probabilities=f"{LOG}/{{classifier}}.npz",

@@ -6,8 +6,11 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array
+from drcrm.cost_models.regressor_model import RegressorModel
+from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, refuse_errors
+from drcrm.policies.base import Policy
 from drcrm.policies.classifier_policy import as_input, fit_classifier, row_weights
 from drcrm.selection.registry.user_classes import make_object
 
@@ -26,6 +29,21 @@ def action_probabilities(log: BanditLog, X: Features, classifier: Any, weights: 
     probability = np.zeros((X.shape[0], *log.actions.shape))
     probability[:, fitted.classes_] = fitted.predict_proba(as_input(X[:, :-1], fitted))
     return probability
+
+
+def cheapest_actions(log: BanditLog, X: Features, logging_policy: Policy, seed: int) -> np.ndarray:
+    """Return 1 for the cheapest action of each of m contexts and 0 for the others, (m, K): the direct method.
+
+    The cost of each action is modelled by histogram gradient boosting, with scikit-learn's defaults. An action without
+    support under π0 has the largest logged cost: see :mod:`drcrm.cost_models.support`. Equal costs share the
+    probability.
+    """
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    fitted = RegressorModel(HistGradientBoostingRegressor(random_state=seed)).fit_log(log)
+    costs = SupportedModel.of(fitted, log, logging_policy, SUPPORT).action_effects(X, log.actions)
+    is_cheapest = costs == costs.min(axis=1, keepdims=True)
+    return is_cheapest / is_cheapest.sum(axis=1, keepdims=True)
 
 
 def competitor_probabilities(log: BanditLog, X: Features, competitor: Any, seed: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from drcrm.selection.score_names import MODELLED
 
-CLASSIFIERS = ("linear", "trees")  # names of classifiers; any other one is module:Class
+CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
 
 Run = tuple[str, int, int]  # data set, replay count, seed
 

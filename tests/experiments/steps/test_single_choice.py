@@ -72,6 +72,9 @@ def single(tmp_path_factory) -> Path:
     for name, (classifier, weights) in CLASSIFIERS.items():
         entry = {**AXES, "classifier": classifier, "weights": weights}
         steps.append(("classify", {"log": at["log"], "test": at["test"]}, {"probabilities": at[name]}, entry))
+    direct = {"log": at["log"], "logging": at["logging"], "test": at["test"]}
+    entry = {**AXES, "classifier": "cost_trees", "weights": "none"}
+    steps.append(("classify", direct, {"probabilities": folder / "direct.npz"}, entry))
     outputs = {name: folder / f"{name}.csv" for name in ("metrics", "grids")}
     for step in (*steps, ("evaluate", evaluate_inputs(folder), outputs, PARAMETERS)):
         assert run_step(*step) == 0, step
@@ -172,6 +175,24 @@ def test_classifiers_are_fitted_to_the_weighted_rows(single, rows, name):
         row = rows.loc[name, selection]
         assert row[LOSSES].tolist() == pytest.approx(errors(probability, truth.labels), abs=1e-9)
         assert row[["hyperparameter", "score", "estimate", "bound", "iterations"]].isna().all()
+
+
+def test_the_direct_method_takes_the_cheapest_supported_action(single):
+    """Action a has the mean cost of trees fitted to its own rows, and costs 0 where π0 has less than 0.05/K."""
+    log, _ = read_log(single / "log.npz")
+    X, _ = read_truth(single / "test.npz")
+    costs = np.full((len(X), K), log.count @ log.cost / log.count.sum())
+    seed = int(np.random.default_rng([zlib.crc32(b"toy/classify"), 0]).integers(2**31))
+    for action in np.unique(log.Y):
+        rows = np.flatnonzero(action == log.Y)
+        model = HistGradientBoostingRegressor(random_state=seed)
+        model.fit(log.X[log.context[rows]], log.cost[rows], sample_weight=log.count[rows])
+        costs[:, action] = np.clip(model.predict(X), log.cost.min(), log.cost.max())
+    logging = softmax(X @ read_npz(single / "logging.npz", ["coef"])["coef"], axis=1)
+    costs[logging < 0.05 / K] = log.cost.max()
+    probability = read_npz(single / "direct.npz", ["probability"])["probability"]
+    assert np.count_nonzero(probability) == len(X)
+    np.testing.assert_array_equal(probability.argmax(axis=1), costs.argmin(axis=1))
 
 
 def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys):

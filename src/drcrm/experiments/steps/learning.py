@@ -91,11 +91,11 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
 
 
 def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Train a reward-weighted classifier, or a user's competitor, on a log and predict the test contexts.
+    """Train a reward-weighted classifier, a model of the costs, or a user's competitor, and predict the test contexts.
 
-    Reads ``log`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or labels).
+    Reads ``log``, ``logging`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or labels).
     """
-    from drcrm.experiments.classifiers import action_probabilities, competitor_probabilities
+    from drcrm.experiments.classifiers import action_probabilities, cheapest_actions, competitor_probabilities
 
     train, _ = read_log(inputs["log"])
     X, _ = read_contexts(inputs["test"])
@@ -106,6 +106,8 @@ def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: 
         kind, weights = parameters["classifier"], parameters["weights"]
         if kind is None:
             probability = competitor_probabilities(train, X, parameters["competitor"], seed)
+        elif kind == "cost_trees":
+            probability = cheapest_actions(train, X, read_policy(inputs["logging"], train.actions), seed)
         else:
             probability = action_probabilities(train, X, kind, weights, seed)
     write_npz(outputs["probabilities"], probability=probability)
