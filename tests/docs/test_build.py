@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pandas as pd
 import pytest
-from pages.experiment_pages import TERMS, format_page, format_provenance
+from pages.experiment_pages import TERMS, format_page
 
 from drcrm.errors import InputError
 from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS
@@ -195,43 +195,6 @@ def test_an_invalid_file_is_reported(build, file, content, message):
         page_of(build)
 
 
-def test_a_missing_seed_is_reported_as_missing(tmp_path):
-    text = page_of(write_project(tmp_path, missing=("kl_dro", 2)))
-    assert text.count("| KL-DRO | missing |") == 6  # both criteria and the details, of both losses
-    assert "| Yeast | 4 | 2 … 3 | +1.000 ± 0.000 (1) | missing |" in text
-
-
-def test_a_page_without_fits_and_bounds_has_no_figures_of_them(build, monkeypatch):
-    (build.ROOT / GRIDS).unlink()
-    monkeypatch.setitem(build.FIGURES_OF, "small", tuple(build.FIGURES))
-    text = page_of(build)
-    assert "every fit" not in text
-    drawn = re.findall(r"small_(\w+)_yeast.png", text)
-    assert drawn == ["replay_count", "surprise", "paired"]
-
-
-def test_empty_sections_are_left_out(tmp_path):
-    """Hyper-parameters and POEM without their algorithms, the comparison with the paper on other data."""
-    build = write_project(tmp_path, dataset="digits")
-    path = tmp_path / "docs/small.yaml"
-    path.write_text(path.read_text().replace("[cips, poem, kl_dro]", "[cips]"))
-    rows = pd.read_csv(tmp_path / METRICS).query("algorithm not in ('poem', 'kl_dro')")
-    rows.to_csv(tmp_path / METRICS, index=False)
-    assert titles(page_of(build)) == ["What was run", "Expected loss", "Greedy loss", "Figures"]
-
-
-def test_provenance_lists_only_known_values():
-    versions = {"python": "3.12.3", "numpy": "2.1.0", "snakemake": None}
-    blas = [{"name": "openblas", "version": "0.3.30", "architecture": None}]
-    known = {"commit": "0123456789abcdef", "clean": True, "versions": versions, "blas": blas}
-    text = format_provenance({**known, "note": "Late."})
-    assert text.startswith("Late.\n\n- commit: `0123456`, clean\n- packages: python 3.12.3, numpy 2.1.0\n")
-    assert text.endswith("- BLAS: openblas 0.3.30\n")
-    assert format_provenance({"commit": "0123456789abcdef", "clean": False}) == "- commit: `0123456`, with changes\n"
-    assert format_provenance({"source": "0123456789abcdef", "commit": None}) == "- source: sha256 `0123456789ab`\n"
-    assert format_provenance({}) == "The code, the packages and the machine were not recorded.\n"
-
-
 def test_results_are_taken_completely_or_not_at_all(build):
     folder = build.ROOT / "results/small"
     folder.mkdir(parents=True)
@@ -248,28 +211,6 @@ def test_results_are_taken_completely_or_not_at_all(build):
     taken = (build.ROOT / GRIDS).read_bytes()
     assert gzip.decompress(taken) == b"grids.csv,x\n1,2.5\n"
     assert taken[4:8] == bytes(4)  # no time stamp: the same rows give the same file
-
-
-def test_figures_and_captions_of_the_theory(build, monkeypatch):
-    monkeypatch.setitem(build.RC, "savefig.dpi", 40)
-    (build.ROOT / "results/theory").mkdir(parents=True)
-    for name in build.kept_files("theory").values():
-        (build.ROOT / "results" / name).write_text('{"machine": "x86_64"}\n')
-    values = dict.fromkeys(("ball", "primal", "dual", "penalised"), 1)
-    row = {"radius": 0.1, "breaking": 1.0, "calibrated": 0.2, "least_weight": 0.5, **values}
-    rows = [{**row, "tail": tail, "radius": radius} for tail in ("light", "left", "right") for radius in (0.1, 1.0)]
-    pd.DataFrame(rows).to_csv(build.ROOT / "results/theory/lemma3_digits.csv", index=False)
-    build.take("theory")
-    blocks = "<!-- theory penalty digits -->\n<!-- end -->\n\n<!-- provenance theory -->\n<!-- end -->"
-    text = build.fill(blocks)
-    assert '<img src="../figures/theory_penalty_digits.png"' in text
-    assert "Lemma 3 on Digits, one sample of 500 losses" in text
-    assert text.endswith("- machine: x86_64\n\n<!-- end -->")
-    (build.ROOT / "docs/paper/theory.md").write_text(blocks)
-    build.write_theory_figures()
-    build.write_figures("small")
-    images = sorted(path.name for path in (build.ROOT / "docs/figures").iterdir())
-    assert images == ["small_replay_count_yeast.png", "theory_penalty_digits.png"]
 
 
 def test_a_study_is_taken_with_its_provenance(build):

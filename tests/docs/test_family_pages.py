@@ -109,16 +109,3 @@ def test_the_page_lists_differences_and_seeds(family):
     assert "with probability 0.7 for the right action and 0.2 for the others." in text
     assert "Hamming" not in text
     assert "CRF" not in text
-
-
-def test_losses_of_label_vectors_are_not_in_percent(family):
-    names = replace(family.names, actions={"satimage": "single", "letter": "labels"})
-    members = [replace(member, plan=replace(member.plan, names=names)) for member in family.members]
-    mixed = replace(family, members=members)
-    losses = losses_of("letter", "dm", 1, (1, 0))
-    text = format_table(mixed, "letter", "expected_loss")
-    assert text.startswith("Expected Hamming loss on Letter, hyper-parameters")
-    assert f"| {losses.mean():.3f} ± {losses.sem():.3f} |" in text
-    frame = loss_by_sharpness(mixed).set_index(KEYS)
-    assert frame["mean"]["letter", (1, 0), 1, "dm", "expected_loss"] == pytest.approx(losses.mean())
-    assert ", error rates in %, against η" in format_page(mixed)

@@ -13,13 +13,13 @@ import pytest
 from jinja2 import Template
 
 from drcrm.experiments.config import project_config
-from drcrm.experiments.report_plans import caption_words, describe_log, report_plan
+from drcrm.experiments.report_plans import caption_words, report_plan
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
 from drcrm.reports.figures.style import Names
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import print_details, print_losses, report_tables
-from drcrm.reports.tables.result_tables import all_tables, loss_table, require_all_runs
+from drcrm.reports.tables.printed_tables import print_details, print_losses
+from drcrm.reports.tables.result_tables import loss_table, require_all_runs
 from drcrm.reports.tables.summary import comparison, findings, format_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,13 +57,6 @@ def test_captions_name_the_loss_of_their_data_sets(config, file, part, kind):
     assert ("clicks with probability 0.7 for the right action, 0.2 for another" in text) == (kind != "labels")
     assert "The log: π0's scores × 4" in text
     assert "{" not in text
-
-
-def test_captions_do_not_mention_an_ordinary_log(config):
-    usual = deepcopy(config)
-    usual["experiments"]["beyond"] |= {"logging_sharpness": 1, "click_rates": [1, 0]}
-    assert describe_log(usual, "beyond", ["yeast"]) == ""
-    assert "The log" not in rendered(usual, "tables", "tables", ["yeast"])
 
 
 def test_a_plan_translates_losses_to_logged_costs(config):
@@ -121,28 +114,9 @@ def test_tables_have_the_seeds_of_each_data_set(metrics, plan):
         assert "on Yeast the smallest mean of the learned algorithms; 3 seeds have too little power" in text
 
 
-def test_titles_of_tables_name_the_loss_that_all_data_sets_share(metrics, plan):
-    for datasets, loss in ((["scene"], "Hamming loss"), (["yeast"], "error rate"), (["scene", "yeast"], "loss")):
-        part = replace(plan, datasets=datasets)
-        titles = [title for tables in report_tables(all_tables(metrics, part), part).values() for title in tables]
-        assert titles[:2] == [f"Expected {loss} by SNIPS", f"Expected {loss} in detail"]
-        assert all(title.replace("-", "").replace(" ", "").isalpha() for title in titles)
-
-
 def results_on(metrics: pd.DataFrame, plan: Plan, dataset: str) -> DatasetResults:
     grids = metrics.assign(hyperparameter=0.1)[metrics["algorithm"] == "poem"]
     return DatasetResults.of(metrics, grids, dataset, plan)
-
-
-def test_axes_and_titles_name_their_loss_and_data_set(metrics, plan):
-    yeast = results_on(metrics, plan, "yeast")
-    for name, draw in FIGURES.items():
-        texts = str([artist.get_text() for artist in draw(yeast).findobj(lambda artist: hasattr(artist, "get_text"))])
-        assert "Yeast: 3 seeds" in texts
-        assert ("Hamming" in texts, "Expected error rate" in texts) == (False, name != "surprise")
-    labels = [FIGURES["ablation"](results_on(metrics, plan, name)).axes[0].get_xlabel() for name in plan.datasets]
-    units = ["Expected Hamming loss\nwrong labels per context", "Expected error rate\nshare of contexts"]
-    assert labels == [f"{unit} (← better)" for unit in units]
 
 
 def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, plan):

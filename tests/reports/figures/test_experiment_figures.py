@@ -9,7 +9,6 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.text import Text
 
 from drcrm.reports.figures.experiment_figures import (
@@ -22,7 +21,7 @@ from drcrm.reports.figures.experiment_figures import (
     replay_count,
     surprise,
 )
-from drcrm.reports.figures.figure_data import DatasetResults, by_start, certified, closed_gap, loss_along_grids
+from drcrm.reports.figures.figure_data import DatasetResults, certified, closed_gap, loss_along_grids
 from drcrm.reports.figures.style import RC, SMALL, WIDTH, Names
 from drcrm.reports.tables.plan import Plan
 
@@ -123,46 +122,6 @@ def test_replay_count_shows_means_and_gaps(results):
     assert gaps["KL-DRO"] == pytest.approx([4.1, 4.1])
 
 
-def test_a_panel_has_at_most_seven_curves(results):
-    data = results()
-    poem = data.metrics[data.metrics["algorithm"] == "poem"]
-    more = [poem.assign(algorithm=f"algorithm_{number}") for number in range(5)]
-    figure = replay_count(replace(data, metrics=pd.concat([data.metrics, *more])))
-    assert [len(axes.containers) for axes in figure.axes] == [4, 4]
-    assert len(figure.legends[0].get_texts()) == 8 + len(LEVELS)
-
-
-def test_replay_count_writes_means_far_above_cips_at_the_end_of_the_axis(results):
-    near = results()
-    for name in ("poem", "kl_dro", "skyline"):
-        near = with_losses(near, 2, algorithm=name)
-    assert texts(replay_count(near)) == []
-    far = with_losses(near, 2.6, algorithm="poem", replay_count=4)
-    figure = replay_count(far)
-    assert texts(figure) == ["POEM 2.60 ↑"]
-    assert figure.axes[0].texts[0].get_position()[0] == 4
-    assert figure.axes[0].get_ylim()[1] < 2.6
-    both = with_losses(far, 30, algorithm="kl_dro", replay_count=4)
-    assert texts(replay_count(both)) == ["POEM 2.60 ↑\nKL-DRO 30.00 ↑"]
-
-
-def test_no_axis_of_losses_ends_far_below_0(results):
-    """The interval of five seeds, of which one differs, reaches below 0."""
-    wide = with_losses(results(seeds=5), {0: 9.0, 1: 0.2, 2: 0.2, 3: 0.2, 4: 0.2}, algorithm="cips")
-    assert -0.6 < replay_count(wide).axes[0].get_ylim()[0] < 0
-
-
-@pytest.mark.parametrize(("seeds", "is_single"), [(4, True), (5, False)])
-def test_few_seeds_are_drawn_one_by_one(results, seeds, is_single):
-    losses = {seed: 1.5 + seed for seed in range(seeds)}
-    axes = replay_count(with_losses(results(seeds=seeds), losses, algorithm="cips")).axes[0]
-    strokes = [line for line in axes.get_lines() if line.get_marker() == "_"]
-    has_bars = {bar.get_label(): bool(bar[2]) for bar in axes.containers}
-    assert has_bars["CIPS"] != is_single
-    drawn = {round(value, 6) for line in strokes for value in line.get_ydata()}
-    assert drawn >= set(losses.values()) if is_single else not strokes
-
-
 def test_levels_are_the_same_losses_in_every_figure(results):
     """Expected and greedy losses of π0 and of full supervision; here greedy losses are half as large."""
     halved = replace(results(), metrics=results().metrics.assign(greedy_loss=lambda rows: rows["expected_loss"] / 2))
@@ -186,29 +145,11 @@ def test_algorithms_are_listed_by_group(results):
     assert y_labels(surprise(same_name)) == ["Theirs", "CIPS", "POEM", "poem", "KL-DRO"]
 
 
-def test_the_overview_marks_means_and_intervals_beyond_the_axis(results):
-    far = with_losses(results(), 12.0, "greedy_loss", algorithm="kl_dro")
-    for data in ([far, results(missing=("kl_dro", 0))], [results(missing=("kl_dro", 0)), far]):
-        figure = overview(data)
-        assert any(text.get_text().endswith(" ▸") for axes in figure.axes for text in axes.texts)
-        assert figure.axes[0].get_xlim()[1] == 160
-    wide = with_losses(results(seeds=2), {0: 0.1, 1: 4.1}, "greedy_loss", algorithm="poem")
-    arrows = [line.get_marker() for line in overview([wide]).axes[0].get_lines()]
-    assert {CARETLEFT, CARETRIGHT} <= set(arrows)
-
-
 def test_the_ablation_shows_each_start_and_writes_losses_above_the_logging_policy(results):
     figure = ablation(with_losses(results(), 3.5, algorithm="logging"))
     points = [tuple(np.ravel(bar[0].get_xydata())) for bar in figure.axes[0].containers]
     assert [pytest.approx(point) for point in points] == [(2.1, -0.125), (3.1, 0.125), (3.1, 1.125)]
     assert texts(figure) == ["4.1 ▸"]
-
-
-def test_intervals_of_an_ablation_are_complete(results):
-    wide = with_losses(with_losses(results(seeds=2), 3.0, algorithm="logging"), {0: 1.5, 1: 2.5}, algorithm="cips")
-    high = by_start(wide).set_index(["algorithm", "start"])["high"]["cips", "zero"]
-    assert high > 8
-    assert ablation(wide).axes[0].get_xlim()[1] > high
 
 
 def test_grids_show_losses_levels_and_choices(results):

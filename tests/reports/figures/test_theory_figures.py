@@ -68,13 +68,6 @@ def test_coverage_has_a_panel_for_each_tail(tables, name, radius, method):
     assert FIGURES[name](low).axes[2].texts[0].get_text() == "naive mean: 0.10 … 0.10 ↓"
 
 
-def test_an_exact_expansion_is_drawn_at_the_edge(tables):
-    axes = FIGURES["expansion"](tables["lemma2"]).axes[0]
-    assert set(line_with(axes, "χ²").get_ydata()) == {1e-3}
-    kl = tables["lemma2"].query("tail == 'light' and divergence == 'kl'")
-    np.testing.assert_array_equal(line_with(axes, "KL").get_ydata(), kl["printed"])
-
-
 def test_the_penalty_is_compared_with_the_primal_up_to_the_breaking_point(tables):
     figure = FIGURES["penalty"](tables["lemma3"])
     part = tables["lemma3"].query("tail == 'light'")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import reduce
 from html.parser import HTMLParser
 from operator import getitem
-from pathlib import Path
 
 import pytest
 from log_answers import ANSWERS, NAMES, better, cannot, diagnosed, not_shown, wrong
@@ -107,13 +105,6 @@ def test_explanations_are_not_shortened():
     assert terminal.count(shared[3]) == written.count(shared[3]) == 6
 
 
-def test_cautions_have_their_own_heading():
-    answer = better()
-    answer["verdict"] |= {"changes": [], "cautions": ["It drifts.", "Few rows."]}
-    assert "What would change the verdict" not in text_of(answer)
-    assert re.search("Cautions +It drifts. +Few rows.", text_of(answer))
-
-
 @pytest.mark.parametrize(("is_reward", "left"), [(True, "← worse"), (False, "← better")])
 def test_the_difference_is_drawn_on_its_better_side(is_reward, left):
     written = page(better() | {"reward": is_reward})
@@ -156,25 +147,15 @@ def test_diagnose_has_no_policy():
         assert absent not in written
 
 
-def test_calibration_compares_propensities_with_a_fitted_model():
-    assert re.search(r"probability by a fitted model [\d. ]+ propensity", text_of(diagnosed()))
-
-
-def test_a_single_policy():
-    written = text_of(cannot())
-    assert "Evaluated policy: estimated reward" in written
-    assert "44 %" in written
-    assert "of the rows of the log" not in written
-    assert "on the rows of the log" in text_of(cannot() | {"log": cannot()["log"] | {"heldout": None}})
-
-
-def test_best_candidates_are_in_a_table():
-    summary = "<summary>The best candidate of each algorithm, by every estimate</summary>"
-    details = page(better()).split(summary)[1].split("</details>")[0]
-    assert details.count("<tr>") == 1 + 11
-    assert "−" not in details
-    assert "0.0784 ± 0.0062" in Reader(details).text
-    assert "0.0852" in details  # DM, without error
+def test_the_page_has_the_numbers_of_the_answer():
+    written = text_of(better())
+    estimates, largest_row, calibration = (
+        "by every estimate .* 0.0784 ± 0.0062 .* 0.0852 ",
+        "Most influential rows .* 8812 +14.2 +1 +1.7 %",
+        r"probability by a fitted model [\d. ]+ propensity",
+    )
+    assert all(re.search(pattern, written) for pattern in (estimates, largest_row, calibration))
+    assert "Evaluated policy: estimated reward" in text_of(cannot())
 
 
 def test_hidden_candidates_and_actions_are_counted():
@@ -185,11 +166,6 @@ def test_hidden_candidates_and_actions_are_counted():
     assert "3 more candidates in the table below." in written
     assert "988 other actions: together" in written
     assert "992 others" in written
-
-
-def test_rows_are_identified_by_their_number():
-    section = text_of(better()).split("Most influential rows")[1]
-    assert re.search("8812 +14.2 +1 +1.7 %", section)
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
@@ -203,18 +179,15 @@ def test_a_name_cannot_change_the_page(name):
         answer["slices"][0] |= {"slice": word}
         answer["diagnostics"][0] |= {"name": word, "sentence": word or "none", "source": word or "none"}
         answer["candidates"][4] |= {"label": word or "no label"}
+        answer["changes"]["actions"][0] |= {"action": word}
+        answer["changes"]["tree"][0]["feature"] = answer["changes"]["tree"][2]["category"] = word
+        answer["changes"]["contexts"][0] |= {"before": word}
         answer["verdict"] |= {"sentence": word or "none", "changes": [word or "none"], "cautions": [word or "none"]}
         readers.append(Reader(page(answer)))
     if name:
         assert readers[0].text.count(re.sub(r"\s+", " ", shorten(name))) >= 4
     tags = [[tag for tag, _ in reader.elements if tag != "bdi"] for reader in readers]
     assert tags[0] == tags[1]
-
-
-def test_a_long_name_is_shortened_and_complete_in_its_title():
-    answer = better()
-    answer["log"]["name"] = f'"<{"x" * 100}'
-    assert f'<bdi title="&#34;&lt;{"x" * 100}">&#34;&lt;{"x" * 38}…' in page(answer)
 
 
 def number_places(value: object, path: tuple = ()) -> Iterator[tuple]:
@@ -246,15 +219,6 @@ def test_any_number_may_be_unknown_or_huge(small, value):
         reduce(getitem, path[:-1], answer)[path[-1]] = value
         assert not re.search(r"\bnan\b|\binf\b|>None", page(answer))
         assert text(answer)
-
-
-def test_templates_are_package_data():
-    root = Path(__file__).resolve().parents[3]
-    project = tomllib.loads((root / "pyproject.toml").read_text())
-    [pattern, *_] = project["tool"]["setuptools"]["package-data"]["drcrm.reports"]
-    files = {path.name for path in (root / "src/drcrm/reports").glob(pattern)}
-    assert {"page.html.j2", "tables.html.j2", "charts.html.j2", "page.css"} <= files
-    assert any(name.startswith("jinja2") for name in project["project"]["optional-dependencies"]["logs"])
 
 
 @pytest.mark.parametrize(

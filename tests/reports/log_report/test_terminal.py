@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from log_answers import ANSWERS, better, diagnosed, wrong
+from log_answers import ANSWERS, better
 
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text, width
@@ -30,24 +30,12 @@ def test_columns_are_aligned():
     assert (width("日本"), width("k\u0302")) == (4, 1)
 
 
-def test_failed_checks_come_before_cautions():
-    written = text(wrong())
-    assert written.startswith("The log is wrong: inconsistent propensities. The actions")
-    assert written.index("FAIL: mean weight 0.507") < written.index("caution: R² of the cost model")
-
-
 def test_cautions_of_the_verdict_replace_those_of_the_checks():
     answer = better()
     answer["verdict"] |= {"changes": [], "cautions": ["First.", "Second."]}
     assert text(answer).endswith("\n\nCautions:\n- First.\n- Second.\n")
     assert "caution: R²" not in text(answer)
     assert "caution: R²" in text(better())
-
-
-def test_good_checks_are_one_sentence():
-    answer = diagnosed() | {"diagnostics": [check | {"level": "good"} for check in diagnosed()["diagnostics"]]}
-    assert "All 9 checks are good." in text(answer)
-    assert "certified" not in text(answer)
 
 
 def test_imputed_values_are_one_sentence():

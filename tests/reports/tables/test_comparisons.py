@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from drcrm.reports.tables.comparisons import compare, holm, interval, larger_p_value
+from drcrm.reports.tables.comparisons import compare, interval, larger_p_value
 
 
 @pytest.mark.parametrize("n", [2, 20])
@@ -43,11 +43,6 @@ def test_a_single_or_missing_seed_has_no_error():
     assert np.isnan(interval([1.0, np.nan]).mean)
 
 
-def test_p_values_are_adjusted_by_holm():
-    """The smallest of three is multiplied by 3, the next by 2; none becomes smaller than the one before it."""
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-
-
 def losses(n: int = 20) -> pd.DataFrame:
     """POEM and KL-DRO are equally good, CIPS is worse by more than the noise of differences."""
     rng = np.random.default_rng(0)
@@ -67,14 +62,6 @@ def test_only_planted_differences_are_significant():
     assert table["p_value"]["cips"] == pytest.approx(expected)
     tested = table["p_value"].dropna()
     assert table["p_holm"][tested.index].to_numpy() == pytest.approx(multipletests(tested, method="holm")[1])
-
-
-def test_the_test_keeps_its_level():
-    """The one-tailed test at 5 % is applied to the larger of two means, so equal algorithms differ in 10 % of draws."""
-    rng = np.random.default_rng(1)
-    draws = rng.normal(size=(1000, 2, 20))
-    p_values = [larger_p_value(*sorted(draw, key=lambda values: -values.mean())) for draw in draws]
-    assert np.mean(np.less(p_values, 0.05)) == pytest.approx(0.10, abs=0.03)
 
 
 def test_a_missing_seed_makes_the_mean_missing():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
-from drcrm.reports.tables.plan import PROTOCOL, Plan
-from drcrm.reports.tables.result_tables import PAPER, differences, paper_comparison
+from drcrm.reports.tables.result_tables import PAPER, differences
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 
@@ -28,19 +26,3 @@ def test_a_difference_is_listed_for_the_algorithms_it_concerns(option, value, se
     ours = PAPER | {option: value}
     listed = {algorithm: differences(ours, PAPER, "the paper's text", algorithm) for algorithm in ALGORITHMS}
     assert listed == {algorithm: [sentence] * (algorithm in concerned) for algorithm in ALGORITHMS}
-
-
-def test_a_cell_lists_differences_in_data_once_and_in_protocol():
-    row = {"dataset": "mine", "selection": "snips", "mean": 1.5, "standard_error": 0.1, "n_seeds": 20}
-    table = pd.DataFrame([{**row, "algorithm": name} for name in ("cips", "poem")])
-    protocol = {"stopping": "scaled", **{key: PAPER[key] for key in PROTOCOL if key in PAPER}}
-    plan = Plan(["mine"], ["snips"], 20, [4], protocol=protocol, papers={"mine": ("yeast", "half of it")})
-    of_cips, of_poem = paper_comparison({"expected_loss": table}, plan)["differs"]
-    assert (
-        of_cips
-        == "half of it; held out by context, the public code: by row; stopping: scaled, the public code: public_code"
-    )
-    assert of_poem == (
-        "half of it; chosen by SNIPS, the paper's text: IPS; held out by context, the public code: by row; "
-        "scale of λ: unit, the public code: calibrated; stopping: scaled, the public code: public_code"
-    )

@@ -11,7 +11,7 @@ import pytest
 
 from drcrm.reports.figures.figure_data import DatasetResults
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.summary import comparison, findings
+from drcrm.reports.tables.summary import findings
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}
@@ -93,11 +93,3 @@ def test_few_seeds_are_mentioned_if_a_difference_is_not_significant(results, imp
     assert f"better than {n_worse} of them" in sentence
     assert ("With 4 seeds, only large differences" in sentence) == (n_worse < 2)
     assert "seeds show" not in findings(results(improvement=improvement, seeds=8))[2]
-
-
-def test_names_with_commas_and_markup(results):
-    data = results()
-    labels = {**data.plan.names.algorithms, "kl_dro": {"label": "KL-DRO, DR*_", "colour": "#000000", "marker": "o"}}
-    renamed = replace(data, plan=replace(data.plan, names=replace(data.plan.names, algorithms=labels)))
-    assert "on scene: CIPS; POEM; and KL-DRO, DR\\*\\_. The log" in comparison([renamed])
-    assert "**KL-DRO, DR\\*\\_**" in findings(renamed)[0]
