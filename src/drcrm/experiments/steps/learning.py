@@ -93,7 +93,8 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
 def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
     """Train a reward-weighted classifier, a model of the costs, or a user's competitor, and predict the test contexts.
 
-    Reads ``log``, ``logging`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or labels).
+    Reads ``log``, ``logging`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or
+    labels).
     """
     from drcrm.experiments.classifiers import action_probabilities, cheapest_actions, competitor_probabilities
 
