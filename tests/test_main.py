@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from shop import MAPPING, decisions
 
-from drcrm import __version__
 from drcrm.__main__ import COMMANDS, main
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 
@@ -135,12 +134,6 @@ def test_shares_are_numbers_from_0_to_1(error, value):
     assert line == f"drcrm predict: argument --explore: {value!r}, expected a number from 0 to 1"
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["--version"])
-    assert (end.value.code, capsys.readouterr().out) == (0, f"drcrm {__version__}\n")
-
-
 class TestCheck:
     """A configuration and the name of an experiment are checked before anything runs."""
 
@@ -185,17 +178,16 @@ def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
     assert error("check") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_output_in_any_encoding_is_complete(encoding, tmp_path):
-    """What an encoding lacks is escaped: Pareto k̂, Greek letters, and names of columns."""
+def test_output_in_a_small_encoding_is_complete(tmp_path):
+    """What the encoding lacks is escaped: Pareto k̂, Greek letters, and names of columns."""
     frame = decisions(40).rename(columns={"city": "Stadt ε"})
     frame.to_csv(tmp_path / "log.csv", index=False)
     config = json.loads(json.dumps(MAPPING).replace('"city"', '"Stadt ε"'))
     (tmp_path / "log.json").write_text(json.dumps(config), encoding="utf-8")
-    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT / "src")}
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT / "src")}
     for options, expected in ((["log.csv", "--config", "log.json"], 0), (["log ε.csv"], 1)):
         command = [*MODULE, "diagnose", *options]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
-        errors = done.stderr.decode(encoding)
+        errors = done.stderr.decode()
         assert (done.returncode, "Traceback" in errors) == (expected, False), errors
-        assert done.stdout.decode(encoding) or "log" in errors
+        assert done.stdout.decode() or "log" in errors

@@ -12,7 +12,6 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from mapped_logs import mapped_files
 from shop import MAPPING, decisions
 
 from drcrm.__main__ import main
@@ -72,16 +71,6 @@ def test_a_policy_is_not_written_to_a_terminal(shop, run, monkeypatch):
     monkeypatch.setattr(os, "isatty", lambda descriptor: True)
     status, _, error = run("learn", shop / "log.csv", "--config", shop / "map.json", "--output", "-")
     assert (status, "--output - is a terminal" in error) == (1, True)
-
-
-def test_the_folder_of_a_large_log_is_not_created_in_dev(shop, run, monkeypatch, null):
-    before = sorted(os.listdir(shop))
-    mapping = json.dumps(MAPPING | {"algorithm": "cips"})
-    with mapped_files(monkeypatch) as folders:
-        status, _, _ = run("learn", shop / "log.csv", "--config", mapping, "--output", null)
-    assert status == 0
-    assert [folder.parent for folder in folders] == [shop]
-    assert sorted(os.listdir(shop)) == before
 
 
 @pytest.mark.parametrize("suffix", ["", ".parquet"])

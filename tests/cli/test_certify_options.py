@@ -14,7 +14,6 @@ from shop_fixtures import answer_of
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate, sensitivity, upper_bound
 from drcrm.cli.common.candidates import read_algorithms
-from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 
@@ -176,13 +175,6 @@ class TestShift:
         status, _, error = run(*arguments, "--shift", "0")
         assert (status, "expected a number above 0" in error) == (2, True)
 
-    def test_radii_beyond_the_largest_cost_are_named(self, tmp_path, answer):
-        decisions(600, seed=1).to_csv(tmp_path / "log.csv", index=False)
-        arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"]
-        verdict = answer(*arguments, "--shift", "3")[0]["verdict"]
-        assert verdict["verdict"] == "the log cannot say"
-        assert "from there on R_κ is the largest cost" in verdict["sentence"]
-
     def test_shipped_algorithms_take_the_radius_of_the_mapping(self):
         own = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1, 0.2]}
         for algorithms in (None, ["shift_snips", "kl_dro_dr", own]):
@@ -192,13 +184,6 @@ class TestShift:
         assert entries[2].grid == (0.1, 0.2)
         named = read_algorithms(as_mapping({"algorithm": ["kl_dro_dr", "shift_snips"]}))
         assert (replace(entries[1], shift=None), named[1].shift) == (named[0], None)
-
-    def test_mappings_keep_a_shift_above_0(self):
-        assert as_mapping({"shift": 0.2}).as_dict()["shift"] == 0.2
-        assert "shift" not in as_mapping({}).as_dict()
-        for value in (0, -1, "a lot"):
-            with pytest.raises(InputError, match=r"shift is .*, expected a number above 0"):
-                as_mapping({"shift": value})
 
     def test_a_better_policy_has_worst_cases_up_to_its_breakeven(self, shop):
         answer, page = answer_of(shop / "answer.json"), (shop / "report.html").read_text(encoding="utf-8")

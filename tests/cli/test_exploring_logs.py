@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from drcrm.__main__ import main
 
-CASES = Path(__file__).parents[3] / "shared/cases"
 MAPPING = {
     "action": "layout",
     "propensity": "p",
@@ -78,12 +74,3 @@ def test_epsilon_greedy_logs_get_an_answer(tmp_path, n_actions, explored):
     answer = learn(tmp_path, tmp_path / "log.csv", json.dumps(MAPPING))
     assert answer["verdict"]["verdict"] in ("not shown", "worse")
     assert "Pareto k̂" not in {check["name"] for check in answer["diagnostics"] if check["level"] != "good"}
-
-
-@pytest.mark.skipif(not CASES.is_dir(), reason="the shared cases are not here")
-def test_cases_of_simple_policies(tmp_path):
-    subprocess.run([sys.executable, CASES / "python/epsilon_greedy.py", "2", ".1", "bad"], cwd=tmp_path, check=True)
-    for folder, name in ((tmp_path, "epsilon_greedy"), (CASES, "uniform_small")):
-        mapping = yaml.safe_load((CASES / f"{name}.yaml").read_text(encoding="utf-8")) | {"algorithm": "kl_dro_dr"}
-        answer = learn(tmp_path, folder / f"{name}.csv", json.dumps(mapping))
-        assert not any(word in texts(answer) for word in ("Pareto", "hardly", "support"))

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -186,11 +181,6 @@ def test_the_seed_determines_the_answer(learn):
     assert answers[0]["logging"] != answers[2]["logging"]
 
 
-def test_many_actions_with_few_rows_each(learn):
-    frame = decisions(600).assign(item=np.random.default_rng(0).integers(0, 60, 600), p=1 / 60)
-    assert learn(frame, FAST)["verdict"]["verdict"] != "the log is wrong"
-
-
 def test_copies_of_a_row_are_on_one_side_of_the_split(learn):
     """Clicks are noise and each row occurs eight times. Copies on both sides would make the noise look real."""
     for seed in range(2):
@@ -207,17 +197,6 @@ def test_costs_outside_of_the_stated_range_are_refused(tmp_path, run):
     mapping = json.dumps(MAPPING | {"cost_range": [0, 1]})
     status, _, error = run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
     assert (status, "cost_range" in error) == (1, True)
-
-
-def test_a_killed_command_leaves_no_part_of_a_policy(shop, tmp_path):
-    arguments = ["learn", shop / "log.csv", "--config", shop / "map.json", "--output", tmp_path / "policy.npz"]
-    command = [sys.executable, "-m", "drcrm", *map(str, arguments), "--verbose"]
-    learning = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    assert learning.stderr.readline().startswith("reading")
-    time.sleep(0.1)
-    learning.send_signal(signal.SIGKILL)
-    learning.communicate()
-    assert os.listdir(tmp_path) == []
 
 
 class TestCluster:
@@ -247,21 +226,6 @@ class TestCluster:
 
 def algorithms_of(algorithm=None, has_scores: bool = False) -> list[Algorithm]:
     return read_algorithms(as_mapping({"algorithm": algorithm}), has_scores)
-
-
-def test_default_and_named_algorithms():
-    assert [entry.name for entry in algorithms_of(has_scores=True)] == [DEFAULT, WITH_SCORES]
-    assert [entry.name for entry in algorithms_of()] == [DEFAULT]
-    [entry] = algorithms_of({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
-    assert (entry.name, entry.label, entry.safe) == ("CIPS", "mine", False)
-    assert [entry.name for entry in algorithms_of(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
-
-
-def test_an_algorithm_without_tests_and_cost_model_can_be_learned(learn):
-    unsafe = {"estimator": "CIPS", "label": "mine", "options": {"safe": False}}
-    answer = learn(decisions(400), MAPPING | {"algorithm": unsafe})
-    [candidate] = [entry for entry in answer["candidates"] if entry["label"] == "mine"]
-    assert np.isfinite(candidate["difference"]["value"])
 
 
 def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):

@@ -102,10 +102,3 @@ def test_dependent_rows_count_less():
     four, one = plan_size(LOG, tested, 0.0, 12_000, settings), plan_size(LOG, plain, 0.0, 3000, settings)
     assert four["anytime_power"] == pytest.approx(one["anytime_power"], rel=1e-12)
     assert four["anytime_difference"] == pytest.approx(one["anytime_difference"], rel=1e-6)
-
-
-def test_label_vectors_have_no_effective_sizes_of_actions():
-    rng = np.random.default_rng(0)
-    log = BanditLog(np.ones((50, 1)), rng.integers(0, 2, (50, 3)), np.full(50, 1 / 8), rng.random(50))
-    plans = plan_exploration(log, PlannedPolicy(np.ones(50), np.zeros(50), log.cost), PlanSettings(50))
-    assert {len(plan["actions"]) for plan in plans} == {0}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from shop import CITIES, MAPPING, NAMES, decisions
+from shop import NAMES, decisions
 
 from drcrm import ActionLists, BanditLog
 from drcrm.diagnostics.comparison.policy_changes import MAX_CHANGED, describe_changes
 from drcrm.diagnostics.weight_checks import PolicyWeights
-from drcrm.logs.encoding.base import ReadableColumn
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.reports.log_report.policy_changes import policy_changes
 
@@ -147,28 +145,3 @@ def test_a_policy_that_ignores_the_context_has_one_segment():
     section = policy_changes(answer)
     assert section["tree"] is None
     assert len(section["actions"]) == 3
-
-
-def test_readable_columns_are_those_of_the_file():
-    frame = pd.DataFrame({"age": [20.0, 40.0, np.nan, 60.0], "city": ["Bern", "Genf", "", "Bern"]})
-    features = table_features(frame, ["age"], ["city"])
-    encoding = TableEncoding.fit(features, "single", ["a", "b"])
-    X = encoding.encode(features)
-    columns = encoding.readable_columns
-    assert [(column.feature, column.category) for column in columns] == [
-        ("age", None), ("age", "missing"), ("city", "missing"), ("city", "Bern"), ("city", "Genf"),
-    ]  # fmt: skip
-    values = np.column_stack([X[:, column.place] * column.scale + column.mean for column in columns])
-    assert values[[0, 1, 3], 0] == pytest.approx([20, 40, 60])
-    assert values[:, 1:].tolist() == [[0, 0, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 0]]
-    assert ReadableColumn(0, "x").scale == 1.0
-
-
-def test_cities_that_look_like_numbers_are_named(answer, tmp_path):
-    frame = decisions(1500).assign(city=lambda frame: pd.Index(CITIES).get_indexer(frame["city"]))
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    arguments = tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"
-    changes = answer("learn", *arguments)[0]["changes"]
-    used = {node["category"] for node in changes["tree"] if node.get("feature") == "city"}
-    assert used <= {"0", "1", "2"}
-    assert used

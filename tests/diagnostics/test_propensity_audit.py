@@ -61,16 +61,6 @@ def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
         assert kind != "other rows" or LIKELIHOOD in failed
 
 
-def test_correct_propensities_hardly_ever_fail():
-    """At a level of 10⁻⁴ each, none of 3 logs of each kind fails; q is the true π0 or half as sharp."""
-    for scale, model_scale in ((0.4, 1), (1.5, 1), (1.5, 0.5)):
-        for seed in range(3):
-            log = draw_log(400, scale, seed)
-            logging = SoftmaxPolicy(model_scale * scale * np.roll(THETA, 1, axis=1))
-            tests, _ = audit_propensities(log, logging.marginals(log.X))
-            assert [test.name for test in tests if test.level == "fail"] == []
-
-
 def test_evidence_against_correct_propensities_is_bounded():
     """By Ville's inequality it exceeds log 10 with probability at most 1/10: in 12 of 30 logs with probability 10⁻⁵."""
     logs = [draw_log(100, 0.7, seed) for seed in range(30)]
@@ -204,15 +194,14 @@ def test_boosted_propensities_are_close_to_the_drawn_ones():
 def test_actions_that_are_not_always_available_accuse_no_right_log(kind):
     place = np.arange(2000)
     is_absent = {"new": place < 1000, "gone": place >= 1200, "for a while": abs(place - 1000) > 300}[kind]
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        X = draw_contexts(rng, 2000)
-        mean = SoftmaxPolicy(0.4 * THETA).marginals(X)
-        mean[is_absent, 3] = 0
-        mean /= mean.sum(axis=1, keepdims=True)
-        Y = draw_actions(mean, rng)
-        log, time = BanditLog(X, Y, mean[place, Y], np.zeros(2000), n_actions=4), rng.permutation(2000)
-        shuffled = change_log(log, np.argsort(time)), LogDetails(time=np.argsort(time))
-        for diagnosis in (diagnose(log), diagnose(shuffled[0], details=shuffled[1])):
-            assert find_check(diagnosis, "propensity audit, mean ratio").level == "good"
-            assert find_check(diagnosis, LIKELIHOOD).level == "good"
+    rng = np.random.default_rng(0)
+    X = draw_contexts(rng, 2000)
+    mean = SoftmaxPolicy(0.4 * THETA).marginals(X)
+    mean[is_absent, 3] = 0
+    mean /= mean.sum(axis=1, keepdims=True)
+    Y = draw_actions(mean, rng)
+    log, time = BanditLog(X, Y, mean[place, Y], np.zeros(2000), n_actions=4), rng.permutation(2000)
+    shuffled = change_log(log, np.argsort(time)), LogDetails(time=np.argsort(time))
+    for diagnosis in (diagnose(log), diagnose(shuffled[0], details=shuffled[1])):
+        assert find_check(diagnosis, "propensity audit, mean ratio").level == "good"
+        assert find_check(diagnosis, LIKELIHOOD).level == "good"

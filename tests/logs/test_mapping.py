@@ -24,6 +24,7 @@ WHOLE = {
     "algorithm": {"estimator": "KLDRO", "grid": [0.1]},
     "split": "last 12.5 %",
     "cost_range": [-1, 0],
+    "shift": 0.2,
 }
 
 
@@ -85,6 +86,9 @@ def test_the_default_split():
         ({"cost_range": [0, -1]}, "cost_range is [0.0, -1.0], expected [least, largest]"),
         ({"cost_range": [0, float("inf")]}, "cost_range is [0.0, inf], expected [least, largest]"),
         ({"cost_range": 1}, "cost_range is 1, expected [least, largest]"),
+        *(({"shift": value}, f"shift is {value!r}, expected a number above 0") for value in (0, -1, "a lot")),
+        *(({"explore": value}, f"explore is {value!r}, expected a number from 0 to 1") for value in (-0.1, 1.5, "x")),
+        *(({"least_propensity": value}, "expected a number above 0 and at most 1") for value in (0, -1, 1.1)),
         ({"algorithm": 3}, "algorithm is 3, expected a name, or a map (estimator"),
     ],
 )

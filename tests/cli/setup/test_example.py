@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 import pandas as pd
-import yaml
 
 from drcrm.cli.setup.example import FILES, MAPPING
 
@@ -28,11 +27,3 @@ def test_no_file_is_overwritten(tmp_path, run):
     status, _, error = run("example", tmp_path)
     assert (status, "rule.csv exists already" in error, len([*tmp_path.iterdir()])) == (1, True, 1)
     assert "is a file, expected a folder" in run("example", tmp_path / "rule.csv")[2]
-
-
-def test_the_mapping_names_columns_of_the_log(tmp_path, run):
-    run("example", tmp_path)
-    mapping = yaml.safe_load((tmp_path / "shop.yaml").read_text())
-    features = mapping.pop("features")
-    columns = {*mapping.values(), *features["numeric"], *features["categorical"]}
-    assert columns == {*pd.read_csv(tmp_path / "shop.csv", nrows=1)}

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from drcrm.cli.setup.example import MAPPING, draw_visits
-from drcrm.cli.setup.init import Column, assign_roles, read_columns
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers.log_files import read_raw_log
 
@@ -155,16 +154,6 @@ def test_a_cost_is_certain_only_without_a_reward(propose):
 
 
 @pytest.mark.parametrize(
-    ("name", "key"),
-    [("user_id", "group"), ("sessionID", "group"), ("user_age", None), ("ITEM", "action"), ("item_type", None)],
-)
-def test_all_words_of_the_names_of_actions_and_groups_are_typical(name, key):
-    codes = np.arange(400) % 30
-    column = Column(name, codes, [f"v{code}" for code in range(30)], None, False)
-    assert assign_roles([column]) == ({} if key is None else {key: column})
-
-
-@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("log.csv", "", "has no rows"),
@@ -180,12 +169,3 @@ def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_pa
     status, _, error = run("init", tmp_path / name)
     assert (status, error.count("\n")) == (1, 1)
     assert message in error
-
-
-def test_odd_parquet_columns_are_left_out(tmp_path):
-    frame = pd.DataFrame({"lists": [[1, 2]] * 30, "clicked": [True, False] * 15, "many": np.arange(30) / 7})
-    frame.to_parquet(tmp_path / "log.parquet")
-    columns = read_columns(tmp_path / "log.parquet")
-    assert [column.name for column in columns] == ["clicked", "many"]
-    assert assign_roles(columns) == {"reward": columns[0]}
-    assert columns[0].describe() == "2 values: True, False"

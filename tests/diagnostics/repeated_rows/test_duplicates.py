@@ -91,9 +91,3 @@ def test_equal_contexts_with_new_actions_are_no_copies():
     assert check_rows(shared)[0][0].value == check.value
     fixed = BanditLog(X, X.argmax(axis=1), np.full(900, 0.25), np.zeros(900), n_actions=4)
     assert check_rows(fixed)[0][0].level == "caution"
-
-
-def test_a_deterministic_logging_policy_shows_nothing():
-    X = np.random.default_rng(0).integers(0, 6, (N, 1)).astype(float)
-    log = BanditLog(X, (X[:, 0] % ACTIONS).astype(int), np.ones(N), np.sin(X[:, 0]), n_actions=ACTIONS)
-    assert [check.level for check in check_rows(log)[0]] == ["good", "good"]
