@@ -95,22 +95,6 @@ def test_decide_predict_and_export_have_the_propensities_of_the_mixture(kind, po
         assert propensity == pytest.approx(expected(place)[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["single", "labels"])
-def test_decisions_have_the_frequencies_of_the_mixture(kind, policies):
-    """A context whose policy is nearly certain: the rare actions come from exploration. Binomial bounds, 4.5 errors."""
-    path = policies[kind]
-    stored, frame = read_policy(path), log_of(path)
-    law = np.asarray(exploring_law(stored, stored.encoding.contexts(frame)))
-    row = int(law.max(axis=1).argmax())
-    served, rng, context, draws = load_policy(path), np.random.default_rng(0), frame.iloc[row].to_dict(), 20_000
-    counts = np.zeros(law.shape[1])
-    for _ in range(draws):
-        action, _ = served.decide(context, rng)
-        counts[2 * action["a"] + action["b"] if kind == "labels" else served.names.index(action)] += 1
-    error = np.sqrt(law[row] * (1 - law[row]) / draws)
-    assert np.all(np.abs(counts / draws - law[row]) <= 4.5 * error)
-
-
 def test_another_share_of_decisions_is_not_covered_by_the_certificate(policies):
     served, context = load_policy(policies["single"]), log_of(policies["single"]).iloc[0].to_dict()
     with pytest.warns(UserWarning, match=rf"covers the share {EXPLORE:g} of uniform actions, not 0.5"):

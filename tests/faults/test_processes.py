@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 from workflows import command, in_group, interrupt
@@ -78,17 +77,4 @@ def test_an_interrupted_run_resumes(work, config, finished, tmp_path):
     assert_results_complete(work, finished)
     assert not list(work.rglob(".part-*"))
     run(work, config)
-    assert_same_files(work, finished)
-
-
-def test_a_second_run_in_the_same_folder_is_refused(work, config, finished, tmp_path):
-    with (
-        fault(tmp_path, "fit", FIT, WAITING),
-        running(work, config, (work / "started").exists) as process,
-    ):
-        single_line(run(work, config, fails=True), "Error: Directory cannot be locked.")
-        assert_results_complete(work, finished)
-        time.sleep(0.1)
-        (work / "go").touch()
-        assert process.wait() == 0
     assert_same_files(work, finished)

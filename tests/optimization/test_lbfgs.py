@@ -9,9 +9,6 @@ from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
-from drcrm.optimization.objective import Objective
-from drcrm.policies import linear_predictor
-from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import BoltzmannRisk, CVaRRisk, KLBall, MeanRisk
 from drcrm.weights import Clipped
 
@@ -104,15 +101,3 @@ def test_a_ridge_keeps_a_fit_near_its_start():
     assert moved[-1] < 1e-3
     penalty = (objective.design.scales**2 * (fits[2].coef - start)).ravel()
     assert np.abs(objective(fits[2].coef)[1] + 1.0 * penalty).max() < 1e-3
-
-
-def test_features_are_copied_once_for_all_objectives(monkeypatch):
-    """X is copied without its absent features."""
-    log = make_log(12)
-    wide, copies = log.replace(X=np.insert(log.X, 0, 0, axis=1)), []
-    map_rows = linear_predictor.map_rows
-    monkeypatch.setattr(linear_predictor, "map_rows", lambda *arguments: copies.append(1) or map_rows(*arguments))
-    design = LinearPredictor(wide)
-    objectives = [Objective(design, KLBall(radius)) for radius in (0.001, 0.01, 0.1)]
-    assert len([*minimize_objectives(objectives, np.zeros(design.shape))]) == 3
-    assert len(copies) == 1

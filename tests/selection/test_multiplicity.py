@@ -58,17 +58,6 @@ def test_units_are_summed():
     assert part.effective_choices(units=np.arange(ROWS)) == part.effective_choices()
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.95])
-def test_a_chosen_candidate_is_seldom_better_by_chance(correlation):
-    """No candidate differs from π0 in the mean: a choice is an error."""
-    rng, repetitions = np.random.default_rng(4), 200
-    chosen = 0
-    for _ in range(repetitions):
-        part = differences(correlated(rng, 10, correlation))
-        chosen += part.choose(part.effective_choices()) is not None
-    assert chosen <= 0.05 * repetitions + 3 * np.sqrt(0.05 * 0.95 * repetitions)
-
-
 def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
     rng = np.random.default_rng(5)
     valid = rng.normal([-0.5, -0.45, -0.9], [1.0, 0.2, 9.0], size=(ROWS, 3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,6 @@ from drcrm.cli.common import candidates
 from drcrm.cli.common.candidates import fit_candidates
 from drcrm.logs.mapping import as_mapping
 from drcrm.selection import successive_halving
-from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
 from drcrm.selection.successive_halving import halve_algorithms, is_expensive
 
@@ -58,15 +56,6 @@ def every_log_is_expensive(monkeypatch):
 def test_only_logs_with_many_actions_and_scores_are_expensive():
     large = BanditLog(np.ones((10**5, 1)), np.arange(10**5) % 20, np.ones(10**5), np.ones(10**5), n_actions=20)
     assert [is_expensive(log) for log in (make_log(50), make_log(2**20 // K + 1), large)] == [False, True, False]
-
-
-def test_a_small_log_is_fitted_without_halving():
-    train, heldout = split(make_log(600))
-    entry = replace(as_algorithm("kl_dro_dr"), grid=(0.01,))
-    selection = fit_candidates(opened(train, heldout), [entry], ignore)
-    fits = learn(train, entry, heldout).as_arrays()
-    assert selection.choices == len(fits["grid"])
-    assert any(np.array_equal(selection.best.policy.coef, coef) for coef in fits["coef"])
 
 
 @pytest.mark.usefixtures("every_log_is_expensive")

@@ -103,13 +103,6 @@ SHA = {"a.svm": sha256_of(GOOD)}
 
 
 class TestFetching:
-    def test_from_a_mirror_folder(self, tmp_path, mirror):
-        (mirror / "a.svm").write_bytes(GOOD)
-        path, place = Source("http://127.0.0.1:9", str(mirror), SHA).fetch("a.svm", tmp_path / "raw")
-        assert path.read_bytes() == GOOD
-        assert place == str(mirror)
-        assert listing(tmp_path / "raw") == ["a.svm"]
-
     @pytest.mark.parametrize(("role", "sha256"), [("mirror", {}), ("url", SHA)])
     def test_from_a_url_and_only_once(self, tmp_path, server, role, sha256):
         url, served = server

@@ -55,15 +55,6 @@ def test_samples_follow_the_distribution():
     assert (z == -3).mean() == pytest.approx(0.2, abs=4 * 0.4 / 100)
 
 
-def test_policies_are_trained_on_different_contexts(labelled):
-    X, labels = labelled(n=60, labels=3)
-    first, second = draw_policies(X, labels, np.random.default_rng(0))
-    again, _ = draw_policies(X, labels, np.random.default_rng(0))
-    np.testing.assert_array_equal(first.coef, again.coef)
-    assert first.coef.shape == second.coef.shape == (4, 3)
-    assert not np.allclose(first.coef, second.coef)
-
-
 def test_too_many_pairs_or_too_few_contexts_are_an_error(random_policy):
     policies = random_policy(0, labels=25), random_policy(1, labels=25)
     with pytest.raises(

@@ -65,6 +65,12 @@ def test_another_seed_draws_again_and_the_same_seed_gives_the_same_bytes(toy, tm
     ("arrays", "message"),
     [
         ({"X.indices": [0, 9]}, "not a readable npz file: "),
+        ({"X.indices": [0.5, 1.0]}, "X is not a CSR matrix: its indices, indptr or shape are not whole numbers"),
+        ({"X.shape": [2.0, 1e19]}, "X is not a CSR matrix: its indices, indptr or shape are not whole numbers"),
+        ({"X.indptr": [0, 1, 1]}, "X is not a CSR matrix: its indptr covers 1 of 2 values"),
+        ({"X.data": [1j, 2]}, "X is not an array of numbers, but of complex128"),
+        ({"X.indptr": None}, "not a readable npz file: \"There is no item named 'X.indptr.npy' in the archive\""),
+        ({"labels": 1.0}, "labels has shape (), expected (rows, labels)"),
         ({"X.data": [1.0, np.inf]}, "X has inf in row 1, column 1, expected finite features"),
         ({"labels": [[1], [7]]}, "labels has 7 in row 1, label 0, expected 0 or 1"),
         ({"labels": [0, 4], "n_actions": 4}, "labels is 4 in row 1, expected 0 to 3"),
@@ -74,7 +80,7 @@ def test_another_seed_draws_again_and_the_same_seed_gives_the_same_bytes(toy, tm
 def test_contexts_out_of_range_are_an_error(tmp_path, capsys, arrays, message):
     right = {"X.data": [1.0, 2.0], "X.indices": [0, 1], "X.indptr": [0, 1, 2], "X.shape": [2, 3], "labels": [[1], [0]]}
     path = tmp_path / "train.npz"
-    np.savez(path, **{name: np.asarray(value) for name, value in (right | arrays).items()})
+    np.savez(path, **{name: np.asarray(value) for name, value in (right | arrays).items() if value is not None})
     error = error_of(capsys, "split", {"train": path}, {"split": tmp_path / "split.npz"}, {**SPLIT, **AXES})
     assert error.startswith(f"{path}: {message}")
 

@@ -8,7 +8,6 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.propensities import estimated as propensities
 from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers.log_files import read_raw_log
 
@@ -41,12 +40,6 @@ def test_estimates_are_close_to_a_softmax_policy():
     estimated = estimates(frame)
     assert abs(np.log(estimated) - np.log(truth)).mean() < 0.06
     assert abs((truth / estimated).mean() - 1) < 0.02
-
-
-def test_a_sample_of_the_rows_is_enough(monkeypatch):
-    frame, truth = softmax_frame(3000)
-    monkeypatch.setattr(propensities, "MOST", 1500)
-    assert 0 < abs(np.log(estimates(frame)) - np.log(truth)).mean() < 0.09
 
 
 def test_estimates_from_noise_are_calibrated():

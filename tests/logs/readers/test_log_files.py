@@ -32,7 +32,6 @@ MAPPING = {
     "features": {"numeric": ["age", "one"], "categorical": ["city"]},
 }
 LABELS = {"labels": ["a", "b"], **{key: value for key, value in MAPPING.items() if key != "action"}}
-ESTIMATED = {"propensity": None, "propensity_model": "softmax"}
 MAKERS = {"dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
 
 
@@ -118,7 +117,6 @@ TABLES = {  # format, mapping, and options of ``visits``
     "missing": ("parquet", MAPPING | {"features": {"numeric": ["age"], "categorical": ["zip"]}, "group": "zip"}, {}),
     "candidate": ("csv", MAPPING | {"candidate": "b", "slice": "city"} | {"features": {"numeric": ["age"]}}, {}),
 }
-TEXTS = [*((name, {}) for name in LOGS), ("log.dsjson", ESTIMATED), ("single.txt", ESTIMATED)]
 
 
 def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch) -> None:
@@ -155,14 +153,6 @@ def test_rows_of_a_table_do_not_depend_on_batches(form, mapping, options, tmp_pa
     assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
     raw_log = read_raw_log(path, mapping)
     assert np.array_equal(raw_log.rows.get("number"), np.arange(len(raw_log.Y)))
-
-
-@pytest.mark.parametrize(("name", "mapping"), TEXTS)
-def test_rows_of_text_do_not_depend_on_batches(name, mapping, tmp_path, monkeypatch):
-    path = write_text(tmp_path, name)
-    assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
-    raw_log = read_raw_log(path, mapping)
-    assert (raw_log.count != 1).any() == (name == "log.dsjson")
 
 
 @settings(max_examples=25)

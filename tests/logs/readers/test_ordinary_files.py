@@ -27,7 +27,6 @@ from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.readers.log_files import read_raw_log
 
-CASES = Path(__file__).parents[4] / "shared" / "cases"
 FORMS = "frame", "csv", "parquet"
 
 
@@ -96,19 +95,6 @@ def test_init_proposes_booleans_as_reward_and_learn_reads_them(tmp_path, capsys)
     yes, no, *others = (policy.decide({"x": 0.5, "vip": vip}, 0)[1] for vip in (1, False, "True", True, "TRUE"))
     assert others == pytest.approx([yes] * 3, rel=1e-12)
     assert abs(yes - no) > 1e-6
-
-
-def test_init_proposes_decimal_commas_and_the_encoding(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"größe": rng.normal(size=300).round(3), "p": 0.25, "reward": rng.integers(0, 2, 300)})
-    frame["action"] = rng.choice(["Löschen", "Öffnen"], 300)
-    path, proposal = tmp_path / "log.csv", tmp_path / "m.yaml"
-    path.write_bytes(frame.to_csv(index=False, sep=";", decimal=",").encode("cp1252"))
-    assert main(["init", str(path), "--output", str(proposal)]) == 1
-    assert main(["init", str(path), "--output", str(proposal), "--encoding", "cp1252"]) == 0
-    mapping = yaml.safe_load(proposal.read_text("utf-8"))
-    assert (mapping["decimal"], mapping["encoding"]) == (",", "cp1252")
-    assert_same_log(drcrm.read_log(path, mapping), drcrm.BanditLog.from_frame(frame, mapping))
 
 
 def test_commands_accept_several_files(tmp_path):
@@ -403,33 +389,6 @@ def test_empty_lines_of_a_single_column_are_rows(tmp_path):
     encoding = TableEncoding.fit(table_features(frame, ["x"], []), "single", ["a", "b"])
     (tmp_path / "contexts.csv").write_text("\nx\n1\n\n2.5\n\n")
     assert np.array_equal(read_contexts(tmp_path / "contexts.csv", encoding)[0], encoding.contexts(frame))
-
-
-needs_cases = pytest.mark.skipif(not CASES.exists(), reason="needs the shared cases")
-
-
-@needs_cases
-@pytest.mark.parametrize(
-    ("name", "mapping"),
-    [
-        ("p_over.csv", "base.json"),
-        ("spark_empty_part", "base.json"),
-        ("bool_True.csv", "bool.json"),
-        ("time_short_tz.csv", "time.json"),
-        ("spaced_header.csv", "base.json"),
-        ("nfd.csv", "nfc.json"),
-        ("sep_line.csv", "base.json"),
-        ("table.txt", "base.json"),
-        ("null_backslash_n.csv", "base.json"),
-    ],
-)
-def test_shared_cases_have_their_values(name, mapping, tmp_path):
-    paths = CASES / name, "--config", CASES / mapping
-    answer = read_answer("evaluate_policy", "column:new", *paths, folder=tmp_path)
-    [candidate] = answer["candidates"]
-    ips, snips = reference_values(pd.read_csv(CASES / ("p_over.csv" if name == "p_over.csv" else "base.csv")))
-    assert -candidate["estimates"]["ips"]["value"] == pytest.approx(ips, rel=1e-9)
-    assert -candidate["estimates"]["snips"]["value"] == pytest.approx(snips, rel=1e-9)
 
 
 @pytest.mark.parametrize("columns", [[0, 1], [3, 7], [-1, 2**40]])

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from drcrm.reports.tables.comparisons import compare, interval, larger_p_value
+from drcrm.reports.tables.comparisons import compare, holm, interval, larger_p_value
 
 
 @pytest.mark.parametrize("n", [2, 20])
@@ -41,6 +41,11 @@ def test_p_values_of_differences_without_spread(values, best, expected):
 def test_a_single_or_missing_seed_has_no_error():
     assert interval([1.0]) == pytest.approx((1.0, np.nan, np.nan, np.nan), nan_ok=True)
     assert np.isnan(interval([1.0, np.nan]).mean)
+
+
+def test_p_values_are_adjusted_by_holm():
+    """The smallest of three is multiplied by 3, the next by 2; none becomes smaller than the one before it."""
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
 def losses(n: int = 20) -> pd.DataFrame:
