@@ -33,13 +33,13 @@ def weekly(n: int, seed: int = 0) -> pd.DataFrame:
 def watch(answer, tmp_path):
     """Certify the policy of a column at every look; return the answer."""
 
-    def watch(*frames: pd.DataFrame, **changes) -> dict:
+    def watch(*frames: pd.DataFrame, options: tuple[str, ...] = (), **changes) -> dict:
         paths = [tmp_path / f"week{number}.csv" for number in range(len(frames))]
         for path, frame in zip(paths, frames, strict=True):
             frame.to_csv(path, index=False)
         config = json.dumps(MAPPING | {"features": {"numeric": ["age", "price"], "categorical": ["city"]}} | changes)
         arguments = ["certify", RULE, *paths, "--config", config, "--anytime", "--report", tmp_path / "r.html"]
-        return answer(*arguments)[0]
+        return answer(*arguments, *options)[0]
 
     return watch
 
@@ -102,6 +102,51 @@ class TestAnytime:
     def test_inconsistent_propensities_are_not_certified(self, watch):
         answer = watch(weekly(2000).assign(p=1 / 3))
         assert (answer["verdict"]["verdict"], answer["running"]) == ("the log is wrong", None)
+
+
+class TestAsymptotic:
+    """Bounds of the confidence sequence, which need no range of outcomes."""
+
+    def test_bounds_of_a_learned_policy_are_those_of_the_library_at_every_look(self, later, shop, answer):
+        stored, path, log = later
+        result, text = answer("certify", shop / "policy.npz", path, "--anytime", "--asymptotic")
+        running, options = result["running"], {"method": "confidence_sequence", "cost_model": stored.model}
+        for rows, bound in [*running["curve"][10::30], running["curve"][-1]]:
+            part = log.recount(np.arange(900) < rows)
+            expected = policy_certificate(stored.policy, part, "dr", baseline="logging", **options).bound
+            assert bound == pytest.approx(expected, abs=1e-9)
+        cost = policy_certificate(stored.policy, log, "dr", **options)
+        assert (running["bound"], running["value"]) == pytest.approx((cost.bound, cost.value), abs=1e-9)
+        assert (running["estimate"], running["asymptotic"]) == ("dr", True)
+        assert result["candidates"][0]["certificate"]["estimate"] == "dr"
+        assert "holds approximately with 95 % confidence: the bounds are asymptotic." in " ".join(text.split())
+        plain = answer("certify", shop / "policy.npz", path, "--anytime")[0]["running"]
+        assert running["difference_bound"] < plain["difference_bound"]
+        assert (running["first_better"], plain["asymptotic"]) < (plain["first_better"] or 901, 1)
+
+    def test_revenue_needs_no_range_and_groups_count_at_their_last_row(self, watch, tmp_path):
+        frame = weekly(2000).assign(user=np.random.default_rng(2).integers(0, 800, 2000))
+        frame["click"] *= np.random.default_rng(3).lognormal(sigma=0.3, size=2000)
+        answer = watch(frame, options=("--asymptotic",), group="user", time="day")
+        running, ordered = answer["running"], frame.sort_values("day", ignore_index=True)
+        last = ordered.reset_index().groupby("user")["index"].transform("max")
+        for rows, bound in running["curve"][20::25]:
+            complete = ordered[last < rows]
+            z, users = terms(complete), complete["user"].value_counts()
+            excess = pd.Series(z - z.mean()).groupby(complete["user"].to_numpy()).sum()
+            values = z.mean() + excess * (len(users) / len(z))
+            assert bound == pytest.approx(upper_bound(values, method="confidence_sequence"), abs=1e-9)
+        assert (running["by"], running["n"], running["curve"][0][1]) == ("group", frame["user"].nunique(), None)
+        assert "because they are asymptotic" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+    def test_rows_too_few_or_too_skewed_cannot_say(self, watch):
+        few = watch(weekly(40), options=("--asymptotic",))
+        assert (few["verdict"]["verdict"], few["running"]) == ("the log cannot say", None)
+
+    def test_the_option_needs_anytime(self, run, shop, tmp_path):
+        decisions(300).to_csv(tmp_path / "log.csv", index=False)
+        status, _, error = run("certify", shop / "policy.npz", tmp_path / "log.csv", "--asymptotic")
+        assert (status, "it needs --anytime" in error) == (1, True)
 
 
 class TestSensitivity:

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from page_numbers import ROOT, numbers
 
+from drcrm.certificates import upper_bound
+
 
 def test_what_akl_crm_adds_at_the_radius_of_lemma_1():
     pattern = "aKL-CRM adds # % less .{,50}light tail, # % less with a tail downwards, and # % more with a tail upwards"
@@ -27,3 +29,9 @@ def test_how_often_bounds_are_ever_false():
     assert stated == [rows["n"].nunique(), rows["n"].max(), round(student.min()), round(student.max()), 500]
     assert numbers(page, "is ever false in at most # %") == [round(100 * last["anytime"].max(), 1)]
     assert (rows[rows["method"] == "anytime"].groupby("tail")["low"].max() < 0.05).all()
+    wider = [
+        upper_bound([-1.0, 1.0] * (n // 2), method="confidence_sequence")
+        / upper_bound([-1.0, 1.0] * (n // 2), method="student")
+        for n in (400, 1000, 3200)
+    ]
+    assert numbers(page, "From 400 to 3200 rows, it is # to # times") == [round(min(wider), 1), round(max(wider), 1)]

@@ -16,11 +16,14 @@ from drcrm.diagnostics.comparison.verdict import (
     untested,
 )
 from drcrm.diagnostics.diagnostic import with_confidence
+from drcrm.errors import InputError
 from drcrm.reports.log_report.answer import Units
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
+    if options.asymptotic and not options.anytime:
+        raise InputError("--asymptotic chooses the bounds of --anytime, so it needs --anytime")
     return answer_on_policy("certify", options, _state_running_bounds if options.anytime else _state_certificates)
 
 
@@ -31,9 +34,10 @@ def _state_running_bounds(evaluation: Evaluation) -> Verdict:
         return verdict
     first, unit_name = running["first_better"], "rows" if running["by"] == "row" else "groups"
     since = f"The policy was first shown to be better after row {first}." if first else ""
+    about, reason = ("approximately ", ": the bounds are asymptotic") if running["asymptotic"] else ("", "")
     sentence = (
-        f"Each bound, together with those after fewer {unit_name}, holds "
-        f"{with_confidence(evaluation.settings.confidence)}. {since}"
+        f"Each bound, together with those after fewer {unit_name}, holds {about}"
+        f"{with_confidence(evaluation.settings.confidence)}{reason}. {since}"
     )
     return _certified(evaluation, running["bound"], running["difference_bound"], sentence.rstrip())
 

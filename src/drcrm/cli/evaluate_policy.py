@@ -16,7 +16,7 @@ import numpy as np
 from drcrm.actions.exploration import largest_probability
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
-from drcrm.cli.common.running_bounds import watch
+from drcrm.cli.common.running_bounds import Watch, watch
 from drcrm.diagnostics.comparison.baseline import find_rows
 from drcrm.diagnostics.comparison.guardrails import require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY, ComparisonSettings
@@ -81,7 +81,7 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
         report("evaluating the policy")
         evaluation = _evaluate(case, options)
         if getattr(options, "anytime", False):
-            evaluation = _watch(case, evaluation)
+            evaluation = _watch(case, evaluation, options.asymptotic)
         verdict = conclude(evaluation)
         stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
         answer = evaluation.answer(command, verdict=stated, judged_by=case.rows, recognised=case.counts)
@@ -113,16 +113,30 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
 
-def _watch(case: PolicyOnLog, evaluation: Evaluation) -> Evaluation:
+def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Evaluation:
     """Return the evaluation with bounds that hold at every look, and the verdict that they reach.
 
-    These bounds need no overlap, so a failed check of the weights' overlap does not count. Other failed checks do.
+    Bounds that are not asymptotic need no overlap, so a failed check of the weights' overlap does not count. Other
+    failed checks do.
     """
-    verdict = evaluation.verdict
-    if {*evaluation.diagnosis.failed} - OVERLAP_CHECKS:
+    verdict, settings, [comparison] = evaluation.verdict, evaluation.settings, evaluation.comparisons
+    if {*evaluation.diagnosis.failed} - (set() if is_asymptotic else OVERLAP_CHECKS):
         return evaluation
-    limit, settings = case.largest_weight, evaluation.settings
-    running = watch(case.opened, case.policy.policy, settings.confidence, settings.divisor, limit)
+    uses_model = is_asymptotic and comparison.difference.estimate == "dr"
+    watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic)
+    if uses_model:
+        watched = replace(watched, estimate="dr", cost_model=case.policy.cost_model)
+    try:
+        running = watch(case.opened, case.policy.policy, watched)
+    except InputError as error:
+        if not is_asymptotic:
+            raise
+        sentence = f"It is unknown whether the policy is better than {settings.reference}: {error}."
+        changes = [
+            f"{MORE_ROWS}, and look again.",
+            "Or leave out --asymptotic: the bound then needs the range of costs.",
+        ]
+        return replace(evaluation, verdict=Verdict("the log cannot say", sentence, changes, verdict.cautions))
     name = "better" if running["difference_bound"] < 0 else "not shown"
     guardrails = [
         replace(rail, bound=bound, lower_bound=-np.inf, refusal=rail.refusal if np.isnan(rail.margin) else "")
@@ -234,13 +248,14 @@ def read_baseline(options: argparse.Namespace) -> StoredPolicy | None:
 
 def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: argparse.Namespace) -> float | None:
     """Return a known limit on the weights of the baseline for --anytime, or None; InputError if none is known."""
-    if baseline is None or not getattr(options, "anytime", False):
+    if baseline is None or not getattr(options, "anytime", False) or options.asymptotic:
         return None
     if mapping.least_propensity is None:
         raise InputError(
             "--anytime with --baseline needs least_propensity in the mapping, the smallest probability that the "
             "logging policies give to any action: it limits the weights of the baseline. The smallest propensity of "
-            "the log does not limit them, because later rows may have smaller ones"
+            "the log does not limit them, because later rows may have smaller ones. Or add --asymptotic, whose bounds "
+            "need no limit"
         )
     policy = baseline.policy
     return largest_probability(policy.actions, policy.explore) / mapping.least_propensity

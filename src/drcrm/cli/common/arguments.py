@@ -182,6 +182,14 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                     "again; needs cost_range in the mapping unless outcomes are 0 or 1",
                 },
             ),
+            (
+                "--asymptotic",
+                {
+                    "action": "store_true",
+                    "help": "with --anytime: narrower bounds, which need no range of outcomes but hold only "
+                    "asymptotically; by dr if the policy has a cost model, else ips",
+                },
+            ),
             SENSITIVITY,
             SHIFT,
             *ANSWERS,

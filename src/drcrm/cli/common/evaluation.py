@@ -141,8 +141,8 @@ class Evaluation:
     def _running_bounds(self, difference: Any) -> dict[str, Any]:
         """Return the certificate and the difference with the bounds that hold at every look."""
         running: Any = self.running
-        certificate = {"estimate": "ips", "confidence": self.settings.confidence, "choices": self.settings.choices}
-        certificate |= {key: running[key] for key in ("value", "bound", "n", "by")}
+        certificate = {"confidence": self.settings.confidence, "choices": self.settings.choices}
+        certificate |= {key: running[key] for key in ("estimate", "value", "bound", "n", "by")}
         return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 

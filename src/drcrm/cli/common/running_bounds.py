@@ -2,130 +2,168 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, partial
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.bounds import ANYTIME, Bound
+from drcrm.certificates.bounds import ANYTIME, SEQUENCE, Bound
+from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.independent_units import group_means, number_groups
+from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.certificates.terms.anytime import anytime_terms
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
+from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
-LOOKS = 100  # how often the bound is computed
+LOOKS = 100  # how often the bound is computed, and again between two looks
+FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
 
 
-def watch(
-    opened: OpenedLog, policy: Any, confidence: float, choices: int, largest_weight: float | None = None
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Watch:
+    """How a policy is watched.
+
+    Attributes
+    ----------
+    confidence : float
+        Level 1 − δ of each bound: it holds at all looks together with this probability.
+    choices : int
+        Number K of candidates that share δ.
+    largest_weight : float, optional
+        Known limit on the weights of the baseline, if the log was opened with one. An asymptotic bound needs none.
+    is_asymptotic : bool
+        Whether the bounds are those of the confidence sequence, which need no range of outcomes.
+    estimate : "ips" or "dr"
+        "dr" is only for asymptotic bounds on the main outcome, with the cost model of the policy.
+    cost_model : optional
+    """
+
+    confidence: float
+    choices: int
+    largest_weight: float | None = None
+    is_asymptotic: bool = False
+    estimate: str = "ips"
+    cost_model: Any = None
+
+
+def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
-    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. It counts from its last
-    row on, and its term is the mean of its rows' terms. The policy is better from the row on at which the bound on the
-    main outcome, and those on the guardrails, have been below their limits: all these bounds hold together.
+    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit, and counts from its last
+    row on. The policy is better from the row on at which the bound on the main outcome, and those on the guardrails,
+    have been below their limits: all these bounds hold together. Outcomes are those of the given rows. If an outcome
+    differs from that of an earlier look, the answer is for the new one.
 
     Parameters
     ----------
     opened : OpenedLog
         Rows that did not train the policy.
     policy : any policy that :func:`drcrm.off_policy_value` accepts
-    confidence : float
-        Level 1 − δ of each of the two bounds: it holds at all looks together with this probability.
-    choices : int
-        Number K of candidates that share δ.
-    largest_weight : float, optional
-        Known limit on the weights of the baseline, if the log was opened with one.
+    settings : Watch
 
     Returns
     -------
     dict
         - value and bound: the estimate of the policy's cost, and its upper bound.
         - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
-        - first_better: the number of rows after which the policy was first shown to be better, or None.
-        - guardrails: the bound on the difference of each guardrail's outcome.
+        - first_better: the number of rows after which the policy was first shown to be better, or None. In logs of more
+          than 10⁴ units, the bound is not computed after each unit, so this number can be too large by 0.01 %.
+        - guardrails: the bound on the difference of each guardrail's outcome; infinite if it is refused.
         - n and by: the number of units, and "row" or "group".
-        - curve: pairs of a number of rows and the bound on the difference.
+        - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
+        - asymptotic: whether the bounds are asymptotic.
+        - estimate: "ips" or "dr".
 
     Raises
     ------
     InputError
-        If the range of costs, or of a guardrail's outcome, is unknown.
+        If the range of costs, or of a guardrail's outcome, is unknown, or an asymptotic bound is refused.
     """
     log, rows, is_reward = opened.log, opened.log.rows, opened.log.description.is_reward
-    time: Any = rows.get("time")
-    order = np.arange(len(log.Y)) if time is None else np.argsort(time, kind="stable")
-    unit = np.arange(len(log.Y)) if opened.units is None else number_groups(opened.units, len(log.Y))
-    level = 1 - (1 - confidence) / choices
-    running = partial(_Running.of, policy, order=order, unit=unit, level=level, largest_weight=largest_weight)
-    needed = "cost_range in the mapping: [least, largest], the possible costs of any action"
-    costs = _known_range(opened.mapping.cost_range, log.cost, is_reward, needed)
+    units, policy = _Units.of(opened), policy_for_log(policy, log)
     reference = LOGGING if opened.baseline is None else opened.baseline
-    cost, difference = (running(log, baseline, costs) for baseline in (None, reference))
+    main = _Outcome(log, opened.mapping.cost_range, is_reward, "cost_range in the mapping", "the possible costs")
+    cost, difference = (main.run(policy, units, settings, baseline) for baseline in (None, reference))
+    value, bound = cost.look(units.size)
+    change, difference_bound = difference.look(units.size)
     firsts, guardrails = [difference.first_below(0.0)], []
     for number, guardrail in enumerate(opened.mapping.guardrails):
-        outcome, factor = log.with_cost(np.array(rows.get("guardrails")[:, number])), guardrail.baseline_factor
-        needed = f"range in the {guardrail.label.rstrip(',')}: [least, largest], its possible outcomes"
-        costs = _known_range(guardrail.cost_range, outcome.cost, guardrail.is_reward, needed)
-        excess = running(outcome, LOGGING, costs, factor=factor)
+        factor, needed = guardrail.baseline_factor, f"range in the {guardrail.label.rstrip(',')}"
+        part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
+        outcome = _Outcome(part, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
+        excess = outcome.run(policy, units, replace(settings, estimate="ips"), LOGGING, factor)
         # The bound of a relative margin is on the difference minus the margin, a multiple of the logging policy's cost.
         firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
-        guardrails.append(float(excess.bounds[-1] + (factor - 1) * (log.count @ outcome.cost) / log.size))
+        guardrails.append(float(excess.bounds[-1] + (factor - 1) * (log.count @ part.cost) / log.size))
     return {
-        "value": float(cost.z.mean()),
-        "bound": cost.bound(len(cost.z)),
-        "difference": float(difference.z.mean()),
-        "difference_bound": float(difference.bounds[-1]),
-        "first_better": None if None in firsts else int(cost.rows[max(firsts) - 1]),
+        "value": value,
+        "bound": bound,
+        "difference": change,
+        "difference_bound": difference_bound,
+        "first_better": None if None in firsts else int(units.rows[max(firsts) - 1]),
         "guardrails": guardrails,
-        "n": len(cost.z),
+        "n": units.size,
         "by": "row" if rows.get("groups") is None else "group",
-        "curve": [
-            [int(cost.rows[n - 1]), float(bound)] for n, bound in zip(cost.looks, difference.bounds, strict=True)
-        ],
+        "curve": [[int(units.rows[n - 1]), float(y)] for n, y in zip(units.looks, difference.bounds, strict=True)],
+        "asymptotic": settings.is_asymptotic,
+        "estimate": settings.estimate,
     }
 
 
 @dataclass(frozen=True, eq=False)
-class _Running:
-    """Terms z of the units in the order in which they are complete, and the number of rows until then."""
+class _Units:
+    """Independent units in the order in which they are complete.
 
-    z: np.ndarray
+    Attributes
+    ----------
+    place : int array (n,)
+        Position of each row's unit in this order.
+    rows : int array (N,)
+        Number of rows after which each unit is complete.
+    """
+
+    place: np.ndarray
     rows: np.ndarray
-    method: Bound
 
     @classmethod
-    def of(
-        cls,
-        policy: Any,
-        log: BanditLog,
-        baseline: Any,
-        costs: tuple[float, float],
-        order: np.ndarray,
-        unit: np.ndarray,
-        level: float,
-        largest_weight: float | None = None,
-        factor: float = 1.0,
-    ) -> _Running:
-        inputs = EvaluationInputs.create(policy, log, baseline, None, None, None)
-        terms, high = anytime_terms(inputs, "ips", costs, largest_weight, factor)
-        means, _ = group_means(unit, log.count, terms.z)
-        last = np.zeros(len(means), dtype=int)
-        np.maximum.at(last, unit[order], np.arange(len(unit)))
-        complete = np.argsort(last)
-        return cls(np.minimum(means[complete], high), last[complete] + 1, Bound(ANYTIME, level, high=high))
+    def of(cls, opened: OpenedLog) -> _Units:
+        n, time = len(opened.log.Y), opened.log.rows.get("time")
+        order = np.arange(n) if time is None else np.argsort(time, kind="stable")
+        unit = np.arange(n) if opened.units is None else number_groups(opened.units, n)
+        last = np.zeros(unit.max() + 1, dtype=int)
+        np.maximum.at(last, unit[order], np.arange(n))
+        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1)
 
-    def bound(self, n: int) -> float:
-        """Return the bound after the first n units."""
-        return self.method(self.z[:n], np.ones(n))
+    @property
+    def size(self) -> int:
+        """Number N of units."""
+        return len(self.rows)
 
     @property
     def looks(self) -> np.ndarray:
         """Numbers of units after which the bound is computed."""
-        return np.unique(np.linspace(1, len(self.z), LOOKS).astype(int))
+        return np.unique(np.linspace(1, self.size, LOOKS).astype(int))
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """The estimate and the bound after the first n units: ``look(n)``."""
+
+    look: Callable[[int], tuple[float, float]]
+    looks: np.ndarray
+
+    def bound(self, n: int) -> float:
+        """Return the bound after n units; infinite if it is refused."""
+        try:
+            return self.look(n)[1]
+        except InputError:
+            return np.inf
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -138,17 +176,64 @@ class _Running:
         if not is_below.any():
             return None
         before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
-        return next(n for n in range(before + 1, look + 1) if self.bound(n) < limit)
+        between = np.unique(np.linspace(before + 1, look, LOOKS).astype(int))
+        return next(int(n) for n in between if self.bound(n) < limit)
 
 
-def _known_range(
-    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool, needed: str
-) -> tuple[float, float]:
-    """Return the range of the costs; for outcomes of 0 and 1 it is known. Otherwise the error names what is needed."""
-    costs = infer_cost_range(known, cost, is_reward)
-    if costs is None:
-        raise InputError(f"--anytime needs {needed}")
-    return costs
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """A log with the costs of an outcome, their range if it is known, and words on the range for an error."""
+
+    log: BanditLog
+    cost_range: tuple[float, float] | None
+    is_reward: bool
+    key: str
+    meaning: str
+
+    def run(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> _Running:
+        """Return the running bound on the policy's cost, or on its difference from a multiple of the baseline's."""
+        make = self._certify if settings.is_asymptotic else self._charge_atom
+        return _Running(make(policy, units, settings, baseline, factor), units.looks)
+
+    def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
+        """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
+        costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
+        if costs is None:
+            raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
+        inputs = EvaluationInputs.create(policy, self.log, baseline, None, None, None)
+        terms, high = anytime_terms(inputs, "ips", costs, settings.largest_weight, factor)
+        z = np.minimum(group_means(units.place, self.log.count, terms.z)[0], high)
+        bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
+        return lambda n: (float(z[:n].mean()), bound(z[:n], np.ones(n)))
+
+    def _certify(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
+        """Return the look of the confidence sequence: a certificate on the rows of the first n units."""
+        options: dict[str, Any] = {
+            "estimate": settings.estimate,
+            "confidence": settings.confidence,
+            "choices": settings.choices,
+            "method": SEQUENCE,
+            "cost_model": settings.cost_model if settings.estimate == "dr" else None,
+            "cost_range": self.cost_range,
+            "groups": units.place,
+            "baseline_factor": factor,
+        }
+
+        def look(n: int) -> tuple[float, float]:
+            if n < FEWEST:
+                raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {n}")
+            log = self.log.replace(count=self.log.count * (units.place < n))
+            part, reference = (_restrict(known, log) for known in (policy, baseline))
+            with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
+                certificate: Certificate = policy_certificate(part, log, baseline=reference, **options)
+            return certificate.value, certificate.bound
+
+        return look
+
+
+def _restrict(policy: Any, log: BanditLog) -> Any:
+    """Return a policy, without the rows of count 0 of a log if it is known by its probabilities."""
+    return TabularPolicy.for_log(policy.log_prob, policy.mean, log) if isinstance(policy, TabularPolicy) else policy
 
 
 def infer_cost_range(

@@ -312,11 +312,12 @@ def shift(answer: Answer) -> Section:
 def running(answer: Answer) -> Section:
     """Return the bound on the difference after each number of rows."""
     view, units = answer.part("running"), answer.units
-    points = [(rows, units.convert(bound)) for rows, bound in view.get("curve", ())]
+    points = [(rows, units.convert(bound)) for rows, bound in view.get("curve", ()) if is_number(bound)]
     if len(points) < 2:
         return None
     first = view.get("first_better")
     return {
         "result": f"better from row {format_count(first)} on" if first else "not shown to be better so far",
+        "is_asymptotic": view.get("asymptotic", False),
         "chart": curve({"blue": points[len(points) // 20 :]}, 0.0, first),
     }
