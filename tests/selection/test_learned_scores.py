@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from drcrm import BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_policy_value
+from drcrm import ActionLists, BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.selection import learned_scores
@@ -24,8 +24,7 @@ ALGORITHM = Algorithm("KLDRO", "radius", [1e-3], {"estimate": "dr", "safe": True
 def few_trees(monkeypatch):
     """Use few trees in the default scores."""
     settings = {"max_iter": 15, "random_state": 0}
-    classifier = HistGradientBoostingClassifier(**settings)
-    models = [HistGradientBoostingRegressor(**settings), ("none", classifier), ("inverse_propensity", classifier)]
+    models = [HistGradientBoostingRegressor(**settings), HistGradientBoostingClassifier(**settings)]
     monkeypatch.setattr(learned_scores, "default_models", lambda: models)
 
 
@@ -48,7 +47,7 @@ def test_training_scores_come_from_models_of_other_contexts():
     log, logging = draw_log(200)
     context = np.arange(200) // 4
     log = BanditLog(log.X[::4], log.Y, log.propensity, log.cost, context=context, n_actions=3)
-    models = [KNeighborsRegressor(1), ("none", _Memory(1))]
+    models = [KNeighborsRegressor(1), _Memory(1)]
     scores = fit_scores(log, logging, models)
     transformer = scores.features.transformer
     assert len(transformer.folds) == 3
@@ -140,25 +139,65 @@ def test_ineligible_actions_are_not_listed():
     assert listed.X[row] == pytest.approx(scores.training[log.context, :, log.Y])
 
 
+def draw_lists(n: int = 1500, seed: int = 0) -> tuple[BanditLog, SoftmaxPolicy, np.ndarray]:
+    """Return a log of lists, its logging policy, and the click rates of the candidates, which are not linear in ψ."""
+    rng = np.random.default_rng(seed)
+    starts = np.append(0, np.cumsum(rng.integers(2, 8, n)))
+    psi = rng.uniform(-1, 1, (starts[-1], 3))
+    rate = 0.1 + 0.6 * (psi[:, 0] * psi[:, 1] > 0.1)
+    lists, logging = ActionLists(psi, starts), SoftmaxPolicy([0.3, -0.2, 0.5])
+    place = logging.sample(lists, rng)
+    cost = -(rng.random(n) < rate[starts[:-1] + place]).astype(float)
+    return BanditLog(lists, place, np.exp(logging.log_prob(lists, place)), cost), logging, rate
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_scores_of_listed_candidates(known):
+    log, logging, _ = draw_lists()
+    heldout, _, rate = draw_lists(1200, 1)
+    learned = learn_over_scores(log, ALGORITHM, heldout, logging if known else None)
+    lists = heldout.actions.unbind(heldout.X)
+    features = learned.candidates[0].policy.features
+    folds = [fold[0].regressors_[0] for fold in features.transformer.folds]
+    psi, deviation = heldout.X, features.transformer.deviation
+    base = logging.coef if known else features.transformer.logging_coef
+    scores = np.column_stack([psi @ base, -np.mean([model.predict(psi) for model in folds], axis=0) / deviation])
+    theta = features.scale * learned.candidates[0].policy.coef[-2:]
+    weights = np.exp(np.clip(scores, [-np.inf, 0], [np.inf, 1 / deviation]) @ theta)
+    expected = weights / np.repeat(np.add.reduceat(weights, lists.starts[:-1]), np.diff(lists.starts))
+    assert learned.candidates[0].policy.marginals(lists) == pytest.approx(expected, abs=0.02)
+    [candidate] = [candidate.policy for candidate in learned.candidates if candidate.is_logging]
+    assert candidate.marginals(lists) == pytest.approx(SoftmaxPolicy(base).marginals(lists), abs=1e-9)
+    in_training = [set(model._bin_mapper.bin_thresholds_[0]) for model in folds]
+    assert len({frozenset(thresholds) for thresholds in in_training}) == 3
+    chosen = learned.candidates[learned.selected].policy
+    gains = [(policy.marginals(lists) * rate).sum() / 1200 for policy in (chosen, logging)]
+    assert gains[0] > gains[1] + 0.1
+    value = off_policy_value(chosen, heldout, cost_model=learned.cost_model)
+    assert value.low < -gains[0] < value.high
+
+
 def test_what_learned_scores_need():
     rng = np.random.default_rng(5)
     labels = BanditLog(np.ones((40, 1)), rng.integers(0, 2, (40, 2)), np.full(40, 0.25), -rng.random(40))
-    with pytest.raises(InputError, match="learned scores need one action of K per row, got 2 labels"):
+    with pytest.raises(InputError, match="need one action of K or of a list per row, got 2 labels"):
         fit_scores(labels, None)
     log, _ = draw_log(90)
-    with pytest.raises(InputError, match="features='scores' fits its own cost model"):
+    with pytest.raises(InputError, match="learned scores have their own cost model"):
         DoublyRobustDRO(features="scores").fit(
             log.X, log.Y, propensity=log.propensity, cost=log.cost, cost_model=HistGradientBoostingRegressor()
         )
     with pytest.raises(InputError, match=r"the logging policy's coef has shape \(2, 3\)"):
         fit_scores(log, SoftmaxPolicy(np.zeros((2, 3))))
+    with pytest.raises(InputError, match="expected a regressor of scikit-learn, which models the costs"):
+        fit_scores(log, None, [KNeighborsClassifier(1)])
+    with pytest.raises(InputError, match="a classifier needs one action of K per row, got lists of actions"):
+        fit_scores(draw_lists(40)[0], None, [KNeighborsRegressor(1), HistGradientBoostingClassifier()])
 
 
 def test_learn_keeps_groups_together_and_the_policy_file_keeps_the_scores(tmp_path, monkeypatch):
     seen, fit = [], learned_scores.fit_scores
-    monkeypatch.setattr(
-        learned_scores, "fit_scores", lambda *arguments, units: seen.append(units) or fit(*arguments, units=units)
-    )
+    monkeypatch.setattr(learned_scores, "fit_scores", lambda *arguments: seen.append(arguments[-1]) or fit(*arguments))
     log, _ = draw_log(1500)
     frame = pd.DataFrame({"x": log.X[:, 0], "y": log.X[:, 1], "action": log.Y, "p": log.propensity, "cost": log.cost})
     frame.assign(user=np.arange(1500) // 3).to_csv(tmp_path / "log.csv", index=False)
@@ -175,3 +214,23 @@ def test_learn_keeps_groups_together_and_the_policy_file_keeps_the_scores(tmp_pa
         draws = [served.decide(context, random_state=seed) for seed in range(40)]
         propensities = {int(action): propensity for action, propensity in draws}
         assert propensities[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
+
+
+def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(tmp_path, capsys):
+    log, _, _ = draw_lists(1500)
+    starts, psi = log.actions.starts, log.X
+    frame = pd.DataFrame(psi, columns=["x", "y", "z"]).assign(request=np.repeat(np.arange(1500), np.diff(starts)))
+    frame.loc[starts[:-1] + log.Y, ["shown", "p", "cost"]] = np.column_stack([log.Y * 0 + 1, log.propensity, log.cost])
+    frame.fillna({"shown": 0}).to_csv(tmp_path / "log.csv", index=False)
+    mapping = {"list": "request", "chosen": "shown", "propensity": "p", "cost": "cost"}
+    config = json.dumps(mapping | {"features": {"numeric": ["x", "y", "z"]}})
+    table, policy, decisions = (str(tmp_path / name) for name in ("log.csv", "p.npz", "d.csv"))
+    assert main(["learn", table, "--config", config, "--output", policy, "--verbose"]) == 0
+    assert "learned scores (2 of 2); drcrm export cannot write it" in capsys.readouterr().err
+    assert main(["predict", policy, table, "--output", decisions]) == 0
+    served, drawn = load_policy(policy), pd.read_csv(decisions)
+    assert served.policy.features is not None
+    for row in range(3):
+        candidates = frame[["x", "y", "z"]][starts[row] : starts[row + 1]].to_dict("records")
+        draws = [served.decide({"_multi": candidates}, random_state=seed) for seed in range(30)]
+        assert dict(draws)[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)

@@ -221,8 +221,8 @@ class Actions(ModelledCosts, SupportRule):
 
     # Contexts and their features
 
-    def of_one_context(self) -> Actions:
-        """Return the actions of a context with one row of features."""
+    def of_rows(self, n: int) -> Actions:
+        """Return the actions of n contexts with one row of features each."""
         return self
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:

@@ -36,8 +36,8 @@ class ListedActions(OneOfMany):
     def __str__(self) -> str:
         return "lists of actions"
 
-    def of_one_context(self) -> Actions:
-        return ListedActions(np.array([0, 1]))
+    def of_rows(self, n: int) -> Actions:
+        return ListedActions(np.arange(n + 1))
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         if eligible is not None:
@@ -64,6 +64,9 @@ class ListedActions(OneOfMany):
         if isinstance(contexts, slice):
             return slice(int(self.starts[contexts.start]), int(self.starts[contexts.stop]))
         return candidates_of_lists(self.starts, contexts)
+
+    def as_lists(self, values: np.ndarray, log: Any) -> tuple[ActionLists, np.ndarray]:
+        return ActionLists(values, self.starts), log.Y
 
     def check_available(self, Y: np.ndarray, context: np.ndarray) -> None:
         sizes = self.count_choices()[context]

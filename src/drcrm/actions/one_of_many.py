@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import rel_entr
 
+from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
 from drcrm.actions.row_maps import ChosenRows
 from drcrm.arrays.numerics import exp
@@ -38,6 +39,10 @@ class OneOfMany(Actions):
 
     def row_map(self, Y: np.ndarray, context: np.ndarray | None, n_contexts: int) -> RowMap:
         return ChosenRows(self, Y, context, n_contexts)
+
+    @abstractmethod
+    def as_lists(self, values: np.ndarray, log: Any) -> tuple[ActionLists, np.ndarray]:
+        """Return lists of the available actions, with features (rows of X, J, *shape), and the places of Y, (n,)."""
 
     @abstractmethod
     def sum_actions(self, values: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
 from drcrm.actions.exploration import explored_mean
 from drcrm.actions.one_of_many import OneOfMany
@@ -42,6 +43,13 @@ class SingleChoice(OneOfMany):
 
     def _restrict(self, contexts: slice | np.ndarray) -> Actions:
         return SingleChoice(self.shape[0], None if self.eligible is None else self.eligible[contexts])
+
+    def as_lists(self, values: np.ndarray, log: Any) -> tuple[ActionLists, np.ndarray]:
+        m, _, n_actions = values.shape
+        is_listed = np.ones((m, n_actions), dtype=bool) if self.eligible is None else self.eligible
+        starts = np.append(0, np.cumsum(is_listed.sum(axis=1)))
+        place = (np.cumsum(is_listed, axis=1) - 1)[log.context, log.Y]
+        return ActionLists(values.transpose(0, 2, 1)[is_listed], starts), place
 
     def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = super().check(Y, rows)

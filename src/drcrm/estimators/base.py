@@ -68,11 +68,12 @@ class CounterfactualEstimator(FittedPolicy):
     fit_intercept : bool
         Whether to fit an intercept for each label or action. If not, X should have a constant column. Lists of actions
         have no intercept.
-    features : transformer, dict or "scores", optional
+    features : transformer, dict, "scores" or list of models, optional
         Feature map φ: a scikit-learn transformer, or {"nystroem": 300}. Policy, cost model and start then use
         X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm. With "scores", φ has
-        learned scores of the K actions, and the policy is exponential in them: see
-        :mod:`drcrm.selection.learned_scores`.
+        learned scores of the actions, and the policy is exponential in them: see
+        :mod:`drcrm.selection.learned_scores`. A list has the models of the scores: a regressor of scikit-learn, which
+        models the costs, then any regressors and, for one of K actions, classifiers.
     max_iter : int
         Largest number of L-BFGS iterations.
     tol : float

@@ -208,7 +208,7 @@ def _cost_model(
         raise InputError(f"logging.is_supported has the type {is_supported.dtype}, expected bool")
     supported = SupportedModel(model, logging_policy, support, (low, high), policy.features, is_cloned, is_supported)
     expected = 1, *policy.actions.effect_shape
-    effects = supported.action_effects(np.zeros((1, encoding.n_features)), policy.actions.of_one_context())
+    effects = supported.action_effects(np.zeros((1, encoding.n_features)), policy.actions.of_rows(1))
     if effects.shape != expected or not np.isfinite(effects).all():
         raise InputError(f"the cost model returns costs of shape {effects.shape}, expected finite ones, {expected}")
     return supported

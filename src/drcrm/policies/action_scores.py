@@ -1,4 +1,4 @@
-"""Transformer from contexts to learned scores of actions, for policies that are exponential in a few scores."""
+"""Transformer from features to learned scores of actions, for policies that are exponential in a few scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from drcrm.actions.single_choice import SingleChoice
+from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.policies.boosted_trees import BoostedTrees, is_boosted
 from drcrm.policies.classifier_policy import as_input
@@ -22,6 +22,9 @@ class ActionScores(TransformerMixin, BaseEstimator):
 
     The first score is log π0(a|x). Fitted models give the others, as means over the folds of a cross-fit: a cost model
     gives −ĉ(x, a)/σ after the support rule, and a classifier log P(a|x). Probabilities are at least 10⁻⁴.
+
+    For lists of actions, X has the features of candidates, without their lists, and the result is (N, J). The first
+    score is then log π0 up to a constant of each list, and only the limits of the support rule apply.
 
     Parameters
     ----------
@@ -67,7 +70,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
         return self.scores(X, self.folds).reshape(X.shape[0], -1)
 
     def scores(self, X: Features, folds: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Return the scores, (m, J, K), as means over the models of some folds."""
+        """Return the scores, (m, J, K) or (N, J), as means over the models of some folds."""
         return self.combine(X, [[self._predict(model, X) for model in models] for models in folds])
 
     def parts(self) -> list[Any]:
@@ -80,18 +83,19 @@ class ActionScores(TransformerMixin, BaseEstimator):
         return all(part is None or is_boosted(part) for part in self.parts())
 
     def combine(self, X: Features, predictions: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-        """Return the scores, (m, J, K), from the predictions of the models of each fold."""
-        mean = SoftmaxPolicy(self.logging_coef, self.logging_intercept).marginals(X)
+        """Return the scores, (m, J, K) or (N, J), from the predictions of the models of each fold."""
+        logits, actions = X @ self.logging_coef + self.logging_intercept, self._actions_of(X)
+        _, mean = actions.log_partition(logits.copy())
         learned = []
         for model, of_folds in zip(self.folds[0], zip(*predictions, strict=True), strict=True):
             score = self._cost_score if hasattr(model, "action_effects") else _log_score
-            learned.append(np.mean([score(prediction, mean) for prediction in of_folds], axis=0))
-        return np.stack([_log(mean), *learned], axis=1)
+            learned.append(np.mean([score(prediction, mean, actions) for prediction in of_folds], axis=0))
+        return np.stack([_log(mean) if actions.are_shared else logits, *learned], axis=1)
 
     def _predict(self, model: Any, X: Features) -> np.ndarray:
-        """Return the costs or the probabilities of all actions by one fitted model, (m, K)."""
+        """Return the costs or the probabilities of all actions by one fitted model, (m, K) or (N,)."""
         if hasattr(model, "action_effects"):
-            return model.action_effects(X, SingleChoice(self.logging_coef.shape[1]))
+            return model.action_effects(X, self._actions_of(X))
         return self.spread(model, [model.predict_proba(as_input(X, model))])
 
     def spread(self, model: Any, predicted: Sequence[Any]) -> np.ndarray:
@@ -102,9 +106,11 @@ class ActionScores(TransformerMixin, BaseEstimator):
         probability[:, model.classes_] = predicted[0]
         return probability
 
-    def _cost_score(self, effects: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
-        """Return −ĉ/σ after the support rule, (m, K)."""
-        actions = SingleChoice(self.logging_coef.shape[1])
+    def _actions_of(self, X: Features) -> Actions:
+        return SoftmaxPolicy(self.logging_coef).actions.of_rows(X.shape[0])
+
+    def _cost_score(self, effects: np.ndarray, logging_mean: np.ndarray, actions: Actions) -> np.ndarray:
+        """Return −ĉ/σ after the support rule, (m, K) or (N,)."""
         if self.is_supported is not None:
             logging_mean = actions.raise_to_support(logging_mean, self.is_supported, self.support)
         return -actions.replace_unsupported(effects, logging_mean, self.support, self.limits) / self.deviation
@@ -138,7 +144,7 @@ def parts_of(model: Any) -> list[Any]:
     return getattr(model, "regressors_", [model])
 
 
-def _log_score(probability: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
+def _log_score(probability: np.ndarray, logging_mean: np.ndarray, actions: Actions) -> np.ndarray:
     return _log(probability)
 
 

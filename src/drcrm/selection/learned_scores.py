@@ -1,11 +1,11 @@
 """Policies over learned scores: π(a|x) ∝ exp(Σ_j θ_j s_j(x, a)).
 
-The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. The others are log-probabilities from
-classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and sharper and tilted versions
-of π0. As θ_j grows, the policy approaches that of model j. The scores of a training row come from models that were
-fitted to other contexts, or other groups. To fit θ, every context lists its K actions, and the scores are their
-features. The cost model is linear in these features: ĉ = −σ s_1. The result is a softmax policy over X' = [X, r φ(X)],
-where φ(X) has all scores of all actions, and the number r scales them.
+The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. For one of K actions, the others are
+log-probabilities from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and
+sharper and tilted versions of π0. As θ_j grows, the policy approaches that of model j. The scores of a training row
+come from models that were fitted to other contexts, or other groups. To fit θ, every context lists its actions, and the
+scores are their features. The cost model is linear in these features: ĉ = −σ s_1. The result is a softmax policy over
+X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed candidate, and the number r scales them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.adapters import PaddedModel
 from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
@@ -27,7 +26,7 @@ from drcrm.data.executors import limit_openmp
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
-from drcrm.policies.feature_map_names import LEARNED_SCORES
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, LEARNED_SCORES
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -39,30 +38,22 @@ PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (
 
 
 def default_models() -> list[Any]:
-    """Return three models by boosted trees: one predicts the costs, and two predict the rewarded actions.
-
-    The first classifier weights rows by their rewards, and the second one by rewards divided by propensities.
-    """
+    """Return a regressor and a classifier by boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     size = {"max_iter": 50, "max_bins": 63, "random_state": 0}  # as good as 100 trees and 255 bins, in half the time
-    classifier = HistGradientBoostingClassifier(**size)
-    return [
-        HistGradientBoostingRegressor(**size),
-        ("none", classifier),
-        ("inverse_propensity", classifier),
-    ]
+    return [HistGradientBoostingRegressor(**size), HistGradientBoostingClassifier(**size)]
 
 
 @dataclass(frozen=True)
 class LearnedScores:
-    """Scores of the K actions of a log by cross-fitted models.
+    """Scores of the actions of a log by cross-fitted models.
 
     Attributes
     ----------
     features : FeatureMap
         X ↦ X', whose φ is a :class:`drcrm.policies.action_scores.ActionScores`.
-    training : array (m, J, K)
+    training : array (m, J, K) or (N, J)
         Scores of the training contexts, by models that were fitted to other contexts.
     deviation : float
         σ.
@@ -73,28 +64,24 @@ class LearnedScores:
     deviation: float
 
     def as_lists(self, log: BanditLog, scores: np.ndarray) -> BanditLog:
-        """Return a log with the same rows, in which each context lists its eligible actions with their scores."""
-        m, _, n_actions = scores.shape
-        eligible = getattr(log.actions, "eligible", None)
-        is_listed = np.ones((m, n_actions), dtype=bool) if eligible is None else eligible
-        starts = np.append(0, np.cumsum(is_listed.sum(axis=1)))
-        place = (np.cumsum(is_listed, axis=1) - 1)[log.context, log.Y]
-        lists = ActionLists(scores.transpose(0, 2, 1)[is_listed], starts)
+        """Return a log with the same rows, in which each context lists its available actions with their scores."""
+        actions: Any = log.actions
+        lists, place = actions.as_lists(scores, log)
         listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
         listed.imitated_propensities = log.imitated_propensities
         return listed
 
     def scores_of(self, X: Any) -> np.ndarray:
-        """Return the scores of other contexts, (m, J, K), as means over the folds."""
+        """Return the scores of other contexts, in the shape of ``training``, as means over the folds."""
         return self.features.transformer.transform(X).reshape(X.shape[0], *self.training.shape[1:])
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
-        """Return coefficients of X', (…, d', K), for coefficients θ of the scores, (…, J)."""
-        n_actions = self.training.shape[2]
-        blocks = np.multiply.outer(theta / self.features.scale, np.eye(n_actions))
-        blocks = blocks.reshape(*theta.shape[:-1], -1, n_actions)
-        zeros = np.zeros((*theta.shape[:-1], self.features.n_features, n_actions))
-        return np.concatenate([zeros, blocks], axis=-2)
+        """Return coefficients of X', (…, d', K) or (…, d'), for coefficients θ of the scores, (…, J)."""
+        shape = self.training.shape[2:]
+        identity = np.eye(int(np.prod(shape))).reshape(shape + shape)
+        blocks = np.multiply.outer(theta / self.features.scale, identity).reshape(*theta.shape[:-1], -1, *shape)
+        zeros = np.zeros((*theta.shape[:-1], self.features.n_features, *shape))
+        return np.concatenate([zeros, blocks], axis=theta.ndim - 1)
 
 
 def fit_scores(
@@ -105,26 +92,28 @@ def fit_scores(
     Parameters
     ----------
     log : BanditLog
-        Training rows, with one of K actions.
+        Training rows, with one of K actions or a listed action.
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
-        The first is a regressor of scikit-learn for the costs. Others are regressors, or classifiers with weights,
-        ``("none", classifier)`` or ``("inverse_propensity", classifier)``. The default is ``default_models()``.
+        Regressors and classifiers of scikit-learn. A regressor predicts the costs and gives one score; the first model
+        must be one, and is also the cost model. A classifier gives two scores: see
+        :func:`drcrm.policies.classifier_policy.row_weights`. It predicts the actions with weights "none" and
+        "inverse_propensity". The default is a regressor and, for one of K actions, a classifier by boosted trees.
     units : array (n,), optional
         Ids of independent units of rows, which a fold keeps together; by default contexts.
 
     Raises
     ------
     InputError
-        If the actions are not one of K, or a model cannot be fitted.
+        If the actions are label vectors, or a model cannot be fitted.
     """
     from drcrm.policies.action_scores import ActionScores  # these modules import scikit-learn, which is slow
     from drcrm.policies.feature_maps import FeatureMap
 
-    if not log.actions.are_classes:
-        raise InputError(f"learned scores need one action of K per row, got {log.actions}")
-    models = default_models() if models is None else models
+    if not log.actions.are_choices:
+        raise InputError(f"learned scores need one action of K or of a list per row, got {log.actions}")
+    models = _weighted_models(default_models()[: 1 + log.actions.are_classes] if models is None else models)
     logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
@@ -135,32 +124,42 @@ def fit_scores(
     with limit_openmp():
         for number in range(FOLDS):
             part = log.recount(log.count * (fold != number)) if (fold != number).any() else log
-            folds.append([_fit_model(part, model) for model in models])
+            folds.append([_fit_model(part, *model) for model in models])
             rows = fold == number
-            residuals[rows] = (log.cost - folds[-1][0].action_effects(log.X, log.actions)[log.context, log.Y])[rows]
+            modelled = log.actions.costs_of_rows(log.row_map, folds[-1][0].action_effects(log.X, log.actions))
+            residuals[rows] = (log.cost - modelled)[rows]
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
-    if logging_policy is None and not log.imitated_propensities:
+    if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
     transformer = ActionScores(folds, logging, deviation, SUPPORT, limits, is_supported)
-    training = np.empty((log.n_contexts, len(models) + 1, *log.actions.shape))
+    training = np.empty((log.X.shape[0], len(models) + 1, *log.actions.shape))
     for number in range(FOLDS):
-        inside = of_context == number
+        inside = log.actions.broadcast(of_context == number).reshape(-1)
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], folds[number : number + 1])
     return LearnedScores(FeatureMap(transformer, log.X), training, deviation)
 
 
-def _fit_model(log: BanditLog, model: Any) -> Any:
-    if is_regressor(model):
+def _weighted_models(models: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return the model of each score with its weights of rows, which are "" for a regressor."""
+    if not models or not is_regressor(models[0]):
+        raise InputError(
+            f"features is {models!r}, expected a regressor of scikit-learn, which models the costs, and then any "
+            "regressors and classifiers"
+        )
+    return [(w, model) for model in models for w in ([""] if is_regressor(model) else CLASSIFIER_WEIGHTS)]
+
+
+def _fit_model(log: BanditLog, weights: str, model: Any) -> Any:
+    if not weights:
         return RegressorModel(model).fit_log(log)
     from sklearn.base import clone
 
     from drcrm.policies.classifier_policy import fit_classifier
 
-    weights, classifier = model
-    return fit_classifier(log, clone(classifier), weights)
+    return fit_classifier(log, clone(model), weights)
 
 
 def learn_over_scores(
@@ -168,6 +167,7 @@ def learn_over_scores(
     algorithm: Algorithm,
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
+    models: Sequence[Any] | None = None,
     units: Any = None,
 ) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
@@ -176,7 +176,7 @@ def learn_over_scores(
     """
     units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.recount(log.count)
-    scores = fit_scores(log, logging_policy, units=units)
+    scores = fit_scores(log, logging_policy, models, units)
     n_scores = scores.training.shape[1]
     start = np.array((*START, *[1.0] * n_scores))[:n_scores]
     known, model = np.eye(n_scores)[0], CostModel()
@@ -229,10 +229,11 @@ def learn_with_features(
     features = algorithm.features
     if features is None:
         return learn(log, algorithm, heldout, logging_policy, cost_model)
-    if isinstance(features, str) and features == LEARNED_SCORES:
+    are_models = isinstance(features, list | tuple)
+    if are_models or (isinstance(features, str) and features == LEARNED_SCORES):
         if cost_model is not None:
-            raise InputError("features='scores' fits its own cost model; leave cost_model out")
-        return learn_over_scores(log, algorithm, heldout, logging_policy, units)
+            raise InputError("learned scores have their own cost model; leave cost_model out")
+        return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None, units)
     # The module imports scikit-learn, which takes half a second.
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 

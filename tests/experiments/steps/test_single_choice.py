@@ -138,8 +138,7 @@ def test_a_feature_map_is_fitted_to_the_training_contexts(single, rows):
 
 def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path, monkeypatch):
     settings = {"max_iter": 10, "random_state": 0}
-    classifier = HistGradientBoostingClassifier(**settings)
-    models = [HistGradientBoostingRegressor(**settings), ("none", classifier), ("inverse_propensity", classifier)]
+    models = [HistGradientBoostingRegressor(**settings), HistGradientBoostingClassifier(**settings)]
     monkeypatch.setattr(learned_scores, "default_models", lambda: models)
     options = {"estimate": "dr", "start": "model", "features": "scores"}
     inputs = {"log": single / "log.npz", "logging": single / "logging.npz"}

@@ -54,14 +54,19 @@ def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algor
 def require_exportable(algorithms: Sequence[Algorithm]) -> None:
     """Raise InputError unless all algorithms of a mapping learn linear policies."""
     for algorithm in algorithms:
-        if algorithm.features is not None or algorithm.classifier is not None:
+        if not _is_linear(algorithm):
             raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")
 
 
+def _is_linear(algorithm: Algorithm) -> bool:
+    """Return whether an algorithm learns linear policies, which ``drcrm export`` can write."""
+    return algorithm.features is None and algorithm.classifier is None
+
+
 def can_have_scores(log: BanditLog) -> bool:
-    """Return whether learned scores compete by default: for one of K actions, and a log that is not too large."""
+    """Return whether learned scores compete by default: for choices and dense features, not too many."""
     is_small = log.n_contexts <= MAX_SCORED and not is_expensive(log)
-    return bool(log.actions.are_classes and is_small and isinstance(log.X, np.ndarray))
+    return bool(log.actions.are_choices and is_small and isinstance(log.X, np.ndarray))
 
 
 class Selection(NamedTuple):
@@ -102,7 +107,10 @@ def fit_candidates(
         algorithms = halve_algorithms(train, algorithms, units, report)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
-        report(f"learning: {algorithm.label}" + (f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""))
+        place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
+        report(
+            f"learning: {algorithm.label}{place}" + ("" if _is_linear(algorithm) else "; drcrm export cannot write it")
+        )
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
         results.append(fit_algorithm(train, opened.log, algorithm, units))
