@@ -29,6 +29,8 @@ STUDIES = (
     "anytime",
     "audit_power",
     "behaghel",
+    "business_logs",
+    "click_logs",
     "coverage",
     "epsilon_greedy",
     "estimate_coverage",

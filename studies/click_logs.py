@@ -1,0 +1,100 @@
+"""Who learns the best policy from few clicks, and is it better than the logging policy?
+
+The logging policy π0 of a run, with its scores times η, logs a sample of the training contexts, each context once. The
+right action has a click with probability 0.7, others with 0.2. A quarter of the rows is held out:
+
+kl_dro_dr_scores   the fit to learned scores
+kl_dro_dr          the linear fit with the smallest `dr_bound`
+candidate          the choice of ``drcrm learn`` among all candidates of these two, shown to be better than π0 or not
+learn              the same choice if it is shown to be better, else π0
+
+Baselines by boosted trees use all rows: `rewarded_rows_trees`, `importance_weighted_trees` and `dm_trees`. Learners
+only know the propensities of the logged actions, but `dm_trees` knows π0.
+
+There is a row per run, η, number of contexts and algorithm. It has the expected loss on the test set, which is the share
+of wrong actions, of the learned policy and of π0. The summary has the mean gains over π0 in percentage points, with
+standard errors, also as means over data sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from finished import Run
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.experiments.classifiers import action_probabilities, cheapest_actions
+from drcrm.experiments.datasets.array_files import read_truth
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.selection.candidates import Learned
+from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.successive_halving import fit_algorithm
+
+BY_BOUND = "dr_bound"
+
+
+def choose(results: Sequence[Learned]) -> tuple[LinearPolicy, bool]:
+    """Return the choice of ``drcrm learn`` among all candidates, and whether it is shown to be better than π0."""
+    candidates = [candidate for learned in results for candidate in learned.candidates]
+    differences = PairedDifferences.join([learned.differences for learned in results])
+    index = differences.choose(differences.effective_choices())
+    if index is not None:
+        return candidates[index].policy, True
+    grade = np.where([candidate.is_logging for candidate in candidates], -1, differences.grade)
+    best = int(np.argmin(np.where(grade == grade.max(), differences.cautious_estimates, np.inf)))
+    return candidates[best].policy, False
+
+
+def learned_policies(log: tuple, algorithms: Mapping, X: np.ndarray, seed: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the names of the policies and their probabilities of all actions, (m, K)."""
+    train, heldout, logging_policy = log
+    columns = (np.concatenate([getattr(part, name) for part in log[:2]]) for name in ("X", "Y", "propensity", "cost"))
+    whole, results = BanditLog(*columns, **train.actions.log_options), []
+    for name, entry in algorithms.items():
+        if "estimator" in entry:
+            learned = fit_algorithm(train, heldout, Algorithm(**entry))
+            results.append(learned)
+            fits = [candidate for candidate in learned.candidates if candidate.is_fit]
+            yield name, min(fits, key=lambda fit: fit.scores[BY_BOUND]).policy.marginals(X)
+        elif entry["classifier"] == "cost_trees":
+            yield name, cheapest_actions(whole, X, logging_policy, seed)
+        else:
+            yield name, action_probabilities(whole, X, entry["classifier"], entry.get("weights", "none"), seed)
+    chosen, is_shown = choose(results)
+    yield "candidate", chosen.marginals(X)
+    yield "learn", (chosen if is_shown else logging_policy).marginals(X)
+
+
+def rows(
+    run: Run, algorithms: Mapping, sizes: Sequence[int], sharpness: Sequence[float], click_rates: Sequence[float]
+) -> Iterator[dict]:
+    """Yield a row per η, size and algorithm."""
+    X, truth = read_truth(run.resources / "test.npz")
+    for eta in sharpness:
+        for size in sizes:
+            log = run.draw_log(eta, 1, size, click_rates)
+            logging = truth.losses(log[2], X)["expected_loss"]
+            key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
+            for name, probability in learned_policies(log, algorithms, X, run.seed):
+                loss = truth.losses_of_probabilities(probability)["expected_loss"]
+                yield {**key, "algorithm": name, "expected_loss": round(loss, 6), "logging": round(logging, 6)}
+
+
+def gains(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return gains over π0 in percentage points: mean and standard error, for each data set and over all of them."""
+    rows = rows.assign(gain=100 * (rows["logging"] - rows["expected_loss"]))
+    keys = ["algorithm", "sharpness", "contexts"]
+    over_sets = rows.groupby([*keys, "seed"], sort=False)["gain"].mean().reset_index().assign(dataset="mean")
+    groups = pd.concat([rows, over_sets]).groupby(["dataset", *keys], sort=False)["gain"]
+    return groups.agg(["mean", "sem", "count"])
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the gains, with a column per η and number of contexts."""
+    table = gains(rows)
+    cells = table["mean"].map("{:.2f}".format) + " ± " + table["sem"].map("{:.2f}".format)
+    draws = f"draws of each cell: {table['count'].min()}"
+    return f"{draws}\ngain over π0 in percentage points\n{cells.unstack(['sharpness', 'contexts']).to_string()}"
