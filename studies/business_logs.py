@@ -103,7 +103,7 @@ def learn(log: pd.DataFrame, names: list[str], new: pd.DataFrame) -> tuple[dict[
     with TemporaryDirectory() as name:
         folder = Path(name)
         log.to_csv(folder / "log.csv", index=False)
-        output = ["--output", str(folder / "policy.npz"), "--json", str(folder / "answer.json"), "--jobs", "1"]
+        output = ["--output", str(folder / "policy.npz"), "--json", str(folder / "answer.json")]
         run_command(["learn", str(folder / "log.csv"), *output, "--config", json.dumps(mapping)])
         best = folder / "policy.candidate.npz"
         files = {"learn": folder / "policy.npz", "candidate": best if best.exists() else folder / "policy.npz"}

@@ -11,7 +11,7 @@ learn              the same choice if it is shown to be better, else π0
 Baselines by boosted trees use all rows: `rewarded_rows_trees`, `importance_weighted_trees` and `dm_trees`. Learners
 only know the propensities of the logged actions, but `dm_trees` knows π0.
 
-There is a row per run, η, number of contexts and algorithm. It has the expected loss on the test set, which is the share
+There is a row per run, η, number of contexts and algorithm: the expected loss on the test set, which is the share
 of wrong actions, of the learned policy and of π0. The summary has the mean gains over π0 in percentage points, with
 standard errors, also as means over data sets.
 """

@@ -26,9 +26,9 @@ def draw_actions(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndar
 
 
 def run_command(arguments: list[str]) -> None:
-    """Run a command without its output; raise RuntimeError if it fails."""
-    errors = io.StringIO()
+    """Run a command without its output, ``learn`` in one thread; raise RuntimeError if it fails."""
+    errors, threads = io.StringIO(), ["--jobs", "1"] if arguments[0] == "learn" else []
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
-        status = main(arguments)
+        status = main([*arguments, *threads])
     if status:
         raise RuntimeError(errors.getvalue())
