@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -30,16 +29,15 @@ def published(name: str) -> pd.DataFrame:
     return pd.read_csv(ROOT / f"docs/results/{name}.csv")
 
 
-def test_the_command_joins_the_tables_of_all_runs(tmp_path):
+def test_the_command_joins_the_tables_of_all_runs(study, tmp_path, monkeypatch, capsys):
     header = "dataset,seed,sharpness,algorithm,method,value,expected_loss,least,logging"
     rows = ["a,0,1,x,support,0.05,1,1,2", "a,1,1,x,support,0.05,3,3,2"]
     for seed, row in enumerate(rows):
         (tmp_path / str(seed)).write_text(f"{header}\n{row}\n")
-    command = [sys.executable, ROOT / "studies", "support", "--rows", tmp_path / "0", tmp_path / "1"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command += ["--output", tmp_path / "all.csv"]
-    done = subprocess.run(map(str, command), env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-5:] == ["2.000", "2.000", "2.000", "0.000", "0.000"]
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the command sets threads and kernels
+    command = [study("support").__name__, "--rows", tmp_path / "0", tmp_path / "1", "--output", tmp_path / "all.csv"]
+    runpy.run_path(str(ROOT / "studies/__main__.py"))["main"]([*map(str, command)])
+    assert capsys.readouterr().out.split()[-5:] == ["2.000", "2.000", "2.000", "0.000", "0.000"]
     assert (tmp_path / "all.csv").read_text() == "\n".join([header, *rows, ""])
 
 

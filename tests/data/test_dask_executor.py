@@ -65,7 +65,8 @@ def test_values_and_gradients_do_not_depend_on_storage_or_workers(kind, client, 
                 assert value == pytest.approx(known, rel=1e-10, abs=1e-11)
 
 
-@pytest.mark.parametrize(("kind", "sample"), [pytest.param("shuffled", 10**6, marks=pytest.mark.slow), ("lists", 100)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "sample"), [("shuffled", 10**6), ("lists", 100)])
 def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypatch):
     use_small_samples(monkeypatch, sample, 8)
     train, heldout = block_log(kind, 420), block_log(kind, 150, seed=1)

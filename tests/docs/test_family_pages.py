@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from pages.experiment_pages import TERMS, Experiment
-from pages.family_pages import Family, draw_losses, format_page, format_table, loss_by_sharpness
+from pages.experiment_pages import Experiment
+from pages.family_pages import Family, draw_losses, format_table, loss_by_sharpness
 
 from drcrm.reports.figures.style import Names
 from drcrm.reports.tables.plan import Plan
@@ -96,16 +96,3 @@ def test_the_figure_shows_the_numbers_of_the_tables(family):
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend[-3:] == ["π0", "full supervision", "full supervision, greedy"]
     assert len(draw_losses(replace(family, members=family.members[:1], drawn=["cips", "gone"])).axes) == len(SETS)
-
-
-def test_the_page_lists_differences_and_seeds(family):
-    text = format_page(family)
-    assert text.startswith(
-        f"# single_choice\n\nOne action of K. {TERMS}\n\n## What was run\n\n```yaml\nsingle_choice:\n"
-    )
-    assert "| `single_choice_clicks_sharp` | logging_sharpness: 4, click_rates: [0.7, 0.2] | [every run](" in text
-    assert text.count("- machine: x86_64") == 1
-    assert "Points are means over 6 seeds (Letter 5) with 95 % intervals" in text
-    assert "with probability 0.7 for the right action and 0.2 for the others." in text
-    assert "Hamming" not in text
-    assert "CRF" not in text
