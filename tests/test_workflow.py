@@ -71,7 +71,10 @@ def config(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, config) -> Path:
     """The working folder of a run without the figures of data sets; tests that change it copy it first."""
-    work, names = tmp_path_factory.mktemp("finished"), ("grids.csv", "provenance.json", f"tables/{TABLE}")
+    work, names = (
+        tmp_path_factory.mktemp("finished"),
+        ("grids.csv", "provenance.json", "summary.rst", f"tables/{TABLE}"),
+    )
     snakemake(work, config, *(f"results/tiny/{name}" for name in names))
     return work
 
@@ -226,13 +229,13 @@ def test_a_table_of_3000_runs_is_collected(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_results_do_not_depend_on_cores_and_location(complete, config, tmp_path):
+def test_results_do_not_depend_on_cores_and_location(finished, config, tmp_path):
     """Only the commit differs, because a copy without the repository does not know it."""
     project, work = copied_code(tmp_path / "with a space/project"), tmp_path / "with a space/work"
     names = ("provenance.json", "tables/expected_loss.csv", "figures/overview.svg")
     snakemake(work, config, *(f"results/tiny/{name}" for name in names), "--cores=1", project=project)
     copy = contents(work)
-    original = {name: content for name, content in contents(complete).items() if name in copy}
+    original = {name: content for name, content in contents(finished).items() if name in copy}
     known, unknown = (json.loads(files.pop("results/tiny/provenance.json")) for files in (original, copy))
     assert copy == original
     assert {"results/tiny/metrics.csv", "results/tiny/runs/toy/seed0/replay2/my_robust.npz"} <= set(copy)

@@ -60,7 +60,7 @@ class TestFiles:
         experiments = project_config(ROOT, paths)["experiments"]
         assert experiments["demo"]["seeds"] == 3
         assert experiments["single_choice"]["seeds"]["satimage"] == 2
-        assert experiments["single_choice_soft"]["seeds"]["satimage"] == 20
+        assert experiments["single_choice_soft"] == project_config(ROOT)["experiments"]["single_choice_soft"]
         paths[0].write_text("")
         paths[1].unlink()
         with pytest.raises(InputError) as error:
