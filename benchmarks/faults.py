@@ -168,8 +168,8 @@ FAULTS = {
         "place < min(int(VALIDATION * n), LARGEST_SAMPLE)",
     ),
     "drift tests ignore groups": (
-        "compute_interval(0.0, z, log, units, 1 - LEVEL / tests)",
-        "compute_interval(0.0, z, log, None, 1 - LEVEL / tests)",
+        "Interval.of(z, log, units, 1 - LEVEL / tests, value=0.0)",
+        "Interval.of(z, log, None, 1 - LEVEL / tests, value=0.0)",
     ),
     "the test for copied rows lacks a factor 2": (
         "(2 * before * (size - before) / (size * (size - 1)))",
@@ -185,8 +185,8 @@ FAULTS = {
         "skewness * (quantile**2 - 1) / 6",
     ),
     "a certificate does not charge the unsupported mass": (
-        "counted = supported + mass\n        cost = charge",
-        "counted = supported\n        cost = charge",
+        "counted = factor = weight + mass\n        cost = charge",
+        "counted = factor = weight\n        cost = charge",
     ),
     "a safe estimator trains on held-out rows": (
         "train = whole.recount(whole.count * ~is_heldout)",

@@ -77,8 +77,8 @@ def tested_policy(kind: str) -> tuple[BanditLog, PlannedPolicy, PlanSettings]:
     log, policy, modelled = draw(kind, POPULATION, 0.0, seed=10**6)
     estimate = estimate_of(kind)
     inputs = EvaluationInputs.create(policy, log, None, None, None, modelled if estimate == "dr" else None)
-    terms = TermBuilder.create(log, estimate, inputs.cost_model, None).terms(inputs.policy, "policy", 0.0)
-    known = terms.z - terms.weight * terms.residual if estimate == "dr" else terms.cost - terms.residual
+    terms = TermBuilder(inputs, estimate).terms(inputs.policy)
+    known = terms.known + np.zeros(len(terms.weight))
     gain, cost = true_values(kind)
     tested = PlannedPolicy(terms.weight, known, terms.residual, gain=gain)
     return log, tested, PlanSettings(1, cost, cost_range=(-largest_reward(kind), 0.0))

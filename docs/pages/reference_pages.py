@@ -42,7 +42,7 @@ API = {  # heading: module and its names
             "classifier_policy",
         ),
     ),
-    "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "PolicyValue", "policy_support"),
+    "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "Interval", "policy_support"),
     "Cost models": ("drcrm", "CostModel", "RegressorModel"),
     "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk"),
     "Certificates": (

@@ -31,7 +31,7 @@ _HOMES = {
     "RegressorModel": "cost_models.regressor_model",
     "off_policy_value": "certificates.off_policy_value",
     "off_policy_values": "certificates.off_policy_value",
-    "PolicyValue": "certificates.independent_units",
+    "Interval": "certificates.independent_units",
     "policy_support": "certificates.terms.overlap",
     "Implicit": "weights",
     "Smoothed": "weights",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from probability_logs import log_and_policy
 
-from drcrm import BanditLog, PolicyValue, off_policy_value
+from drcrm import BanditLog, Interval, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.risks import KLBall
@@ -66,7 +66,7 @@ def test_a_policy_value_is_a_float_with_an_interval():
     log, policy, _ = log_and_policy("labels")
     value = off_policy_value(policy, log)
     assert isinstance(value, float)
-    assert type(value) is PolicyValue
+    assert type(value) is Interval
     restored = pickle.loads(pickle.dumps(value))
     assert (restored, restored.__dict__) == (value, value.__dict__)
     assert json.loads(json.dumps(value.as_dict()))["low"] == value.low

@@ -90,8 +90,8 @@ def mean_and_deviation(z: np.ndarray, weights: np.ndarray, n: float) -> tuple[fl
     return mean, unit * np.sqrt(weights @ (centred / unit) ** 2 / (n - 1)) if unit > 0 else 0.0
 
 
-class PolicyValue(float):
-    """An estimate of a policy's cost: a float with its standard error, interval and overlap diagnostics.
+class Interval(float):
+    """An estimate of a cost: a float with its standard error and interval, and the diagnostics of a policy.
 
     Parameters
     ----------
@@ -136,10 +136,49 @@ class PolicyValue(float):
     low: float
     high: float
 
-    def __new__(cls, value: float, **attributes: Any) -> PolicyValue:
+    def __new__(cls, value: float, **attributes: Any) -> Interval:
         estimate = super().__new__(cls, value)
         estimate.__dict__.update(attributes)
         return estimate
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
+    def of(
+        cls,
+        z: np.ndarray,
+        log: BanditLog,
+        groups: Any,
+        confidence: float,
+        value: float | None = None,
+        **attributes: Any,
+    ) -> Interval:
+        """Return the interval of the mean of terms.
+
+        Parameters
+        ----------
+        z : array (n,)
+            Terms of the estimate, one for each row. If one is not finite, the interval is NaN.
+        log : BanditLog
+        groups : array (n,) or None
+            Ids of independent groups. Without groups, contexts are the independent units if the log has several
+            contexts and fewer contexts than rows. Otherwise rows are.
+        confidence : float
+            Two-sided confidence level.
+        value : float, optional
+            The estimate, at the centre of the interval; by default the mean of the terms.
+        **attributes
+            Further attributes.
+        """
+        value = float(log.count @ z / log.size) if value is None else value
+        by = "group" if groups is not None else "context" if 1 < log.n_contexts < log.size else "row"
+        values, count = unit_values(log.context if by == "context" else groups, log.count, z)
+        n, error, width = count.sum(), np.nan, np.nan
+        if n > 1:
+            if np.isfinite(values).all():
+                error = float(mean_and_deviation(values, count, n)[1] / np.sqrt(n))
+            width = stdtrit(n - 1, (1 + confidence) / 2) * error
+        attributes |= {"standard_error": error, "low": float(value - width), "high": float(value + width)}
+        return cls(value, confidence=confidence, n=int(n), by=by, **attributes)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -156,34 +195,3 @@ class PolicyValue(float):
         """
         numbers = {"value": self, "standard_error": self.standard_error, "low": self.low, "high": self.high}
         return {name: float(number) if np.isfinite(number) else None for name, number in numbers.items()}
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def compute_interval(
-    value: float, z: np.ndarray | None, log: BanditLog, groups: Any, confidence: float
-) -> dict[str, Any]:
-    """Return the interval attributes of a :class:`PolicyValue`: standard_error, low, high, confidence, n and by.
-
-    Parameters
-    ----------
-    value : float
-        The estimate, at the centre of the interval.
-    z : array (n,) or None
-        Terms of the estimate, one for each row. Without them, or if one is not finite, the interval is NaN.
-    log : BanditLog
-    groups : array (n,) or None
-        Ids of independent groups. Without groups, contexts are the independent units if the log has several contexts
-        and fewer contexts than rows. Otherwise rows are.
-    confidence : float
-        Two-sided confidence level.
-    """
-    by = "group" if groups is not None else "context" if 1 < log.n_contexts < log.size else "row"
-    units = log.context if by == "context" else groups
-    values, count = unit_values(units, log.count, np.full(len(log.Y), np.nan) if z is None else z)
-    n, error, width = count.sum(), np.nan, np.nan
-    if n > 1:
-        if np.isfinite(values).all():
-            error = float(mean_and_deviation(values, count, n)[1] / np.sqrt(n))
-        width = stdtrit(n - 1, (1 + confidence) / 2) * error
-    ends = {"low": float(value - width), "high": float(value + width)}
-    return {"standard_error": error, **ends, "confidence": confidence, "n": int(n), "by": by}

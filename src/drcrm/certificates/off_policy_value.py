@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.certificates.independent_units import PolicyValue, compute_interval
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, choose_limit
-from drcrm.certificates.terms.overlap import clipped_share, low_weight_warning, summarize_weights
-from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, check_shift, logging_value
+from drcrm.certificates.terms.overlap import low_weight_warning, summarize_weights
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
+from drcrm.certificates.terms.shifted_terms import check_shift, make_builder
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import EVALUATIONS
+from drcrm.estimates import EVALUATIONS, SelfNormalised
 from drcrm.optimization.behaviour_cloning import restrict_to_support
-from drcrm.policies.linear_predictor import importance_weights
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHIFTED = ("snips", "clipped_snips")  # estimates of risks around the environment
+SHIFTED = [name for name, entry in EVALUATIONS.items() if entry.kind is SelfNormalised]  # around the environment
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
@@ -45,7 +44,7 @@ def off_policy_value(
     groups: Any = None,
     baseline: Any = None,
     shift: float | None = None,
-) -> PolicyValue:
+) -> Interval:
     """Return an estimate of a policy's cost, or of another risk, from a log.
 
     Parameters
@@ -97,7 +96,7 @@ def off_policy_value(
 
     Returns
     -------
-    PolicyValue
+    Interval
         A float in the units of the cost, with its estimate's name, standard error, interval, effective sample size,
         mean weight, clipped share of the weights, and support. It is NaN for "snips" if every weight is 0.
 
@@ -204,12 +203,12 @@ def off_policy_values(
 
 def evaluate_each(
     names: Iterable[str], inputs: EvaluationInputs, clip: float | str | None, confidence: float
-) -> dict[str, PolicyValue]:
+) -> dict[str, Interval]:
     """Return the named estimates, without those that need unknown probabilities of the policy."""
     confidence, has_all = check_open_fraction(confidence, "confidence"), inputs.policy.knows_all_actions
-    values: dict[str, PolicyValue] = {}
+    values: dict[str, Interval] = {}
     for name in names:
-        kind, limited, _ = EVALUATIONS[name]
+        kind, limited, *_ = EVALUATIONS[name]
         if has_all or not kind.uses_model:
             inputs = inputs.cross_fitted(name)
             values[name] = _evaluate(inputs, name, MeanRisk(), None, clip if limited else None, 0.0, confidence)
@@ -225,10 +224,11 @@ def _evaluate(
     support: float,
     confidence: float,
     radius: float | None = None,
-) -> PolicyValue:
+) -> Interval:
     """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none.
 
-    With a ``radius`` κ it is an estimate of R_κ. Its interval is NaN if the worst case is the largest cost.
+    With a ``radius`` κ it is an estimate of R_κ. Its interval is NaN if the worst case is the largest cost. Warn if
+    the value is outside the range of the costs, or the mean weight far below 1.
     """
     limited = EVALUATIONS[estimate].limited
     limit = choose_limit(estimate, clip, inputs.log)
@@ -239,62 +239,41 @@ def _evaluate(
     if support and inputs.cost_model is not None:
         model = restrict_to_support(inputs.cost_model, inputs.log, inputs.logging_policy, support)
         inputs = replace(inputs, cost_model=model)
-    log = inputs.log
-    options = {"log": log, "name": estimate, "risk": risk, "weight": weight, "effects": inputs.effects(estimate)}
-    evaluate: Callable = partial(_estimate, **options)
-    logged = float(log.count @ log.cost / log.size), log.cost
-    if radius is not None:
-        model = inputs.cost_model if EVALUATIONS[estimate].kind.uses_model else None
-        evaluate = partial(_estimate_shift, ShiftedTermBuilder(log, estimate, model, None, radius, inputs.groups))
-        logged = logging_value(log, radius)
-    value, z, importance, used = evaluate(inputs.policy, "policy")
+    builder = make_builder(inputs, estimate, radius, weight=weight, risk=risk)
+    terms, log = builder.terms(inputs.policy), inputs.log
+    value, z = terms.value, terms.linear if isinstance(risk, MeanRisk) else np.full(len(log.cost), np.nan)
+    _warn(builder, terms)
     if inputs.baseline is not None:
-        of_baseline = logged if isinstance(inputs.baseline, str) else evaluate(inputs.baseline, "baseline")
-        value, z = value - of_baseline[0], z - of_baseline[1]
-    return PolicyValue(
+        reference = builder.reference(inputs.baseline)
+        value, z = value - reference.value, z - reference.linear
+        if not isinstance(inputs.baseline, str):
+            _warn(builder, reference)
+    return Interval.of(
+        z,
+        log,
+        inputs.groups,
+        confidence,
         value,
-        **compute_interval(value, z, log, inputs.groups, confidence),
-        **summarize_weights(importance, log),
+        **summarize_weights(terms.importance, log),
         support=_unsupported_mass(inputs, support),
         estimate=estimate,
         clip=limit,
-        clipped=0.0 if limit is None else clipped_share(importance, used, log),
+        clipped=0.0 if limit is None else terms.clipped,
     )
 
 
-def _estimate_shift(builder: ShiftedTermBuilder, policy: Any, role: str) -> tuple[float, Any, np.ndarray, Any]:
-    """Return R_κ of a policy and the other results of ``_estimate``; warn if the mean weight is far below 1."""
-    law, terms = builder.evaluate(policy, role, float(builder.log.cost.max()))
-    warn_all(low_weight_warning(terms.weight, builder.log))
-    return law.mean(terms.z, builder.log), terms.z, terms.weight, terms.weight
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _estimate(
-    policy: Any, role: str, *, log: BanditLog, name: str, risk: Risk, weight: Weight, effects: np.ndarray | None
-) -> tuple[float, Any, np.ndarray, Any]:
-    """Return a policy's value, its terms z, its weights π/p, and the weights of the estimate.
-
-    The terms are None unless the risk is the mean.
-
-    Warn if the value is outside the range of the costs, or the mean weight far below 1.
-    """
-    design, log_prob, expected = policy.evaluate(log, effects, role)
-    estimate = design.estimate(EVALUATIONS[name].kind)
-    used, slope = weight(np.minimum(log_prob, 0), log.log_propensity)
-    value = float(estimate.evaluate(risk, used, slope, expected, None)[0])
-    importance = importance_weights(log_prob, log)
-    low, high = log.cost.min(), log.cost.max()
+def _warn(builder: TermBuilder, terms: PolicyTerms) -> None:
+    """Warn if the mean weight is far below 1, or a value is outside the range of the costs."""
+    low, high, value = builder.log.cost.min(), builder.log.cost.max(), terms.value
     tolerance = ROUNDING * max(abs(low), abs(high))
-    is_outside = risk.monotone and not low - tolerance <= value <= high + tolerance
+    is_outside = builder.risk.monotone and not low - tolerance <= value <= high + tolerance
     warn_all(
-        low_weight_warning(importance, log) if estimate.uses_weights else "",
-        f"the estimate by {name!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to {high:.6g}"
+        low_weight_warning(terms.importance, builder.log) if builder.kind.uses_weights else "",
+        f"the estimate by {builder.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
+        f"{high:.6g}"
         if is_outside
         else "",
     )
-    z = estimate.terms(used, expected) if isinstance(risk, MeanRisk) else None
-    return value, z, importance, used
 
 
 def _unsupported_mass(inputs: EvaluationInputs, support: float) -> float | None:

@@ -8,7 +8,7 @@ bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log la
 - Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.certificates.terms.overlap`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,12 +21,13 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estim
 from drcrm.certificates.terms.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
-from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, check_shift, interior_logging_terms
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights
+from drcrm.certificates.terms.shifted_terms import check_shift, make_builder
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import EVALUATIONS, Estimate, SelfNormalised
+from drcrm.estimates import EVALUATIONS, SelfNormalised
 from drcrm.risks import PhiBall
+from drcrm.weights import Clipped, effective_sample_size
 
 UNITS = ("row", "context")
 MOST_CHOICES = 10**6
@@ -164,21 +165,17 @@ def policy_certificate(
     inputs = inputs.cross_fitted(estimate)
     log, costs = inputs.log, check_cost_range(cost_range, inputs.log.cost)
     factor = check_nonnegative(baseline_factor, "baseline_factor")
-    groups_of_rows = log.context if radius is not None and by == "context" and groups is None else inputs.groups
-    case = _Case(log, estimate, bound, inputs.baseline, groups_of_rows, by, costs, check_tails, factor, radius)
     if bound.name == ANYTIME:
         terms, largest = anytime_terms(inputs, estimate, costs, largest_weight, factor)
-        sides, results = [terms], anytime_bound(inputs, terms, largest, bound, by)
+        results = anytime_bound(inputs, terms, largest, bound, by)
     else:
-        builder = TermBuilder.create(log, estimate, inputs.cost_model, inputs.logging_policy)
-        if radius is not None:
-            builder = ShiftedTermBuilder(**vars(builder), radius=radius, groups=inputs.groups)
-        sides = [builder.terms(inputs.policy, "policy", case.costs[1], 1, limit)]
-        if not isinstance(case.baseline, str | None):
-            sides.append(builder.terms(case.baseline, "baseline", case.costs[0], -1))
-        results = _compute(case, sides, is_supported=builder.support is not None)
-        _warn(case, sides)
-    results |= summarize_weights(sides[0].weight, log) | {"mean_weight": float(log.count @ sides[0].counted / log.size)}
+        if radius is not None and by == "context" and groups is None:
+            inputs = replace(inputs, groups=log.context)
+        builder = make_builder(inputs, estimate, radius, weight=Clipped(limit)).with_support()
+        case = _Case.of(builder, bound, by, costs, check_tails, factor)
+        terms, results = case.policy, case.certify()
+        case.warn()
+    results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
     return Certificate(
         **results,
         confidence=float(confidence),
@@ -188,37 +185,16 @@ def policy_certificate(
         choices=int(choices),
         asymptotic=bound.asymptotic,
         baseline=baseline is not None,
-        unsupported=sides[0].unsupported,
-        costs=case.costs,
+        unsupported=terms.unsupported,
+        costs=costs,
         clip=limit,
-        clipped=sides[0].clipped,
+        clipped=0.0 if limit is None else terms.clipped,
     )
-
-
-@dataclass(frozen=True)
-class _Case:
-    """The log and the settings of a certificate. The log has no rows of count 0."""
-
-    log: BanditLog
-    estimate: str
-    bound: Bound
-    baseline: Any
-    groups: np.ndarray | None
-    by: str
-    costs: tuple[float, float]
-    check_tails: bool
-    baseline_factor: float
-    shift: float | None = None
-
-    @property
-    def kind(self) -> type[Estimate]:
-        """Class of the estimate."""
-        return EVALUATIONS[self.estimate].kind
 
 
 def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any, is_shifted: bool) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
-    kind, limited, _ = EVALUATIONS[estimate]
+    kind, limited, *_ = EVALUATIONS[estimate]
     if bound.name == ANYTIME and bound.high is not None:
         raise InputError("high= does not apply to the method anytime here; it follows from cost_range=")
     if inputs.groups is not None and not (bound.asymptotic or bound.name == ANYTIME):
@@ -247,117 +223,143 @@ def _check_settings(estimate: Any, by: Any, choices: Any) -> None:
         raise InputError(f"choices is {choices!r}, expected a whole number from 1 to {MOST_CHOICES}")
 
 
-def _compute(case: _Case, sides: list[PolicyTerms], is_supported: bool) -> dict[str, Any]:
-    """Return value, bound, n, missing and skewness of the certificate."""
-    log, bound = case.log, case.bound
-    z, factors = sides[0].z, (1.0, case.baseline_factor)
-    gaps = [factor * side.gap for factor, side in zip(factors, sides, strict=False)]
-    if case.baseline is not None:
-        of_log = interior_logging_terms(log, case.shift) if isinstance(case.baseline, str) else sides[1].z
-        z = _subtract(z, case.baseline_factor * of_log)
-    if not all(np.isfinite(values).all() for values in (z, *gaps)):
-        raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-    if case.by == "context" and case.groups is None:
-        z, *gaps, count = group_means(log.context, log.count, z, *gaps)
-    else:
-        z, *gaps, count = unit_values(case.groups, log.count, z, *gaps)
-    if case.kind.is_ratio and case.baseline is None and case.shift is None:
-        value, upper = _bound_ratio(case, sides[0].counted, sides[0].cost)
-    else:
-        value, upper = np.average(z, weights=count), bound(z, count)
-    lacking = _lacking_gaps(case, sides, gaps, count, is_supported)
-    if lacking:
-        z = z + sum(lacking)
-        value, upper = np.average(z, weights=count), bound(z, count)
-    skewness = None
-    if bound.asymptotic and case.check_tails:
-        skewness = _check_skewness(case, sides, int(count.sum()), is_lacking=bool(lacking))
-        upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
-    results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
-    return results | {"missing": bool(lacking), "skewness": skewness}
+@dataclass(frozen=True)
+class _Case:
+    """Terms of a policy, and of a baseline if there is one, with the settings of the certificate."""
+
+    builder: TermBuilder
+    bound: Bound
+    by: str
+    costs: tuple[float, float]
+    check_tails: bool
+    factor: float
+    policy: PolicyTerms
+    baseline: PolicyTerms | None
+
+    @classmethod
+    def of(
+        cls, builder: TermBuilder, bound: Bound, by: str, costs: tuple[float, float], check_tails: bool, factor: float
+    ) -> "_Case":
+        baseline = builder.inputs.baseline
+        terms = builder.terms(builder.inputs.policy, extreme=costs[1])
+        reference = None if baseline is None else replace(builder, weight=Clipped()).reference(baseline, costs[0])
+        for side, name in ((terms, "policy"), (reference, "baseline")):
+            if side is not None:
+                check_weights(side.factor if side.unsupported is None else side.importance, builder.log, name)
+                if side.refusal:
+                    raise InputError(side.refusal)
+        return cls(builder, bound, by, costs, check_tails, factor, terms, reference)
+
+    @property
+    def sides(self) -> list[PolicyTerms]:
+        """The terms of the policy, and of the baseline."""
+        return [self.policy] if self.baseline is None else [self.policy, self.baseline]
+
+    def certify(self) -> dict[str, Any]:
+        """Return value, bound, n, missing and skewness of the certificate."""
+        log, bound, groups = self.builder.log, self.bound, self.builder.inputs.groups
+        z, gaps = (
+            self.policy.z,
+            [factor * side.gap for factor, side in zip((1.0, self.factor), self.sides, strict=False)],
+        )
+        if self.baseline is not None:
+            z = _subtract(z, self.factor * self.baseline.z)
+        if not all(np.isfinite(values).all() for values in (z, *gaps)):
+            raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
+        if self.by == "context" and groups is None:
+            z, *gaps, count = group_means(log.context, log.count, z, *gaps)
+        else:
+            z, *gaps, count = unit_values(groups, log.count, z, *gaps)
+        lacking = self._lacking_gaps(gaps, count)
+        if self.builder.kind.is_ratio and self.baseline is None and not lacking and self.builder.radius is None:
+            value, upper = self._bound_ratio()
+        else:
+            z = z + sum(lacking)
+            value, upper = np.average(z, weights=count), bound(z, count)
+        skewness = None
+        if bound.asymptotic and self.check_tails:
+            skewness = self._check_skewness(int(count.sum()), is_lacking=bool(lacking))
+            upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
+        results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
+        return results | {"missing": bool(lacking), "skewness": skewness}
+
+    def _bound_ratio(self) -> tuple[float, float]:
+        """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
+        log, groups, cost = self.builder.log, self.builder.inputs.groups, self.policy.cost
+        count = log.count.astype(float)
+        weight = np.maximum(self.policy.counted, LEAST_WEIGHT * self.policy.counted.max())
+        if groups is not None:
+            gain, weight = (np.bincount(groups, count * values) for values in (weight * cost, weight))
+            gain, weight = gain[weight > 0], weight[weight > 0]
+            count, cost, weight = np.ones(len(weight)), gain / weight, weight * (len(weight) / log.size)
+        elif self.by == "context":
+            gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
+            cost = gain / weight
+        self.bound.check_size(count.sum())
+        estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.bound.ball)
+        with np.errstate(divide="ignore"):
+            upper = estimate.evaluate(ball, weight, weight, None, None)[0]
+        return estimate.mean(weight), upper
+
+    def _lacking_gaps(self, gaps: list[np.ndarray], count: np.ndarray) -> list[np.ndarray]:
+        """Return the gaps of the policies whose actions the log lacks; InputError if the method cannot charge them."""
+        # If the logging policy is known, unsupported actions are charged already. But the log may still lack a vector
+        # of labels that are all supported.
+        is_asymptotic, log = self.bound.asymptotic, self.builder.log
+        if self.builder.support is None:
+            lacks = [has_missing_mass(gap, count, max(map(abs, self.costs))) for gap in gaps]
+        else:
+            lacks = [is_asymptotic and bool(low_weight_warning(side.counted, log)) for side in self.sides]
+        if any(lacks) and not is_asymptotic:
+            raise InputError(
+                f"the log lacks actions of the policy, and a bound by {self.bound.name} cannot charge them; choose an "
+                "asymptotic method, or 'ips' and costs of at most 0"
+            )
+        return [gap for gap, is_lacking in zip(gaps, lacks, strict=True) if is_lacking]
+
+    def _check_skewness(self, units: int, is_lacking: bool) -> float:
+        """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
+
+        The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and a mean
+        far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
+        """
+        log, side = self.builder.log, self.policy
+        weight = _subtract(side.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
+        if is_lacking:
+            skewness = upper_skewness(weight, side.cost - self.costs[1], log.count, units)
+        else:
+            cost = log.cost if self.builder.radius is None else side.cost
+            skewness = estimate_skewness(weight, side.residual, cost, log.count, units)
+        if np.ptp(log.cost) == 0:
+            raise InputError(
+                f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with "
+                "a known range, such as betting"
+            )
+        if not skewness <= LARGEST_SKEWNESS:
+            raise InputError(
+                f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
+                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a method "
+                "with a known range, such as betting"
+            )
+        return skewness
+
+    def warn(self) -> None:
+        """Warn of a small effective sample size and of a low mean weight."""
+        log, builder = self.builder.log, self.builder
+        least = EVALUATIONS[builder.estimate].least_size or 0
+        sides = self.sides[:1] if isinstance(builder.inputs.baseline, str) else self.sides
+        for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
+            if is_safe and not builder.kind.is_translation_equivariant:  # the bound is too high if weights are missing
+                continue
+            rows = effective_sample_size(side.weight, log.count)
+            few = (
+                f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by "
+                f"{builder.estimate!r} can be too low, and hold with less than the stated confidence"
+            )
+            is_few = self.bound.asymptotic and rows < least
+            warn_all(few if is_few else "", low_weight_warning(side.weight, log))
 
 
 def _subtract(values: np.ndarray, reference: Any) -> np.ndarray:
     """Return differences, without rounding where two policies are equal."""
     return np.where(np.isclose(values, reference, rtol=EQUAL, atol=0), 0.0, values - reference)
-
-
-def _bound_ratio(case: _Case, weight: np.ndarray, cost: np.ndarray) -> tuple[float, float]:
-    """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
-    log, count = case.log, case.log.count.astype(float)
-    weight = np.maximum(weight, LEAST_WEIGHT * weight.max())
-    if case.groups is not None:
-        gain, weight = (np.bincount(case.groups, count * values) for values in (weight * cost, weight))
-        gain, weight = gain[weight > 0], weight[weight > 0]
-        count, cost, weight = np.ones(len(weight)), gain / weight, weight * (len(weight) / log.size)
-    elif case.by == "context":
-        gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
-        cost = gain / weight
-    case.bound.check_size(count.sum())
-    estimate, ball = SelfNormalised(cost, count), cast(PhiBall, case.bound.ball)
-    with np.errstate(divide="ignore"):
-        upper = estimate.evaluate(ball, weight, weight, None, None)[0]
-    return estimate.mean(weight), upper
-
-
-def _lacking_gaps(
-    case: _Case, sides: list[PolicyTerms], gaps: list[np.ndarray], count: np.ndarray, is_supported: bool
-) -> list[np.ndarray]:
-    """Return the gaps of the policies whose actions the log lacks; InputError if the method cannot charge them."""
-    # If the logging policy is known, unsupported actions are charged already. But the log may still lack a vector of
-    # labels that are all supported.
-    if is_supported:
-        lacks = [case.bound.asymptotic and bool(low_weight_warning(side.counted, case.log)) for side in sides]
-    else:
-        lacks = [has_missing_mass(gap, count, max(map(abs, case.costs))) for gap in gaps]
-    if any(lacks) and not case.bound.asymptotic:
-        raise InputError(
-            f"the log lacks actions of the policy, and a bound by {case.bound.name} cannot charge them; choose an "
-            "asymptotic method, or 'ips' and costs of at most 0"
-        )
-    return [gap for gap, is_lacking in zip(gaps, lacks, strict=True) if is_lacking]
-
-
-def _check_skewness(case: _Case, sides: list[PolicyTerms], units: int, is_lacking: bool) -> float:
-    """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
-
-    The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and a mean far
-    from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
-    """
-    log, side = case.log, sides[0]
-    reference: Any = 0.0
-    if case.baseline is not None:
-        reference = case.baseline_factor * (sides[1].counted if len(sides) > 1 else 1.0)
-    cost = log.cost if case.shift is None else side.cost
-    weight = _subtract(side.counted, reference)
-    if is_lacking:
-        skewness = upper_skewness(weight, side.cost - case.costs[1], log.count, units)
-    else:
-        skewness = estimate_skewness(weight, side.residual, cost, log.count, units)
-    if np.ptp(log.cost) == 0:
-        raise InputError(
-            f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with a "
-            "known range, such as betting"
-        )
-    if not skewness <= LARGEST_SKEWNESS:
-        raise InputError(
-            f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
-            f"{case.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a method with a "
-            "known range, such as betting"
-        )
-    return skewness
-
-
-def _warn(case: _Case, sides: list[PolicyTerms]) -> None:
-    """Warn of a small effective sample size and of a low mean weight."""
-    log = case.log
-    for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
-        if is_safe and not case.kind.is_translation_equivariant:  # the bound is too high if weights are missing
-            continue
-        rows, least = summarize_weights(side.weight, log)["effective_size"], EVALUATIONS[case.estimate].least_size or 0
-        few = (
-            f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by {case.estimate!r} can "
-            "be too low, and hold with less than the stated confidence"
-        )
-        is_few = case.bound.asymptotic and rows < least
-        warn_all(few if is_few else "", low_weight_warning(side.weight, log))

@@ -15,15 +15,13 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drcrm.arrays.validation import check_choice, check_confidence, to_float
-from drcrm.certificates.independent_units import compute_interval
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
-from drcrm.certificates.terms.policy_terms import check_weights
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import SelfNormalised
-from drcrm.policies.linear_predictor import importance_weights
+from drcrm.estimates import NORMALISED, SelfNormalised
 
-ESTIMATES = ("snips", "dr")
 LARGEST_GAMMA = 1e4
 CURVE = 13  # points of the curve
 
@@ -114,64 +112,42 @@ def sensitivity(
     if not to_float(gamma) >= 1 or not np.isfinite(to_float(gamma)):
         raise InputError(f"gamma is {gamma!r}, expected a finite number of at least 1")
     inputs = EvaluationInputs.create(policy, log, None, groups, None, cost_model)
-    estimate = inputs.choose_estimate(check_choice([AUTO, *ESTIMATES], estimate, "estimate"), prefers_ips=False)
-    family = _WorstCases.create(inputs, estimate, check_confidence(confidence, "confidence"))
+    estimate = inputs.choose_estimate(check_choice([AUTO, *NORMALISED], estimate, "estimate"), prefers_ips=False)
+    confidence, inputs = check_confidence(confidence, "confidence"), inputs.cross_fitted(estimate)
+    log, terms = inputs.log, TermBuilder(inputs, estimate).terms(inputs.policy)
+    check_weights(terms.weight, log, "policy")
+    family = _WorstCases(log, inputs.groups, confidence, terms)
     breakeven = family.find_breakeven()
     largest = max(2.0, 1.5 * gamma, 0.0 if np.isnan(breakeven) else min(1.5 * breakeven, LARGEST_GAMMA))
     curve = np.array([(value, *family.at(value)) for value in np.geomspace(1, largest, CURVE)])
     worst, bound = family.at(float(gamma))
-    log = inputs.log
     certain = float(log.count @ (log.log_propensity == 0) / log.size)
     return Sensitivity(float(gamma), worst, bound, breakeven, curve, certain)
 
 
 @dataclass(frozen=True)
 class _WorstCases:
-    """Worst cases of one policy on one log, as functions of Γ.
-
-    Attributes
-    ----------
-    prob, weight : array (n,)
-        π and π/p of each row.
-    residual, modelled : array (n,)
-        c − ĉ and m(x); c and 0 without a cost model.
-    """
+    """Worst cases of the terms of one policy on one log, as functions of Γ."""
 
     log: BanditLog
     groups: np.ndarray | None
     confidence: float
-    prob: np.ndarray
-    weight: np.ndarray
-    residual: np.ndarray
-    modelled: np.ndarray
-
-    @classmethod
-    def create(cls, inputs: EvaluationInputs, estimate: str, confidence: float) -> _WorstCases:
-        inputs = inputs.cross_fitted(estimate)
-        log, effects = inputs.log, inputs.effects(estimate)
-        design, log_prob, expected = inputs.policy.evaluate(log, effects)
-        weight = check_weights(importance_weights(log_prob, log), log, "policy")
-        residual, modelled = log.cost, np.zeros(len(log.cost))
-        if effects is not None:
-            residual, modelled = log.cost - design.modelled_cost, expected[log.context]
-        return cls(log, inputs.groups, confidence, np.exp(np.minimum(log_prob, 0)), weight, residual, modelled)
+    terms: PolicyTerms
 
     @cached_property
     def order(self) -> np.ndarray:
         """Rows from the largest residual to the smallest."""
-        return np.argsort(-self.residual, kind="stable")
+        return np.argsort(-self.terms.residual, kind="stable")
 
     def at(self, gamma: float) -> tuple[float, float]:
         """Return the worst cost at Γ, and the upper bound on its difference from the logging policy's cost."""
-        low = self.prob * (1 - 1 / gamma) + self.weight / gamma
-        high = self.weight * gamma - self.prob * (gamma - 1)
-        log, share = self.log, self.log.count / self.log.size
-        ratio, weight = worst_ratio(self.residual, share, low, high, self.order)
-        z = self.modelled + SelfNormalised(self.residual, log.count).terms(weight)
-        worst, difference = float(share @ self.modelled + ratio), z - log.cost
-        value = worst - float(share @ log.cost)
-        interval = compute_interval(value, difference, log, self.groups, 2 * self.confidence - 1)
-        return worst, interval["high"]
+        log, terms = self.log, self.terms
+        prob = terms.weight * log.propensity
+        low, high = prob * (1 - 1 / gamma) + terms.weight / gamma, terms.weight * gamma - prob * (gamma - 1)
+        _, weight = worst_ratio(terms.residual, log.count / log.size, low, high, self.order)
+        z = terms.known + SelfNormalised(terms.residual, log.count).terms(weight)
+        worst = float(log.count @ z / log.size)
+        return worst, Interval.of(z - log.cost, log, self.groups, 2 * self.confidence - 1).high
 
     def find_breakeven(self) -> float:
         """Return the largest Γ at which the bound is at most 0; NaN if there is none."""

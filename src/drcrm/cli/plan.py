@@ -77,8 +77,8 @@ def _test_of_policy(case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
     estimate, model = ("dr", policy.cost_model) if policy.cost_model is not None and has_all else ("snips", None)
     value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=groups)
     inputs = EvaluationInputs.create(policy.policy, log, None, None, None, model)
-    terms = TermBuilder.create(inputs.log, estimate, model, None).terms(inputs.policy, "policy", float(log.cost.max()))
-    known = terms.z - terms.weight * terms.residual if estimate == "dr" else terms.cost - terms.residual
+    terms = TermBuilder(inputs, estimate).with_support().terms(inputs.policy)
+    known = terms.known + np.zeros(len(terms.weight))
     expected = shrink_difference(float(value), value.standard_error) if case.choices > 1 else float(value)
     plain = PlannedPolicy(terms.weight, known, terms.residual)
     deviation = mean_and_deviation(plain.terms(log), log.count, log.size)[1]

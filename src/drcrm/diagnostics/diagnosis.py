@@ -13,7 +13,8 @@ from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import as_float_array
 from drcrm.certificates.independent_units import check_groups
 from drcrm.certificates.skewness import tail_residual
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.certificates.terms.evaluation import EvaluationInputs
+from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.comparison.policy_changes import describe_changes
@@ -33,10 +34,10 @@ from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_pro
 from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.errors import InputError
-from drcrm.estimates import DoublyRobust, SelfNormalised
+from drcrm.estimates import RATIO, ROBUST
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import importance_weights, select_occurring
+from drcrm.policies.linear_predictor import select_occurring
 from drcrm.policies.tabular import policy_for_log
 from drcrm.rows.folds import ranks
 
@@ -287,17 +288,13 @@ def _weigh_policy(
     log: BanditLog, policy: Any, cost_model: Any, logging_policy: LinearPolicy | None, modelled: np.ndarray
 ) -> PolicyWeights:
     has_model = cost_model is not None and policy.knows_all_actions
-    effects = action_effects(cost_model, log.X, log.actions) if has_model else None
-    design, log_prob, expected = policy.evaluate(log, effects)
-    weight, z = importance_weights(log_prob, log), None
-    if has_model:
-        residual = tail_residual(log.cost - design.modelled_cost, log.cost, log.count)
-        z = design.estimate(DoublyRobust).terms(weight, expected)
-    else:
-        residual = log.cost - (SelfNormalised(log.cost, log.count).mean(weight) if weight.any() else 0.0)
+    inputs = EvaluationInputs(log, policy, cost_model=cost_model)
+    terms = TermBuilder(inputs, ROBUST if has_model else RATIO).terms(policy)
+    residual = tail_residual(terms.residual, log.cost, log.count) if has_model else np.nan_to_num(terms.residual)
     mean = policy.marginals_on(log.X, log.actions) if policy.knows_all_actions else None
     if logging_policy is None:
         logging_mean = raise_to_support(modelled, log, SUPPORT)
     else:
         logging_mean = logging_policy.marginals_on(log.X, log.actions)
-    return PolicyWeights(log, np.exp(np.minimum(log_prob, 0)), weight, mean, logging_mean, residual, z)
+    probability, z = terms.importance * log.propensity, terms.z if has_model else None
+    return PolicyWeights(log, probability, terms.importance, mean, logging_mean, residual, z)

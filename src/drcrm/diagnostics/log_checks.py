@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.certificates.independent_units import compute_interval
+from drcrm.certificates.independent_units import Interval
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
@@ -145,8 +145,8 @@ def compare_parts(
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
-    intervals = (compute_interval(0.0, z, log, units, 1 - LEVEL / tests) for z in (terms, values))
-    width, pooled = (interval["high"] for interval in intervals)
+    intervals = (Interval.of(z, log, units, 1 - LEVEL / tests, value=0.0) for z in (terms, values))
+    width, pooled = (interval.high for interval in intervals)
     width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first  # NaN for a single unit
     distance = abs(change) / width if width > 0 else np.inf if change and not width else 0.0
     return Parts(first, last, (change - width, change + width), distance)

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.independent_units import check_groups, compute_interval, group_means, mean_and_deviation
+from drcrm.certificates.independent_units import Interval, check_groups, group_means, mean_and_deviation
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
@@ -318,9 +318,9 @@ def _estimate_mean(
 ) -> TestedMean:
     """Return the sum of ratios, divided by the sum of their expected values."""
     terms = 1 + (ratio - expected) * log.size / (log.count @ expected)
-    mean = float(log.count @ terms / log.size)
-    error = compute_interval(mean, terms, log, units, 0.95)["standard_error"]
-    return TestedMean(mean, error if np.isfinite(error) else np.inf, actions)
+    mean = Interval.of(terms, log, units, 0.95)
+    error = mean.standard_error
+    return TestedMean(float(mean), error if np.isfinite(error) else np.inf, actions)
 
 
 def _explains(log: BanditLog, model: np.ndarray, rows: np.ndarray) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.arrays.numerics import weighted_quantiles
-from drcrm.certificates.independent_units import compute_interval
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.certificates.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.cost_models.support import SUPPORT
@@ -182,9 +182,8 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnos
 def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: float | None) -> Diagnostic:
     """Check E w = 1. A mean below 1 fails unless the policy's unsupported actions explain it, at most to MIN_MEAN."""
     log, weight = weights.log, weights.weight
-    mean = float(log.count @ weight / log.size)
-    interval = compute_interval(mean, weight, log, units, 0.95)
-    error, n = interval["standard_error"], interval["n"]
+    interval = Interval.of(weight, log, units, 0.95)
+    mean, error, n = float(interval), interval.standard_error, interval.n
     width = stdtrit(n - 1, 0.995) * error if n > 1 else np.inf
     # If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
     # log lacks all of them by chance is at most (1 − p)^(n (1 − mean)).
@@ -197,7 +196,7 @@ def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: f
         low = ". The log lacks actions of the policy, or propensities are too large"
         sentence += low if mean < 1 else ". Propensities are too small, or depend on information that is not logged"
     level, threshold = worst_level(fails, is_off), "its 99 % interval contains 1"
-    return Diagnostic("mean weight", mean, threshold, level, sentence, "E π/p = 1", interval["low"], interval["high"])
+    return Diagnostic("mean weight", mean, threshold, level, sentence, "E π/p = 1", interval.low, interval.high)
 
 
 def _check_support(weights: PolicyWeights) -> Diagnostic | None:
@@ -221,8 +220,7 @@ def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None
     clip = clipping_constant(log)
     estimate = SelfNormalised(log.cost, log.count)
     value, clipped = (float(estimate.mean(used)) for used in (weight, np.minimum(weight, clip)))
-    error = compute_interval(value, estimate.terms(weight), log, units, 0.95)["standard_error"]
-    change = clipped - value
+    error, change = Interval.of(estimate.terms(weight), log, units, 0.95).standard_error, clipped - value
     ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
     sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}, {ratio:.2g} standard errors"
     level, threshold = worst_level(False, ratio > MAX_CLIP_EFFECT), f"at most {MAX_CLIP_EFFECT} standard errors"

@@ -29,24 +29,31 @@ class EvaluationEstimate(NamedTuple):
         Weight with a limit M that the estimate uses in place of π/p.
     least_size : int, optional
         Effective sample size below which bounds failed too often in simulations. None if it has no certificate.
+    normalised : subclass of Estimate, optional
+        Its form that divides by the mean weight, for the worst cases of a shift and of wrong propensities. None if
+        these have no such form.
     """
 
     kind: type[Estimate]
     limited: type[Clipped] | None = None
     least_size: int | None = None
+    normalised: type[Estimate] | None = None
 
 
 EVALUATIONS = {
     "ips": EvaluationEstimate(InversePropensity, least_size=25),
     "clipped_ips": EvaluationEstimate(InversePropensity, Clipped, least_size=25),
-    "snips": EvaluationEstimate(SelfNormalised, least_size=10),
+    "snips": EvaluationEstimate(SelfNormalised, least_size=10, normalised=SelfNormalised),
     "clipped_snips": EvaluationEstimate(SelfNormalised, Clipped),
-    "dr": EvaluationEstimate(DoublyRobust, least_size=10),
+    "dr": EvaluationEstimate(DoublyRobust, least_size=10, normalised=SelfNormalisedDoublyRobust),
     "clipped_dr": EvaluationEstimate(DoublyRobust, Clipped),
     "sndr": EvaluationEstimate(SelfNormalisedDoublyRobust),
     "switch_dr": EvaluationEstimate(DoublyRobust, Switched),
     "dm": EvaluationEstimate(DirectMethod),
 }
+
+UNBIASED, RATIO, ROBUST = "ips", "snips", "dr"  # defaults: for risks, without a cost model, and with one
+NORMALISED = [name for name, entry in EVALUATIONS.items() if entry.normalised]
 
 
 def find_estimate(name: str) -> type[Estimate]:
@@ -57,6 +64,10 @@ def find_estimate(name: str) -> type[Estimate]:
 __all__ = [
     "ESTIMATES",
     "EVALUATIONS",
+    "NORMALISED",
+    "RATIO",
+    "ROBUST",
+    "UNBIASED",
     "DirectMethod",
     "DoublyRobust",
     "Estimate",

@@ -92,11 +92,17 @@ class Estimate(ABC):
         """
 
     @abstractmethod
-    def terms(self, weight: Any, expected: Any) -> np.ndarray:
+    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+        """Return m and e of each row, (n,) or a number: the estimate is the mean of the terms z = m + w e."""
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def terms(self, weight: Any, expected: Any = None) -> np.ndarray:
         """Return one term for each row, (n,). Their mean is the estimate, and their variance gives its standard error.
 
-        The terms of a ratio are linearised.
+        The terms of a ratio are linearised, m + w e/w̄ with the mean weight w̄; they are NaN if every weight is 0.
         """
+        known, residual = self.split(weight, expected)
+        return known + (weight / (self.share @ weight) if self.is_ratio else weight) * residual
 
     def mean(self, weight: Any, expected: Any = None) -> float:
         """Return the estimate of the mean cost."""
@@ -104,12 +110,9 @@ class Estimate(ABC):
 
 
 class RowwiseEstimate(Estimate):
-    """Base of the estimates whose z_i depends only on row i."""
+    """Base of the estimates whose z_i = m(x_i) + w_i e_i depends only on row i: e is fixed, and m is 0 or modelled."""
 
     is_rowwise = True
-
-    def terms(self, weight: Any, expected: Any) -> np.ndarray:
-        return self.z(weight, expected)
 
     def evaluate(
         self,
@@ -132,10 +135,17 @@ class RowwiseEstimate(Estimate):
         part.residual = None if self.residual is None else self.residual[rows]
         return part
 
-    @abstractmethod
-    def z(self, weight: Any, expected: Any) -> np.ndarray:
-        """Return z of each row, (n,)."""
+    def z(self, weight: Any, expected: Any = None) -> np.ndarray:
+        """Return z = m + w e of each row, (n,)."""
+        known, residual = self.split(weight, expected)
+        z = weight * residual
+        z += known
+        return z
 
-    @abstractmethod
     def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
         """Return the gradients in log π and in the expected modelled costs, from the gradient in z."""
+        in_log_prob = in_z * (self.split(slope, expected)[1] * slope)
+        if not self.uses_model:
+            return in_log_prob, None
+        by_context = in_z if self.context is None else np.bincount(self.context, in_z, len(expected))
+        return in_log_prob, by_context

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from drcrm.estimates.base import Estimate, Evaluation, Gradient, RowwiseEstimate
+from drcrm.estimates.base import Estimate, Evaluation, RowwiseEstimate
 from drcrm.estimates.snips import SelfNormalised
 from drcrm.risks import Risk
 
@@ -17,14 +15,8 @@ class DoublyRobust(RowwiseEstimate):
 
     uses_model = is_translation_equivariant = True
 
-    def z(self, weight: Any, expected: Any) -> np.ndarray:
-        z = weight * self.residual
-        z += expected if self.context is None else expected[self.context]
-        return z
-
-    def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
-        by_context = in_z if self.context is None else np.bincount(self.context, in_z, len(expected))
-        return in_z * (self.residual * slope), by_context
+    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+        return expected if self.context is None else expected[self.context], self.residual
 
 
 class SelfNormalisedDoublyRobust(Estimate):
@@ -38,5 +30,6 @@ class SelfNormalisedDoublyRobust(Estimate):
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         return risk.evaluate(self.terms(weight, expected), self.share, self.size)[0], None, None, None
 
-    def terms(self, weight: Any, expected: Any) -> np.ndarray:
-        return expected[self.context] + SelfNormalised(self.residual, self.share).terms(weight)
+    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+        ratio, centred = SelfNormalised(self.residual, self.share).split(weight)
+        return expected[self.context] + ratio, centred

@@ -2,16 +2,11 @@
 
 from typing import Any
 
-import numpy as np
-
-from drcrm.estimates.base import Gradient, RowwiseEstimate
+from drcrm.estimates.base import RowwiseEstimate
 
 
 class InversePropensity(RowwiseEstimate):
     """Risk of the importance-weighted costs z_i = w_i c_i. Source: Horvitz & Thompson 1952; eq. 2 of the paper."""
 
-    def z(self, weight: Any, expected: Any = None) -> np.ndarray:
-        return self.cost * weight
-
-    def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
-        return in_z * (self.cost * slope), None
+    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+        return 0.0, self.cost

@@ -54,15 +54,10 @@ class SelfNormalised(Estimate):
         """Return v̂ = Σ w c / Σ w."""
         return self.share @ (weight * self.cost) / (self.share @ weight)
 
-    def z(self, weight: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray:
-        """Return v̂ + w (c − v̂) of each row, (n,): the doubly robust z with the constant model v̂."""
+    def split(self, weight: Any, expected: Any = None) -> tuple[Any, Any]:
+        """Return v̂ and c − v̂ of each row: the doubly robust m and e with the constant model v̂."""
         ratio = self.mean(weight)
-        return ratio + weight * (self.cost - ratio)
-
-    @np.errstate(divide="ignore", invalid="ignore")
-    def terms(self, weight: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray:
-        """Return v̂ + w (c − v̂)/w̄ of each row, (n,); NaN if every weight is 0."""
-        return self.z(weight / (self.share @ weight))
+        return ratio, self.cost - ratio
 
     def _find_root(
         self, risk: Risk, weight: np.ndarray, mean: float, guess: Any

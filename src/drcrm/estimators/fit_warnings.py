@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import warn
+from drcrm.estimates import find_estimate
 from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.selection.candidates import Learned
 
@@ -21,7 +22,9 @@ def warn_of_data(estimator: BaseEstimator, log: BanditLog, is_likelihood: bool) 
         warn("X has no constant column and the policy has no intercept: set fit_intercept=True, or append a constant")
     if columns := describe_offset_features(log.X, getattr(estimator, "feature_names_in_", None)):
         warn(f"{columns}: standardise all columns of X except a constant")
-    if estimator.estimate == "ips" and not is_likelihood and log.cost.min() >= 0 < log.cost.max():
+    kind = find_estimate(estimator.estimate)
+    is_safe = is_likelihood or kind.is_translation_equivariant or not kind.uses_weights
+    if not is_safe and log.cost.min() >= 0 < log.cost.max():
         warn(
             f"no cost is below 0, the smallest is {log.cost.min():.6g}: with 'ips' a policy that avoids all logged "
             "actions has the smallest risk; subtract the largest cost, or use estimate='snips' or 'dr'"

@@ -8,6 +8,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
 from drcrm.errors import InputError
+from drcrm.estimates import find_estimate
 from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -50,7 +51,7 @@ def make_objective(
     weight = weight or Clipped(clip)
     if isinstance(risk, WeightedLikelihoodRisk):
         return Objective(design, risk, Likelihood(), cost=risk.factors(design.log.cost))
-    if risk.is_shift and estimate == "dr":
+    if risk.is_shift and find_estimate(estimate).uses_model:
         ball: Any = risk
         return EnvironmentObjective(design, ball, weight)
     return Objective(design, risk, weight, estimate)

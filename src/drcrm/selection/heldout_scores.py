@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass, worst_case_gaps
-from drcrm.certificates.terms.shifted_terms import ShiftedTermBuilder, logging_terms
+from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
+from drcrm.certificates.terms.policy_terms import TermBuilder
+from drcrm.certificates.terms.shifted_terms import make_builder
 from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, DoublyRobust, SelfNormalised
+from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
 from drcrm.risks import KLBall
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -57,30 +56,25 @@ class HeldoutScores:
         The mean of the logged costs.
     """
 
+    @_ignore_overflow
     def __init__(
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, shift: float | None = None
     ):
-        effects = None if model is None else model.action_effects(log.X, log.actions)
-        self._design = LinearPredictor(log, effects, intercept=True)
-        self._log, self._clip, self._ball = self._design.log, np.inf if clip is None else clip, KLBall("auto")
-        self.logged = self._log.count @ self._log.cost / self._log.size
-        self._ratio, self._is_cloned = self._design.estimate(SelfNormalised), model is not None and model.is_cloned
-        self._baseline = self._shifted = None
-        if model is None:
-            return
-        self._doubly_robust: Any = self._design.estimate(DoublyRobust)
-        if shift is not None:
-            tabular: Any = TabularModel(np.asarray(self._design.effects))
-            self._shifted = ShiftedTermBuilder(self._log, "dr", tabular, None, shift)
-        if not model.is_cloned:
-            self._baseline = self._terms_and_gaps(model.logging_policy, *self._forward(model.logging_policy))[0]
-        else:
-            self._baseline = self._log.cost if shift is None else logging_terms(self._log, shift)[1]
+        self._log = log = log.recount(log.count)
+        self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
+        self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
+        self.logged = self._share @ log.cost
+        tabular = None if model is None else TabularModel(model.action_effects(log.X, log.actions))
+        inputs = EvaluationInputs(log, None, cost_model=tabular)
+        self._builder = TermBuilder(inputs, UNBIASED if model is None else ROBUST)
+        self._compared = self._builder if shift is None else make_builder(inputs, ROBUST, shift)
+        if model is not None:
+            self._baseline = self._compared.reference(LOGGING if model.is_cloned else model.logging_policy).z
 
     @_ignore_overflow
     def unmodelled(self, policy: LinearPolicy) -> list[float]:
         """Return the four scores that need no cost model."""
-        return list(self._unmodelled(self._forward(policy)[0]).values())
+        return list(self._unmodelled(self._builder.terms(policy).importance).values())
 
     def __call__(self, policy: LinearPolicy) -> dict[str, float]:
         """Return all scores of a policy over the features of the log, by their names in the order of ``SCORES``."""
@@ -92,16 +86,21 @@ class HeldoutScores:
 
         ``improvement_bound`` bounds the mean of the first differences.
         """
-        weight, expected = self._forward(policy)
-        clipped, ball, log = np.minimum(weight, self._clip), self._ball, self._log
+        terms = self._builder.terms(policy, extreme=self._largest)
+        weight, ball, share, log = terms.importance, self._ball, self._share, self._log
+        clipped = np.minimum(weight, self._clip)
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
-        values["snips_bound"] = self._ratio.evaluate(ball, clipped, clipped, None, None)[0]
+        values["snips_bound"] = SelfNormalised(log.cost, log.count).evaluate(ball, clipped, clipped, None, None)[0]
         differences = None
-        if self._baseline is not None:
-            share, z = self._doubly_robust.share, self._doubly_robust.z(clipped, expected)
+        if self._model is not None:
+            z, is_plain = terms.known + clipped * terms.residual, self._compared is self._builder
             values |= {"dr": share @ z, "dr_bound": ball.evaluate(z, share, log.size)[0]}
-            difference, residual = self._improvement(policy, weight, expected)
-            limited = difference if self._shifted else z - self._baseline  # worst cases have no clipped terms
+            compared = terms if is_plain else self._compared.terms(policy, extreme=self._largest)
+            difference, residual = compared.z - self._baseline, terms.residual
+            is_missing = self._model.is_cloned and np.isfinite(compared.gap).all()
+            if is_missing and has_missing_mass(compared.gap, log.count, np.abs(log.cost).max()):
+                difference, residual = difference + compared.gap, log.cost - self._largest
+            limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
             differences = difference, limited, grade_overlap(weight, log, residual)
             if np.isfinite(difference).all():
                 values["improvement_bound"] = ball.evaluate(difference, share, log.size)[0]
@@ -115,39 +114,16 @@ class HeldoutScores:
 
     def noise(self, policy: LinearPolicy) -> float:
         """Return the standard deviation over rows of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
-        z = self._terms_and_gaps(policy, *self._forward(policy))[0]
-        return mean_and_deviation(z - self._baseline, self._log.count, self._log.size)[1]
-
-    def _forward(self, policy: LinearPolicy) -> tuple[np.ndarray, Any]:
-        """Return the weights of the rows and the expected modelled costs of the contexts."""
-        log_prob, expected = self._design.forward(policy.coef_with_intercept, policy.explore)
-        return importance_weights(log_prob, self._log), expected
+        return mean_and_deviation(self._compared.terms(policy).z - self._baseline, self._log.count, self._log.size)[1]
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
-        clipped = np.minimum(weight, self._clip)
+        clipped, log = np.minimum(weight, self._clip), self._log
         means = {}
         for name in UNMODELLED:
-            kind, limited, _ = EVALUATIONS[name]
-            mean = self._design.estimate(kind).mean(clipped if limited else weight, None)
+            kind, limited, *_ = EVALUATIONS[name]
+            mean = kind(log.cost, log.count).mean(clipped if limited else weight)
             means[name] = mean if np.isfinite(mean) else np.nan
         return means
-
-    def _improvement(self, policy: LinearPolicy, weight: np.ndarray, expected: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return z(π) − z(π0) of each row, and the residuals. Missing mass is charged the largest cost."""
-        z, gaps = self._terms_and_gaps(policy, weight, expected)
-        is_missing, cost = self._is_cloned and np.isfinite(gaps).all(), self._log.cost
-        if is_missing and has_missing_mass(gaps, self._log.count, np.abs(cost).max()):
-            return z + gaps - self._baseline, cost - max(cost.max(), 0.0)
-        return z - self._baseline, self._doubly_robust.residual
-
-    def _terms_and_gaps(self, policy: LinearPolicy, weight: np.ndarray, expected: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return z of each row without clipping, and its increase if the missing mass is charged the largest cost."""
-        largest = max(self._log.cost.max(), 0.0)
-        if self._shifted:
-            _, terms = self._shifted.evaluate(policy, "policy", largest)
-            return terms.z, terms.gap
-        z = self._doubly_robust.z(weight, expected)
-        return z, worst_case_gaps(z, weight, self._log.cost, largest)
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
         """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""

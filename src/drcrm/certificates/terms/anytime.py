@@ -32,11 +32,12 @@ from drcrm.arrays.validation import check_choice
 from drcrm.certificates.bounds import Bound
 from drcrm.certificates.independent_units import group_means
 from drcrm.certificates.terms.evaluation import AUTO, LOGGING, EvaluationInputs
-from drcrm.certificates.terms.policy_terms import PolicyTerms
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import importance_weights, modelled_cost
+from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED
+from drcrm.policies.linear_predictor import modelled_cost
 
 ROUNDING = 1e-6  # relative, of weights
 TRUNCATION = 2  # k in units of the range of the costs
@@ -61,7 +62,9 @@ def choose_anytime_estimate(
             "the method anytime needs largest_weight=, a known limit on the baseline's importance weights: their "
             f"largest value in the log is not such a limit. Or set baseline={LOGGING!r}"
         )
-    estimate = check_choice([AUTO, "ips", "dr"], estimate, "estimate of the method anytime")
+    names = [name for name, entry in EVALUATIONS.items() if entry.least_size and not entry.limited]
+    names = [name for name in names if EVALUATIONS[name].kind.is_rowwise]
+    estimate = check_choice([AUTO, *names], estimate, "estimate of the method anytime")
     lacking = ""
     if not inputs.log.actions.are_choices:
         lacking = "one of K actions or lists of actions, not label vectors"
@@ -73,9 +76,11 @@ def choose_anytime_estimate(
         lacking = "the policy's probabilities of all actions"
     elif has_policy:
         lacking = f"baseline={LOGGING!r} or None"
-    if estimate == "dr" and lacking:
-        raise InputError(f"the estimate 'dr' by anytime needs {lacking}")
-    return "ips" if estimate == "ips" or lacking else "dr"
+    if estimate == AUTO:
+        return UNBIASED if lacking else ROBUST
+    if EVALUATIONS[estimate].kind.uses_model and lacking:
+        raise InputError(f"the estimate {estimate!r} by anytime needs {lacking}")
+    return estimate
 
 
 def anytime_terms(
@@ -90,20 +95,24 @@ def anytime_terms(
     ``largest_weight`` is M, for a baseline that is a policy. The logged costs are multiplied by ``baseline_factor``, at
     least 0.
     """
-    log, (least, largest) = inputs.log, costs
-    _, log_prob, _ = inputs.policy.evaluate(log)
-    weight, reward, span = importance_weights(log_prob, log), largest - log.cost, largest - least
-    z, high = largest - weight * reward, largest
-    if estimate == "dr":
+    log, (least, largest), builder = inputs.log, costs, TermBuilder(inputs, UNBIASED)
+    terms, reward, span = builder.terms(inputs.policy), largest - log.cost, largest - least
+    z, high = largest - terms.weight * reward, largest
+    if EVALUATIONS[estimate].kind.uses_model:
         high += TRUNCATION * span
-        z += _control_variate(inputs, weight, costs)
+        z += _control_variate(inputs, terms.weight, costs)
     if isinstance(inputs.baseline, str):
         z, high = z - baseline_factor * log.cost, high - baseline_factor * least
     elif inputs.baseline is not None and largest_weight is not None:
-        z = (_baseline_weight(inputs, largest_weight) - weight) * reward
-        high = largest_weight * span
-    no_gap = np.zeros(len(z))
-    return PolicyTerms(weight, weight, log.cost, log.cost, np.minimum(z, high), no_gap, None, 0.0), high
+        weight = builder.terms(inputs.baseline, "baseline").weight
+        if (weight > largest_weight * (1 + ROUNDING)).any():
+            row = int(weight.argmax())
+            raise InputError(
+                f"the baseline's weight is {weight[row]:.6g} in row {row}, expected at most the known limit "
+                f"{largest_weight:.6g}"
+            )
+        z, high = (np.minimum(weight, largest_weight) - terms.weight) * reward, largest_weight * span
+    return replace(terms, known=np.minimum(z, high), residual=np.zeros(len(z))), high
 
 
 def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bound: Bound, by: str) -> dict[str, Any]:
@@ -116,18 +125,6 @@ def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bou
     value = float(np.average(z, weights=count))
     upper = replace(bound, high=high)(z, count)
     return {"value": value, "bound": upper, "n": int(count.sum()), "missing": False, "skewness": None}
-
-
-def _baseline_weight(inputs: EvaluationInputs, largest: float) -> np.ndarray:
-    """Return the baseline's weight of each row, (n,); InputError if one exceeds the limit."""
-    _, log_prob, _ = inputs.baseline.evaluate(inputs.log, name="baseline")
-    weight = importance_weights(log_prob, inputs.log)
-    if (weight > largest * (1 + ROUNDING)).any():
-        row = int(weight.argmax())
-        raise InputError(
-            f"the baseline's weight is {weight[row]:.6g} in row {row}, expected at most the known limit {largest:.6g}"
-        )
-    return np.minimum(weight, largest)
 
 
 def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:

@@ -14,11 +14,10 @@ from drcrm.arrays.validation import check_choice, to_float
 from drcrm.certificates.independent_units import check_groups
 from drcrm.cost_models.adapters import model_for_log
 from drcrm.cost_models.cross_fitting import cross_fit
-from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.clipping import as_clip
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS
+from drcrm.estimates import EVALUATIONS, RATIO, ROBUST, UNBIASED
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import policy_for_log
 
@@ -42,11 +41,11 @@ class EvaluationInputs:
     """
 
     log: BanditLog
-    policy: Policy
-    baseline: Any
-    groups: np.ndarray | None
-    logging_policy: Policy | None
-    cost_model: Any
+    policy: Any
+    baseline: Any = None
+    groups: np.ndarray | None = None
+    logging_policy: Policy | None = None
+    cost_model: Any = None
 
     @classmethod
     def create(
@@ -72,9 +71,9 @@ class EvaluationInputs:
         if not (isinstance(estimate, str) and estimate == AUTO):
             return check_choice([*EVALUATIONS, AUTO], estimate, "estimate")
         if prefers_ips:
-            return "ips"
+            return UNBIASED
         policies = [policy for policy in (self.policy, self.baseline) if not isinstance(policy, str | None)]
-        return "dr" if all(policy.knows_all_actions for policy in policies) else "snips"
+        return ROBUST if all(policy.knows_all_actions for policy in policies) else RATIO
 
     def cross_fitted(self, estimate: str) -> EvaluationInputs:
         """Return the inputs with a cross-fitted cost model if the estimate needs a model and they have none.
@@ -85,12 +84,6 @@ class EvaluationInputs:
             return self
         inputs = self if self.groups is None else self._separate_contexts(self.groups)
         return replace(inputs, cost_model=cross_fit(inputs.log, inputs.groups))
-
-    def effects(self, estimate: str) -> np.ndarray | None:
-        """Return the effects of the cost model on the log; None if the estimate uses no model."""
-        if not EVALUATIONS[estimate].kind.uses_model:
-            return None
-        return action_effects(self.cost_model, self.log.X, self.log.actions)
 
     def _separate_contexts(self, groups: np.ndarray) -> EvaluationInputs:
         """Return the inputs with one context for each pair of a context and a group."""

@@ -12,107 +12,175 @@ cost a,
 "ips" and "snips" use w' and c' instead of w and c. "dr" uses w, and a cost model that predicts a on S.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.certificates.terms.overlap import clipped_share, worst_case_gaps
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS
+from drcrm.estimates import EVALUATIONS, RATIO, UNBIASED, Estimate
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.tabular import TabularPolicy
+from drcrm.risks import MeanRisk, Risk
+from drcrm.weights import Clipped, Weight
 
 
 @dataclass(frozen=True)
 class PolicyTerms:
-    """Terms of one policy on the rows of a log.
+    """Terms z = m + w e of one policy on the rows of a log.
 
     Attributes
     ----------
+    value : float
+        The estimate.
+    importance : array (n,)
+        Importance weights π/p.
     weight : array (n,)
-        Importance weights. For "ips" and "snips" they are 0 on rows with an unsupported action.
+        Weights after their limit. For "ips" and "snips" they are 0 on rows with an unsupported action.
     counted, cost : array (n,)
         w' and c'; w and c if the logging policy is unknown.
-    residual : array (n,)
-        Cost minus modelled cost for "dr", c' minus the estimate for "snips", c' for "ips".
-    z : array (n,)
-        Terms whose mean is the estimate.
+    known, factor, residual : array (n,)
+        m, w and e. For estimates without a cost model, w is w'.
+    unit : float
+        Mean of w for a ratio, otherwise 1.
     gap : array (n,)
         Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.terms.overlap`.
     unsupported : float or None
         Mean probability M; None if the logging policy is unknown.
     clipped : float
         Share of the total weight that the limit of the weights removes.
+    refusal : str
+        Why the estimate has no standard error, or an empty string.
     """
 
+    value: float
+    importance: np.ndarray
     weight: np.ndarray
     counted: np.ndarray
     cost: np.ndarray
+    known: Any
+    factor: np.ndarray
     residual: np.ndarray
-    z: np.ndarray
     gap: np.ndarray
-    unsupported: float | None
-    clipped: float
+    unit: float = 1.0
+    unsupported: float | None = None
+    clipped: float = 0.0
+    refusal: str = ""
+
+    @property
+    def z(self) -> np.ndarray:
+        """The terms, (n,)."""
+        return self.known + self.factor * self.residual
+
+    @property
+    @np.errstate(divide="ignore", invalid="ignore")
+    def linear(self) -> np.ndarray:
+        """The terms, (n,); those of a ratio are linearised, m + w e/w̄."""
+        return self.known + self.factor / self.unit * self.residual
 
 
 @dataclass(frozen=True)
 class TermBuilder:
-    """Computes the terms of policies on a log without rows of count 0.
+    """Computes the terms of policies on a log.
 
     Parameters
     ----------
-    log : BanditLog
-    estimate : "ips", "clipped_ips", "snips" or "dr"
-    model : cost model or None
+    inputs : EvaluationInputs
+        The log, and the cost model of an estimate that uses one.
+    estimate : str
+        Name in ``EVALUATIONS``.
     support : (logging policy, τ, feature map or None) or None
         Defines the unsupported actions; None if the logging policy is unknown.
+    weight : Weight
+    risk : Risk
+    radius : float, optional
+        Radius κ of the worst cases of a ``ShiftedTermBuilder``.
     """
 
-    log: BanditLog
+    inputs: EvaluationInputs
     estimate: str
-    model: Any = None
     support: tuple[Policy, float, Callable | None] | None = None
+    weight: Weight = field(default_factory=Clipped)
+    risk: Risk = field(default_factory=MeanRisk)
+    radius: float | None = None
 
-    @classmethod
-    def create(cls, log: BanditLog, estimate: str, model: Any, logging_policy: Policy | None) -> "TermBuilder":
-        """Return the builder; ``logging_policy`` replaces the logging policy of the cost model."""
-        if not EVALUATIONS[estimate].kind.uses_model:
-            return cls(log, estimate, None, None if logging_policy is None else (logging_policy, SUPPORT, None))
-        if logging_policy is not None:
+    @property
+    def log(self) -> BanditLog:
+        """The log, without rows of count 0."""
+        return self.inputs.log
+
+    @property
+    def kind(self) -> type[Estimate]:
+        """Class of the estimate."""
+        return EVALUATIONS[self.estimate].kind
+
+    def with_support(self) -> TermBuilder:
+        """Return the builder that charges unsupported actions, if the logging policy is known."""
+        inputs, known = self.inputs, self.inputs.logging_policy
+        model = inputs.cost_model if self.kind.uses_model else None
+        if model is not None and known is not None:
             support = model.support if isinstance(model, SupportedModel) else 0
-            model = restrict_to_support(model, log, logging_policy, support or SUPPORT)
+            model = restrict_to_support(model, inputs.log, known, support or SUPPORT)
+            inputs = replace(inputs, cost_model=model)
         if isinstance(model, SupportedModel) and model.support and not model.is_cloned:
-            return cls(log, estimate, model, (model.logging_policy, model.support, model.features))
-        return cls(log, estimate, model)
+            return replace(self, inputs=inputs, support=(model.logging_policy, model.support, model.features))
+        return self if known is None else replace(self, support=(known, SUPPORT, None))
 
-    def terms(self, policy: Policy, name: str, extreme: float, sign: int = 1, clip: float | None = None) -> PolicyTerms:
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def terms(self, policy: Policy, name: str = "policy", extreme: float | None = None, sign: int = 1) -> PolicyTerms:
         """Return the terms of a policy, with unsupported actions charged the cost ``extreme``.
 
         For the policy, ``extreme`` is the largest cost and ``sign`` is 1. For a baseline, ``extreme`` is the smallest
-        cost and ``sign`` is −1.
+        cost and ``sign`` is −1. The default is the largest logged cost.
         """
-        log, kind = self.log, EVALUATIONS[self.estimate].kind
-        design, log_prob, expected = policy.evaluate(log, self._action_effects(extreme, sign), name)
-        full = importance_weights(log_prob, log)
-        weight = check_weights(full if clip is None else np.minimum(full, clip), log, name)
-        supported, mass, unsupported = self.weigh(policy, weight)
-        counted = supported + mass
+        log, kind = self.log, self.kind
+        extreme = float(log.cost.max()) if extreme is None else extreme
+        predictor, log_prob, expected = policy.evaluate(log, self._effects(extreme, sign), name)
+        importance = importance_weights(log_prob, log)
+        limited, _ = self.weight(np.minimum(log_prob, 0), log.log_propensity)
+        weight, mass, unsupported = self.weigh(policy, limited)
+        counted = factor = weight + mass
         cost = charge(log.cost, extreme, mass, counted)
         if kind.uses_model:
-            z = design.estimate(kind).terms(weight, expected)
-            residual = log.cost - design.modelled_cost
+            estimate, weight = predictor.estimate(kind), limited
+            factor = limited if kind.uses_weights else np.zeros(len(limited))
         else:
-            estimate: Any = kind(cost, log.count)
-            z, weight = estimate.z(counted), supported
-            residual = cost - estimate.mean(counted) if kind.is_ratio else cost
-        gap = sign * worst_case_gaps(z, counted, cost, extreme)
-        return PolicyTerms(weight, counted, cost, residual, z, gap, unsupported, clipped_share(full, weight, log))
+            estimate = kind(cost, log.count)
+        value = estimate.evaluate(self.risk, factor, factor, expected, None)[0]
+        known, residual = estimate.split(factor, expected)
+        return PolicyTerms(
+            float(value),
+            importance,
+            weight,
+            counted,
+            cost,
+            known,
+            factor,
+            residual,
+            sign * worst_case_gaps(known + factor * residual, counted, cost, extreme),
+            unit=float(log.count @ factor / log.size) if kind.is_ratio else 1.0,
+            unsupported=unsupported,
+            clipped=clipped_share(importance, limited, log),
+        )
+
+    def reference(self, baseline: Policy | str, extreme: float | None = None) -> PolicyTerms:
+        """Return the terms of a baseline; those of "logging", the logging policy with weights of 1, are its costs."""
+        if not isinstance(baseline, str):
+            return self.terms(baseline, "baseline", extreme, -1)
+        policy = TabularPolicy.for_log(self.log.log_propensity, None, self.log)
+        estimate = UNBIASED if self.radius is None else RATIO
+        logged = replace(self, estimate=estimate, support=None, weight=Clipped())
+        return logged.terms(policy, "logging policy", extreme, -1)
 
     def weigh(self, policy: Policy, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float | None]:
         """Return w 1[y ∉ S] and M(x) of each row, and the mean of M, for weights w."""
@@ -122,12 +190,13 @@ class TermBuilder:
         mass = mass[self.log.context]
         return weight * ~is_rare, mass, float(self.log.count @ mass / self.log.size)
 
-    def _action_effects(self, extreme: float, sign: int) -> np.ndarray | None:
-        if self.model is None:
+    def _effects(self, extreme: float, sign: int) -> np.ndarray | None:
+        log, model = self.log, self.inputs.cost_model
+        if not self.kind.uses_model:
             return None
         if self.support is not None:
-            return self.model.effects_at_extreme(self.log.X, self.log.actions, extreme, sign)
-        return action_effects(self.model, self.log.X, self.log.actions)
+            return model.effects_at_extreme(log.X, log.actions, extreme, sign)
+        return action_effects(model, log.X, log.actions)
 
 
 def charge(cost: np.ndarray, extreme: float, mass: np.ndarray, counted: np.ndarray) -> np.ndarray:

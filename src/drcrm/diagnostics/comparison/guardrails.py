@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.independent_units import PolicyValue
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import action_effects
@@ -40,7 +40,7 @@ class JudgedGuardrail:
     Attributes
     ----------
     guardrail : Guardrail
-    difference : PolicyValue
+    difference : Interval
     margin : float
         Largest allowed difference; NaN if it is relative to a mean that is not positive.
     bound, lower_bound : float
@@ -50,7 +50,7 @@ class JudgedGuardrail:
     """
 
     guardrail: Guardrail
-    difference: PolicyValue
+    difference: Interval
     margin: float
     bound: float = np.inf
     lower_bound: float = -np.inf

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.independent_units import PolicyValue
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.certificates.sensitivity import Sensitivity, sensitivity
@@ -18,7 +18,7 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS
+from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
 
@@ -59,7 +59,7 @@ class ComparisonSettings:
         :class:`drcrm.risks.EnvironmentBall`. The sensitivity is then not computed.
     """
 
-    estimate: str = "dr"
+    estimate: str = ROBUST
     confidence: float = 0.95
     choices: int = 1
     cost_range: tuple[float, float] | None = None
@@ -81,7 +81,7 @@ class Comparison:
 
     Attributes
     ----------
-    difference : PolicyValue
+    difference : Interval
         Cost of the policy minus cost of the logging policy, from paired differences. Negative if the policy is better.
     certificate, cost_certificate : Certificate or None
         Upper bounds on the difference and on the cost of the policy. None if no certificate can be issued.
@@ -95,7 +95,7 @@ class Comparison:
     settings : ComparisonSettings
     """
 
-    difference: PolicyValue
+    difference: Interval
     certificate: Certificate | None
     cost_certificate: Certificate | None
     refusal: str
@@ -197,7 +197,7 @@ def compare_with_logging(
 def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
     """Return the estimate of the settings, or "snips" if it needs a cost model or probabilities that are unknown."""
     has_inputs = cost_model is not None and policy.knows_all_actions
-    return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else "snips"
+    return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else RATIO
 
 
 def certify_against(
@@ -243,9 +243,9 @@ def sensitivity_to_propensities(
 ) -> Sensitivity:
     """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
     estimate = choose_estimate(policy_for_log(policy, log), settings, cost_model)
-    estimate, model = ("dr", cost_model) if estimate == "dr" else ("snips", None)
+    estimate = estimate if estimate in NORMALISED else RATIO
     confidence = 1 - (1 - settings.confidence) / settings.divisor
-    return sensitivity(policy, log, settings.gamma or GAMMA, estimate, model, confidence, groups)
+    return sensitivity(policy, log, settings.gamma or GAMMA, estimate, cost_model, confidence, groups)
 
 
 def describe_exploration(
@@ -285,7 +285,7 @@ def describe_exploration(
         - rows and effective_size: n, and the smallest effective sample size of a fixed action.
     """
     log = log.recount(log.count)
-    estimate = "snips" if cost_model is None else "dr"
+    estimate = RATIO if cost_model is None else ROBUST
     with warnings.catch_warnings(action="ignore"):  # the checks of the policy report the same problems
         cost = off_policy_value(
             policy,

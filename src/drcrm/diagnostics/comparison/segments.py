@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.certificates.independent_units import compute_interval
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, to_json, worst_level
@@ -119,23 +119,21 @@ def _estimate_part(
     log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # the terms are known, so X is not needed
     log, weight = log.recount(log.count * part.rows), weights.weight[part.rows]
     terms = SelfNormalised(log.cost, log.count).terms(weight) if weights.z is None else weights.z[part.rows]
-    share = log.count / log.size
-    value, logging = float(share @ terms), float(share @ log.cost)
-    interval = compute_interval(value, terms, log, units, confidence)
-    paired = compute_interval(value - logging, terms - log.cost, log, units, level)
+    value = Interval.of(terms, log, units, confidence)
+    paired = Interval.of(terms - log.cost, log, units, level)
     residual = weights.residual[part.rows]
-    skewness = max(upper_skewness(weight - 1, sign * residual, log.count, paired["n"]) for sign in (1, -1))
-    ends = paired if skewness <= LARGEST_SKEWNESS else dict.fromkeys(ENDS, np.nan)
+    skewness = max(upper_skewness(weight - 1, sign * residual, log.count, paired.n) for sign in (1, -1))
+    ends = paired.interval if skewness <= LARGEST_SKEWNESS else (np.nan, np.nan)
     return to_json(
         {
             part.kind: part.name,
             **({"column": part.column} if part.column else {}),
             "rows": log.size,
             "effective_size": effective_sample_size(weight, log.count),
-            "logging": logging,
-            "policy": value,
-            **{end: interval[end] for end in ENDS},
-            "difference": {"value": value - logging, **{end: ends[end] for end in ENDS}},
+            "logging": log.count @ log.cost / log.size,
+            "policy": float(value),
+            **dict(zip(ENDS, value.interval, strict=True)),
+            "difference": {"value": float(paired), **dict(zip(ENDS, ends, strict=True))},
         }
     )
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.terms.evaluation import LOGGING
-from drcrm.certificates.terms.shifted_terms import ESTIMATES
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against, choose_estimate
 from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
+from drcrm.estimates import NORMALISED, RATIO
 from drcrm.policies.tabular import policy_for_log
 
 LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
@@ -87,7 +87,7 @@ def shift_curve(
     """
     policy = policy_for_log(policy, log)
     estimate = choose_estimate(policy, settings, cost_model)
-    if len(log.cost) > MOST_ROWS or estimate not in ESTIMATES:
+    if len(log.cost) > MOST_ROWS or estimate not in NORMALISED:
         return None
     models = {"cost_model": cost_model, "groups": groups}
 
@@ -96,7 +96,7 @@ def shift_curve(
         certificate, refusal = certify_against(policy, log, at_radius, baseline, models)
         return (np.nan if certificate is None else certificate.bound), refusal
 
-    sides = (policy, estimate), ((log.propensity, "snips") if isinstance(baseline, str) else (baseline, estimate))
+    sides = (policy, estimate), ((log.propensity, RATIO) if isinstance(baseline, str) else (baseline, estimate))
 
     def values(radius: float) -> list[float]:
         return [float(off_policy_value(side, log, name, shift=radius, **models)) for side, name in sides]
