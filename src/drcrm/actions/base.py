@@ -1,4 +1,4 @@
-"""Interfaces of an action space: its policies, the costs that a model predicts for it, and its support rule.
+"""Interface of an action space, and the mixture (1 − ε) π + ε U of a policy with the uniform policy U.
 
 A policy is π(y|x) ∝ e^{s(y)}, where s(y) is linear in scores u(x). An action space computes the log-partition A(u), the
 probabilities μ = ∇A(u) and products with ∇²A(u). A logged row i of context k has log π(y_i) = s_k(y_i) − A(u_k). A
@@ -19,14 +19,15 @@ Source: sections 2.3 and 4 of the paper (exponential models, multi-label actions
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.costs import ModelledCosts, RowMap, SupportRule
 from drcrm.arrays.mapped_arrays import Features, slice_rows, take_rows
 from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
@@ -34,165 +35,13 @@ from drcrm.errors import InputError
 LARGE_SCORE = 700.0  # up to this u, e^u does not overflow; for much smaller u already, 1 + e^u = e^u in float64
 
 
-class RowMap(Protocol):
-    """Linear map from scores of contexts to values of the logged rows, with its adjoint."""
-
-    def to_rows(self, scores: np.ndarray, constant: Any) -> np.ndarray:
-        """Return s_k(y_i) − a_k of each row, (n,), from scores u and constants a, (m,), of the contexts."""
-
-    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient of Σ v_i s_k(y_i) in the scores, and the sums of v over the rows of each context."""
-
-
-class ModelledCosts(ABC):
-    """Modelled costs ĉ(x, y), which are linear in the effects e(x) that a cost model predicts for each context.
-
-    Attributes
-    ----------
-    effect_shape : tuple
-        Shape of the effects of one context.
-    has_context_effects : bool
-        Whether a cost model has context effects by default. In measurements they helped for label vectors.
-    """
-
-    effect_shape: tuple[int, ...]
-    has_context_effects = False
-
-    @abstractmethod
-    def expected_cost(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
-        """Return Σ_y π(y) ĉ(x, y) of each context, (m,), from μ."""
-
-    @abstractmethod
-    def expected_cost_gradient(
-        self, mean: np.ndarray, effects: np.ndarray, by_context: np.ndarray, expected: np.ndarray
-    ) -> np.ndarray:
-        """Return v ∇²A(u) e, the gradient of Σ_k v_k E ĉ(x_k, y) in the scores, for v = ``by_context``, (m,).
-
-        ``expected`` is the result of ``expected_cost`` for the same μ and effects.
-        """
-
-    @abstractmethod
-    def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
-        """Return ĉ(x_i, y_i) of each logged row, (n,)."""
-
-    @abstractmethod
-    def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
-        """Return a, (n, r), such that row i of context k has ĉ = a_i · e_k; None if contexts share no actions."""
-
-    def score_part(self, effects: np.ndarray) -> np.ndarray:
-        """Return the part of effects, or of a model's coefficients, that differs between actions.
-
-        The policy ∝ π e^{−ĉ} has this part subtracted from its scores.
-        """
-        return effects
-
-    def add_constant(self, effects: np.ndarray, constant: float) -> None:
-        """Add a constant to the cost of every action, in place; ``effects`` or coefficients have shape (…, *shape)."""
-        effects += constant
-
-    @abstractmethod
-    def add_offsets(self, effects: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return effects of contexts with added costs, (m, 1), or (m, K) for one of K actions."""
-
-    @abstractmethod
-    def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log E_{y∼π} e^{ĉ(x, y)} of each context, (m,), and μ of the tilted policy ∝ π e^ĉ.
-
-        The gradient of the first result in the scores of π is the difference of the two μ, tilted minus original.
-        """
-
-    def sum_rows(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
-        """Return sums over rows in the shape of effects: the adjoint of ``costs_of_rows``.
-
-        The arguments are the two results of ``RowMap.to_contexts``.
-        """
-        return by_score
-
-    @abstractmethod
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        """Return the effects of an arbitrary model, from its predictions (m,) for one action of each context."""
-
-    def regression_log(self, log: Any) -> Any:
-        """Return the log that a regression of costs on features uses; for lists it has only the chosen candidates."""
-        return log
-
-    @abstractmethod
-    def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
-        """Return moments (g, c, c) and weights (g, rows of X), which approximate the second moments Σ share z zᵀ.
-
-        Modelled costs are linear in z. The effects form g consecutive groups of c effects. The second moments of a
-        group are nearly moments ⊗ Σ weight x xᵀ. Second moments between groups are nearly 0. If c is 1, both are exact.
-        """
-
-
-class SupportRule(ABC):
-    """Treatment of actions with little support: π0(a|x) is below τ of the uniform probability.
-
-    See :mod:`drcrm.cost_models.support` for the formulas. ``support`` is τ, ``mean`` is μ of a policy and
-    ``logging_mean`` is μ of the logging policy, in the shape of scores.
-    """
-
-    @abstractmethod
-    def cost_limits(self, cost: np.ndarray, effects: np.ndarray) -> tuple[float, float]:
-        """Return the smallest and the largest plausible cost, from the costs of a log and its effects."""
-
-    def raise_limits(self, limits: tuple[float, float], largest: float) -> tuple[float, float]:
-        """Return limits whose upper end is at least ``largest``; the limits of label effects stay unchanged."""
-        return limits
-
-    @abstractmethod
-    def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        """Return which actions have only logged propensities of at least τ/K, and at least one.
-
-        The log refutes support if another action of any row has a propensity above 1 − τ/K, or if a single choice is
-        significantly too rare in the contexts in which the estimate ``logging_mean`` is below τ/K.
-        Lists of actions have a single value. Label vectors have K = 2^q, and a row for each label value, (2, q).
-        """
-
-    @abstractmethod
-    def raise_to_support(self, logging_mean: np.ndarray, is_supported: np.ndarray, support: float) -> np.ndarray:
-        """Return an estimate of ``logging_mean`` under which the actions of :meth:`find_supported` have support."""
-
-    @abstractmethod
-    def replace_unsupported(
-        self, effects: np.ndarray, logging_mean: np.ndarray, support: float, limits: tuple[float, float]
-    ) -> np.ndarray:
-        """Return effects that charge unsupported actions the largest plausible cost."""
-
-    @abstractmethod
-    def unsupported_mass(self, mean: np.ndarray, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        """Return the policy's probability of unsupported actions or label values, in the shape of scores."""
-
-    @abstractmethod
-    def find_unsupported(
-        self, row_map: RowMap, mean: np.ndarray, logging_mean: np.ndarray, support: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probability of unsupported actions, (m,), and which rows have an unsupported action, (n,).
-
-        A label vector is unsupported if any of its label values is.
-        """
-
-    @abstractmethod
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        """Return the mean importance weight of each label or action; its expectation is 1 where π0 has support.
-
-        ``share`` and ``weight`` belong to the logged rows.
-        """
-
-
 class Actions(ModelledCosts, SupportRule):
     """An action space; for a log, also the actions that are available in each of its contexts.
 
     Attributes
     ----------
+    kind, plural, noun : str
+        Name of the action space in mappings and files, its actions in messages, and what a name of the log names.
     shape : tuple
         Shape of a row of scores: (q,), (K,) or ().
     order : "C" or "F"
@@ -203,27 +52,66 @@ class Actions(ModelledCosts, SupportRule):
         Whether contexts have the same actions, which have no features of their own.
     are_choices : bool
         Whether a context takes exactly one of its actions, so that μ sums to 1.
-    are_classes : bool
-        Whether an action is one of K, so that a classifier of contexts can predict it.
+    n_classes : int
+        K if an action is one of K, so that a classifier of contexts can predict it; otherwise 0.
+    starts : integer array (m + 1,) or None
+        The first candidate of each context's list; None if contexts share their actions.
+    eligible : boolean array (m, K) or None
+        The available actions of each context; None if all are.
     """
 
-    shape: tuple[int, ...]
+    kind: str
+    plural: str
+    noun = "action"
+    shape: tuple[int, ...] = ()
     order: Literal["C", "F"] = "C"
     has_intercept = True
     are_shared = True
     are_choices = True
-    are_classes = False
+    n_classes = 0
+    starts: Any = None
+    eligible: Any = None
+
+    @classmethod
+    def create(cls, size: Any) -> Self:
+        """Return the action space of q labels or K actions; lists need no size."""
+        return cls(size)
+
+    def over(self, starts: np.ndarray | None) -> Actions:
+        """Return the actions of contexts with lists that begin at ``starts``; without lists, the same actions."""
+        if starts is not None:
+            raise InputError(f"these are lists of actions, expected contexts for {self}, like in the training log")
+        return self
 
     @property
     def log_options(self) -> dict[str, object]:
         """The keywords of ``BanditLog`` that define the same actions."""
-        return {}
+        return {"n_actions": self.n_classes} if self.n_classes else {}
+
+    def is_like(self, other: Actions) -> bool:
+        """Return whether another action space is of the same kind, perhaps with another number of actions."""
+        return type(self) is type(other)
+
+    def require_classes(self, user: str) -> int:
+        """Return K; InputError that ``user`` needs it, unless an action is one of K."""
+        if not self.n_classes:
+            raise InputError(f"{user} needs one action of K per row, got {self}")
+        return self.n_classes
 
     # Contexts and their features
 
     def of_rows(self, n: int) -> Actions:
         """Return the actions of n contexts with one row of features each."""
         return self
+
+    @abstractmethod
+    def count_choices(self) -> np.ndarray:
+        """Return the number of available actions in each context, (m,), or (1,) if it is the same in all."""
+
+    def count_row_choices(self, context: np.ndarray) -> np.ndarray:
+        """Return the number of available actions of each row, (n,), from the contexts of the rows."""
+        counts = self.count_choices()
+        return counts[context] if len(counts) > 1 else np.full(len(context), counts[0])
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         """Return the checked features of contexts and their actions; InputError for contexts of another kind."""
@@ -253,6 +141,14 @@ class Actions(ModelledCosts, SupportRule):
     def feature_rows(self, Y: np.ndarray, context: np.ndarray) -> np.ndarray:
         """Return the row of X that has the features of each logged action, (n,): the row of its context if shared."""
         return context
+
+    def repeat(self, values: np.ndarray) -> np.ndarray:
+        """Return values of contexts, (m,), for each row of X."""
+        return values
+
+    def combine_rows(self, values: np.ndarray, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return values of the rows of X for each context; lists combine theirs by ``combine(values, starts)``."""
+        return values
 
     def _restrict(self, contexts: slice | np.ndarray) -> Actions:
         return self
@@ -289,6 +185,10 @@ class Actions(ModelledCosts, SupportRule):
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         """Return vectors (n,) that are all equal for two rows if and only if their actions are equal."""
 
+    @abstractmethod
+    def codes(self, Y: np.ndarray) -> np.ndarray:
+        """Return the number of each logged action, (n, 1), or of each label value 2l + y_l, (n, q)."""
+
     # Names of labels or actions in the log
 
     def named(self, Y: np.ndarray, names: list) -> np.ndarray:
@@ -304,6 +204,13 @@ class Actions(ModelledCosts, SupportRule):
         return [action]
 
     # Probabilities
+
+    @abstractmethod
+    def decisions(self, mean: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the separate decisions of a context from μ: their probabilities and the names of their values.
+
+        Both have shape (…, r, s) for r decisions among s values: one among K actions, or each label's value 0 or 1.
+        """
 
     @abstractmethod
     def log_partition(self, scores: np.ndarray, buffers: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -349,3 +256,32 @@ class Actions(ModelledCosts, SupportRule):
 
         The same generator gives the same action as ``sample``, up to rounding, in a fifth of the time.
         """
+
+
+def uniform_policy(actions: Actions, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log U(y|x) of every available action, (m,), and μ of U, in the shape of the scores."""
+    log_partition, mean = actions.log_partition(np.zeros_like(scores))
+    return -log_partition, mean
+
+
+def explored_mean(actions: Actions, mean: np.ndarray, explore: float) -> np.ndarray:
+    """Return μ of the mixture, from μ of the policy."""
+    if not explore:
+        return mean
+    return (1 - explore) * mean + explore * uniform_policy(actions, mean)[1]
+
+
+def explored_log_prob(log_prob: np.ndarray, uniform_log_prob: np.ndarray, explore: float) -> np.ndarray:
+    """Return log((1 − ε) π + ε U) of the same actions, from log π and log U."""
+    if not explore:
+        return log_prob
+    with np.errstate(divide="ignore"):  # of ε = 1
+        return np.logaddexp(np.log1p(-explore) + log_prob, np.log(explore) + uniform_log_prob)
+
+
+def largest_probability(actions: Actions, explore: float) -> float:
+    """Return an upper bound on the probability of an action under any mixture; 1 without exploration, and for lists."""
+    if not explore or not actions.are_shared:
+        return 1.0
+    log_prob, _ = uniform_policy(actions, np.zeros((1, *actions.shape)))
+    return float(1 - explore + explore * np.exp(log_prob[0]))

@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, log_expit
 
-from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
+from drcrm.actions.base import LARGE_SCORE, Actions
+from drcrm.actions.costs import RowMap
 from drcrm.actions.row_maps import DenseRows, SparseRows, TabledRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
@@ -33,14 +34,18 @@ class LabelVectors(Actions):
         q.
     """
 
-    has_context_effects = True
-    are_choices = False
+    kind, plural, noun = "labels", "labels", "label"
+    effects_are_costs = are_choices = False
+    prefers_context_effects = True
 
     def __init__(self, n_labels: int):
         self.shape, self.effect_shape = (n_labels,), (n_labels + 1,)
 
     def __str__(self) -> str:
         return f"{self.shape[0]} labels"
+
+    def count_choices(self) -> np.ndarray:
+        return np.array([2.0 ** self.shape[0]])
 
     def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = check_actions(Y, rows)
@@ -74,6 +79,9 @@ class LabelVectors(Actions):
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [*np.packbits(Y, axis=1).T]
 
+    def codes(self, Y: np.ndarray) -> np.ndarray:
+        return 2 * np.arange(*self.shape) + Y
+
     def name_one(self, y: Any, names: list) -> Any:
         return dict(zip(names, y.tolist(), strict=True))
 
@@ -102,6 +110,9 @@ class LabelVectors(Actions):
                 probability = by_context[context]
                 log_prob += np.log(np.where(Y[:, label] == 1, probability, 1 - probability))
         return log_prob
+
+    def decisions(self, mean: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.stack([1 - mean, mean], axis=-1), np.array([[f"not {name}", name] for name in names])
 
     def fixed_choices(self, mean: np.ndarray) -> np.ndarray:
         return np.column_stack([mean, 1 - mean])

@@ -1,14 +1,13 @@
 """Choice of one candidate from the context's own list; the action is its place in the list, from 0."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
-from drcrm.actions.base import Actions
-from drcrm.actions.exploration import explored_mean
+from drcrm.actions.base import Actions, explored_mean
 from drcrm.actions.one_of_many import OneOfMany
 from drcrm.actions.single_choice import SingleChoice
 from drcrm.arrays.mapped_arrays import Features, take_rows
@@ -27,14 +26,24 @@ class ListedActions(OneOfMany):
         The first candidate of each list, as in ``ActionLists``. None for a policy, which can be used with any lists.
     """
 
-    shape = effect_shape = ()
+    kind, plural = "lists", "lists of actions"
+    effect_shape = ()
     has_intercept = are_shared = False
 
     def __init__(self, starts: np.ndarray | None = None):
-        self.starts: Any = starts
+        self.starts = starts
 
     def __str__(self) -> str:
         return "lists of actions"
+
+    @classmethod
+    def create(cls, size: Any) -> Self:
+        return cls()
+
+    def over(self, starts: np.ndarray | None) -> Actions:
+        if starts is None:
+            raise InputError("these are contexts, expected lists of actions like in the training log")
+        return ListedActions(starts)
 
     def of_rows(self, n: int) -> Actions:
         return ListedActions(np.arange(n + 1))
@@ -86,8 +95,13 @@ class ListedActions(OneOfMany):
     def name_one(self, y: Any, names: list) -> Any:
         return int(y)
 
-    def broadcast(self, values: np.ndarray) -> np.ndarray:
+    def repeat(self, values: np.ndarray) -> np.ndarray:
         return np.repeat(values, self.count_choices())
+
+    broadcast = repeat
+
+    def combine_rows(self, values: np.ndarray, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        return combine(values, self.starts)
 
     def sum_actions(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, self.starts[:-1])

@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.actions.base import LARGE_SCORE, Actions, RowMap
+from drcrm.actions.base import LARGE_SCORE, Actions
+from drcrm.actions.costs import RowMap
 from drcrm.actions.row_maps import ChosenRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import as_integer_vector, reject_rows
@@ -51,10 +52,6 @@ class OneOfMany(Actions):
     @abstractmethod
     def max_score(self, scores: np.ndarray) -> np.ndarray:
         """Return the largest score of an available action in each context, (m,)."""
-
-    @abstractmethod
-    def count_choices(self) -> np.ndarray:
-        """Return the number of available actions in each context."""
 
     def fill_unavailable(self, values: np.ndarray, fill: float) -> None:
         """Overwrite the values of unavailable actions."""
@@ -100,6 +97,12 @@ class OneOfMany(Actions):
 
     def sort_keys(self, Y: np.ndarray) -> list[np.ndarray]:
         return [Y]
+
+    def codes(self, Y: np.ndarray) -> np.ndarray:
+        return Y[:, None]
+
+    def decisions(self, mean: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return mean[..., None, :], np.array([names])
 
     def draw_one(self, scores: np.ndarray, rng: np.random.Generator, explore: float = 0.0) -> tuple[int, float]:
         weights = np.exp(scores - scores.max())
@@ -162,8 +165,7 @@ class OneOfMany(Actions):
         return limits[0], max(limits[1], largest)
 
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        choices, propensity = self.count_choices(), log.propensity
-        choices = choices[log.context] if len(choices) > 1 else choices
+        choices, propensity = self.count_row_choices(log.context), log.propensity
         threshold = (1 - ROUNDING) * support / choices
         is_rare, is_certain = propensity < threshold, (1 - propensity < threshold) & (choices > 1)
         if not self.shape:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.actions.base import Actions
-from drcrm.actions.exploration import explored_mean
+from drcrm.actions.base import Actions, explored_mean
 from drcrm.actions.one_of_many import OneOfMany
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import check_actions, reject_rows
@@ -24,18 +23,17 @@ class SingleChoice(OneOfMany):
         The available actions of each context of a log; by default all.
     """
 
-    are_classes = True
+    kind, plural = "single", "single actions"
 
     def __init__(self, n_actions: int, eligible: np.ndarray | None = None):
         self.shape = self.effect_shape = (n_actions,)
-        self.eligible = eligible
+        self.n_classes, self.eligible = n_actions, eligible
 
     def __str__(self) -> str:
         return f"one of {self.shape[0]} actions"
 
-    @property
-    def log_options(self) -> dict[str, object]:
-        return {"n_actions": self.shape[0]}
+    def residual_cells(self, Y: np.ndarray) -> tuple[Any, int]:
+        return Y, self.n_classes
 
     def bind(self, X: object, eligible: object = None) -> tuple[Features, Actions]:
         features, _ = super().bind(X)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.exploration import largest_probability
+from drcrm.actions.base import largest_probability
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
 from drcrm.cli.common.running_bounds import Watch, watch

@@ -92,11 +92,10 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
 
 def _require_several_actions(heldout: OpenedLog) -> None:
     """Raise InputError if all rows have the same action."""
-    encoding: Any = heldout.log.encoding
-    names = encoding.names
-    if encoding.kind == "single" and len(names) == 1:
+    if heldout.log.actions.count_choices().max() < 2:
+        name = "".join(f" {name!r}" for name in heldout.log.encoding.names)
         raise InputError(
-            f"{name_of(heldout.path)}: every row has the action {names[0]!r}, so the log cannot say what others cost; "
+            f"{name_of(heldout.path)}: every row has only one action{name}, so the log cannot say what others cost; "
             "expected at least two actions"
         )
 

@@ -133,5 +133,5 @@ def is_regressor(model: Any) -> bool:
 
 
 def _check_actions(actions: Actions) -> None:
-    if actions.effect_shape != actions.shape:
+    if not actions.effects_are_costs:
         raise InputError(f"a regressor cannot model the costs of {actions}, which must be additive; use CostModel")

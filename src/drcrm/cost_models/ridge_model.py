@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.actions import check_context_features, infer_actions, is_vector
 from drcrm.actions.base import Actions
-from drcrm.actions.inference import check_context_features, infer_actions, is_vector
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
     append_constant,

@@ -81,9 +81,8 @@ class SmearedModel:
 
     def sum_residuals(self, gamma: float, top: float) -> np.ndarray:
         """Return Σ 1, Σ e^{(ε − top)/γ} and Σ ε e^{(ε − top)/γ} of the rows of each fold and action, (3, folds, K)."""
-        actions, fold = self.log.actions, self.fold[self.log.context]
-        width = actions.shape[0] if actions.are_classes else 1
-        cell = fold * width + self.log.Y if actions.are_classes else fold
+        cell, width = self.log.actions.residual_cells(self.log.Y)
+        cell = self.fold[self.log.context] * width + cell
         weight = self.log.count * np.exp((self.residual - top) / gamma)
         sums = (np.bincount(cell, values, FOLDS * width) for values in (self.log.count, weight, weight * self.residual))
         return np.reshape([*sums], (3, FOLDS, width))

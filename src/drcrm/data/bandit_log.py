@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.actions import infer_actions
 from drcrm.actions.base import Actions, RowMap
-from drcrm.actions.inference import infer_actions
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (

@@ -185,9 +185,8 @@ def check_action_drift(
     if not results:
         return None
     (name, action), parts = max(results.items(), key=lambda result: result[1].distance)
-    noun = "action" if log.actions.are_classes else "label"
     sentence = (
-        f"{noun} {action if names is None else names[action]} was logged in "
+        f"{log.actions.noun} {action if names is None else names[action]} was logged in "
         f"{percent(parts.last, 1)} of the last {name} of the rows and in {percent(parts.first, 1)} of the rows before"
     )
     sentence += ". The logged actions drift" if parts.is_shifted else ""

@@ -294,7 +294,7 @@ def _tested_actions(log: BanditLog, modelled: np.ndarray, order: np.ndarray) -> 
     """
     everywhere = np.ones(len(log.Y))
     actions, absent_share = [], np.zeros(len(log.Y))
-    if log.actions.are_classes:
+    if log.actions.n_classes:
         for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):
             is_action, expected = action == log.Y, modelled[log.context, action]
             absent = expected * _is_absent(is_action, log.count * expected, order)

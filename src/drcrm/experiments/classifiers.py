@@ -60,16 +60,15 @@ def competitor_probabilities(log: BanditLog, X: Features, competitor: Any, seed:
         model.fit(log.X[log.context[rows]], log.Y[rows], propensity=log.propensity[rows], cost=log.cost[rows])
         predict = model.marginals if hasattr(model, "marginals") else model.predict_proba
         predicted = as_float_array(predict(X), "probabilities")
-        actions, is_single = log.actions.shape, log.actions.are_classes
-        first = range(min(predicted.shape[-1], actions[0])) if is_single else range(actions[0])
-        known = np.asarray(getattr(model, "classes_", first) if is_single else first, dtype=int)
+        actions, first = log.actions.shape, range(min(predicted.shape[-1], log.actions.n_classes))
+        known = np.asarray(getattr(model, "classes_", first) if first else range(actions[0]), dtype=int)
         if predicted.shape != (expected := (X.shape[0], len(known))):
             raise InputError(
                 f"competitor {competitor}: probabilities have shape {predicted.shape}, expected {expected}"
             )
         probability = np.zeros((X.shape[0], *actions))
         probability[:, known] = predicted
-    sums_to_1 = not is_single or np.allclose(probability.sum(axis=1), 1)
+    sums_to_1 = np.allclose(log.actions.total_probability(probability), 1)
     if not (sums_to_1 and np.all((probability >= 0) & (probability <= 1))):
         raise InputError(
             f"competitor {competitor}: probabilities must be from 0 to 1, and those of K actions must add up to 1"

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.inference import actions_of_kind
-from drcrm.actions.listed_actions import ListedActions
+from drcrm.actions import ACTIONS
 from drcrm.arrays.mapped_arrays import as_mapped, map_rows
 from drcrm.arrays.tables import Table, TableCollector
 from drcrm.data.bandit_log import BanditLog
@@ -57,7 +56,7 @@ def collect(
                 rows.move_to(path / "rows")
         with place or nullcontext():
             description = replace(description, skipped=dict(skipped))
-            starts = np.cumsum(np.concatenate(sizes)) if description.kind == "lists" else None
+            starts = np.cumsum(np.concatenate(sizes)) if sizes[1:] else None
             return _log_of(description, features.finish(), rows.finish(), starts)
 
 
@@ -72,9 +71,9 @@ def _log_of(description: LogDescription, features: Table, rows: Table, starts: n
     if mapping.id is None and "ids" in columns and len(np.unique(columns["ids"])) < rows.size:
         del columns["ids"]  # the ids of a format are ignored unless they identify rows
     names: list = description.names
-    if description.kind == "single":
+    if "action" in rows.values or description.first_action is not None:
         names, action = _named_actions(description, rows.values.get("action", []), action)
-    actions = actions_of_kind(description.kind, len(names)) if starts is None else ListedActions(starts)
+    actions = ACTIONS[description.kind].create(len(names)).over(starts)
     context = columns.pop("context", None)
     log = BanditLog.unchecked(
         X=features,
@@ -91,7 +90,7 @@ def _log_of(description: LogDescription, features: Table, rows: Table, starts: n
     )
     if mapping.known_propensity is None:
         return log
-    propensity = mapping.known_propensity.probabilities(_count_actions(log), follows)
+    propensity = mapping.known_propensity.probabilities(actions.count_row_choices(log.context), follows)
     return log.replace(propensity=as_mapped(propensity, cost))
 
 
@@ -110,15 +109,6 @@ def _named_actions(description: LogDescription, appeared: list[str], action: np.
     place = {str(name): at for at, name in enumerate(names)}
     places = np.array([place[name] for name in appeared], dtype=np.intp)
     return names, map_rows(action, lambda codes: places[codes])
-
-
-def _count_actions(log: BanditLog) -> np.ndarray:
-    """Return the number of actions, of candidates of the list, or of label vectors of each row, (n,)."""
-    if log.Y.ndim == 2:
-        return np.full(len(log.Y), 2.0 ** log.Y.shape[1])
-    actions: Any = log.actions
-    counts = actions.count_choices()
-    return counts[log.context] if len(counts) > 1 else np.full(len(log.Y), counts[0])
 
 
 def counts_of(weights: np.ndarray) -> np.ndarray | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.actions import ACTIONS
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import round_probabilities
 from drcrm.errors import InputError
@@ -16,7 +17,6 @@ from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
-KINDS = {"single": "single actions", "labels": "labels", "lists": "lists of actions"}  # for messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class LogDescription:
     def summary(self) -> tuple[str, str, str]:
         """The columns, actions and times, which must be the same in all batches of a log, as phrases."""
         columns = ", ".join(self.mapping.columns)
-        return f"the columns {columns}", KINDS[self.kind], f"{self.clock} in the column for time"
+        return f"the columns {columns}", ACTIONS[self.kind].plural, f"{self.clock} in the column for time"
 
     @property
     def outcome(self) -> str:

@@ -15,7 +15,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError
-from drcrm.logs.description import KINDS
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_rows
 
@@ -32,13 +31,12 @@ def fit_encoding(log: BanditLog, rows: np.ndarray | None = None) -> Encoding:
     rows : bool or int array, optional
         Mask or numbers of the rows.
     """
-    is_fitted, starts = None, getattr(log.actions, "starts", None)
+    is_fitted, actions, description = None, log.actions, log.description
     if rows is not None:
         is_fitted = np.zeros(log.n_contexts, dtype=bool)
         is_fitted[log.context[rows]] = True
-        is_fitted = is_fitted if starts is None else np.repeat(is_fitted, np.diff(starts))
-    description = log.description
-    return description.encoder(log.X, description.kind, description.names, is_fitted, starts)
+        is_fitted = actions.repeat(is_fitted)
+    return description.encoder(log.X, actions.kind, description.names, is_fitted, actions.starts)
 
 
 def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:
@@ -56,9 +54,8 @@ def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, p
     """
     if log.propensity is None:
         raise InputError("the file has no propensities; add propensity_model: auto to the mapping")
-    if log.description.kind != encoding.kind:
-        kinds = KINDS[log.description.kind], KINDS[encoding.kind]
-        raise InputError("the log has {}, but its encoding is for {}".format(*kinds))
+    if not log.actions.is_like(encoding.actions):
+        raise InputError(f"the log has {log.actions.plural}, but its encoding is for {encoding.actions.plural}")
     part = log.replace(X=np.empty((log.X.size, 0)))
     part = _with_names_of(part if rows is None else part.take(rows), encoding)
 
@@ -99,9 +96,9 @@ def blocks_of(log: BanditLog, rows: np.ndarray | None = None) -> Iterator[tuple[
 def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     """Return the log with actions as places among the names of an encoding."""
     description, names = log.description, encoding.names
-    if description.kind == "lists" or description.names == names:
+    if description.names == names:
         return log
-    if description.kind == "labels":
+    if not log.actions.are_choices:
         raise InputError(f"the labels are {_listed(description.names)}, expected {_listed(names)}")
     place = {str(name): at for at, name in enumerate(names)}
     action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]

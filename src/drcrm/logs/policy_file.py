@@ -157,7 +157,7 @@ def encoding_of(content: Any) -> Encoding:
     with refuse_errors(INCOMPLETE.format("encoding")):
         encoding = ENCODINGS[name](**{key: value for key, value in content.items() if key != "of"})
     if encoding.type_name != name:
-        raise InputError(f"encoding is of type {name!r}, but its actions are {encoding.kind}")
+        raise InputError(f"encoding is of type {name!r}, but its actions are {encoding.actions.plural}")
     return encoding
 
 

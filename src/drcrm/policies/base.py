@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from drcrm.actions.base import Actions
-from drcrm.actions.exploration import explored_mean, uniform_policy
+from drcrm.actions.base import Actions, explored_mean, uniform_policy
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
 

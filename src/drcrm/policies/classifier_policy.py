@@ -74,8 +74,7 @@ def row_weights(log: BanditLog, weights: str) -> np.ndarray:
 
 def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
     """Return a classifier fitted to the rows with a positive weight, or a constant one if they all have one action."""
-    if not log.actions.are_classes:
-        raise InputError(f"a classifier needs one action of K per row, got {log.actions}")
+    log.actions.require_classes("a classifier")
     if not (hasattr(classifier, "predict_proba") and has_fit_parameter(classifier, "sample_weight")):
         raise InputError(f"{classifier!r} must have predict_proba, and fit with sample_weight")
     weight = row_weights(log, weights)

@@ -3,18 +3,14 @@
 ExponentialPolicy is over label vectors, SoftmaxPolicy over K actions or over lists of actions.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from drcrm.actions.base import Actions
-from drcrm.actions.exploration import explored_log_prob, explored_mean, uniform_policy
-from drcrm.actions.label_vectors import LabelVectors
-from drcrm.actions.listed_actions import ListedActions
-from drcrm.actions.single_choice import SingleChoice
+from drcrm.actions import ACTIONS
+from drcrm.actions.base import Actions, explored_log_prob, explored_mean, uniform_policy
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.validation import as_float_array, check_context, check_fraction, check_vector
 from drcrm.data.bandit_log import BanditLog
@@ -39,11 +35,20 @@ class LinearPolicy(Policy):
     ----------
     explore : float in [0, 1]
         Share ε of the uniform policy U: the policy is (1 − ε) π + ε U. It is 0 unless :meth:`with_exploration` sets it.
+    KINDS : dict of str
+        Kind of the actions, by the number of dimensions of ``coef``.
+    SHAPES : str
+        The shapes of ``coef``, for messages.
     """
+
+    KINDS: ClassVar[dict[int, str]]
+    SHAPES: ClassVar[str]
 
     def __init__(self, coef: Any, intercept: Any = None, features: Any = None):
         coef = as_float_array(coef, "coef")
-        self.actions = self._actions_of_shape(coef.shape)
+        if coef.ndim not in self.KINDS or 0 in coef.shape:
+            raise InputError(f"coef has shape {coef.shape}, expected {self.SHAPES}")
+        self.actions = ACTIONS[self.KINDS[coef.ndim]].create(coef.shape[-1])
         if not np.isfinite(coef).all():
             raise InputError("coef has a NaN or infinite entry, expected finite coefficients")
         self.coef, self.features = coef, features
@@ -54,11 +59,6 @@ class LinearPolicy(Policy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coef.shape[0]} features, {self.actions})"
-
-    @staticmethod
-    @abstractmethod
-    def _actions_of_shape(shape: tuple[int, ...]) -> Actions:
-        """Return the actions for coefficients of a shape; InputError if the shape is wrong."""
 
     @property
     def n_features(self) -> int:
@@ -277,11 +277,8 @@ class ExponentialPolicy(LinearPolicy):
         Map from X to the features X' that Θ multiplies; by default Θ multiplies X.
     """
 
-    @staticmethod
-    def _actions_of_shape(shape: tuple[int, ...]) -> Actions:
-        if len(shape) != 2:
-            raise InputError(f"coef has shape {shape}, expected (features, labels)")
-        return LabelVectors(shape[1])
+    KINDS: ClassVar = {2: "labels"}
+    SHAPES = "(features, labels)"
 
 
 class SoftmaxPolicy(LinearPolicy):
@@ -300,32 +297,25 @@ class SoftmaxPolicy(LinearPolicy):
         Map from X to the features X' that the coefficients multiply; by default they multiply X.
     """
 
-    @staticmethod
-    def _actions_of_shape(shape: tuple[int, ...]) -> Actions:
-        if len(shape) not in (1, 2) or 0 in shape:
-            raise InputError(f"coef has shape {shape}, expected (features, actions), or (features,) for action lists")
-        return SingleChoice(shape[1]) if len(shape) == 2 else ListedActions()
+    KINDS: ClassVar = {2: "single", 1: "lists"}
+    SHAPES = "(features, actions), or (features,) for action lists"
 
 
-POLICIES: dict[type[Actions], type[LinearPolicy]] = {
-    LabelVectors: ExponentialPolicy,
-    SingleChoice: SoftmaxPolicy,
-    ListedActions: SoftmaxPolicy,
-}
+POLICIES = {kind: policy for policy in (ExponentialPolicy, SoftmaxPolicy) for kind in policy.KINDS.values()}
 
 
 def make_policy(
     actions: Actions, coef: np.ndarray, intercept: np.ndarray | None = None, features: Callable | None = None
 ) -> LinearPolicy:
     """Return the policy with these coefficients over a kind of action."""
-    return POLICIES[type(actions)](coef, intercept, features)
+    return POLICIES[actions.kind](coef, intercept, features)
 
 
 def check_compatible(
     policy: LinearPolicy, n_features: int, actions: Actions, name: str = "the policy", owner: str = "the log"
 ) -> None:
     """Raise InputError unless the policy has the features and actions of ``owner``."""
-    if type(policy.actions) is not type(actions):
+    if not policy.actions.is_like(actions):
         raise InputError(f"{name} is over {policy.actions}, {owner} has {actions}")
     shape, expected = (policy.n_features, *policy.coef.shape[1:]), (n_features, *actions.shape)
     if shape != expected:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drcrm.actions.exploration import explored_log_prob, uniform_policy
+from drcrm.actions.base import explored_log_prob, uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
 from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog

@@ -113,7 +113,7 @@ def fit_scores(
 
     if not log.actions.are_choices:
         raise InputError(f"learned scores need one action of K or of a list per row, got {log.actions}")
-    models = _weighted_models(default_models()[: 1 + log.actions.are_classes] if models is None else models)
+    models = _weighted_models(default_models()[: 1 + bool(log.actions.n_classes)] if models is None else models)
     logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:

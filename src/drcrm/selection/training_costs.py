@@ -69,7 +69,7 @@ def model_training_costs(
         chunked = ChunkedLog(log, cross_fit(log, fit=fit).effects)
         return supported, chunked.map_contexts(_effects_of_block, supported, shift, False, None)
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
-    is_wanted = log.actions.has_context_effects if is_auto else algorithm.context_effects
+    is_wanted = log.actions.prefers_context_effects if is_auto else algorithm.context_effects
     has_context_effects = bool(is_wanted) and not is_shift
     if not design.has_samples:
         return supported, _training_effects(log, effects, supported, shift, has_context_effects, variances)

@@ -114,8 +114,7 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
     distinct, action = _distinct_actions(log)
-    is_one_hot = log.actions.effect_shape == log.actions.shape
-    if len(distinct) > MAX_ACTIONS or (d if is_one_hot else r * d) > MAX_BLOCK_COLUMNS:
+    if len(distinct) > MAX_ACTIONS or (d if log.actions.effects_are_costs else r * d) > MAX_BLOCK_COLUMNS:
         return None
     if folds * len(distinct) * (d + 2) ** 2 > MAX_NUMBERS:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.exploration import explored_log_prob
+from drcrm.actions.base import Actions, explored_log_prob
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import blocks_of
@@ -48,12 +48,12 @@ def policy_on_rows(
         If the policy has another kind of actions, or an action that the log lacks.
     """
     encoding, encoding_of_log = stored.encoding, log.encoding
-    if encoding.kind != encoding_of_log.kind:
+    if not stored.policy.actions.is_like(log.actions):
         raise InputError(f"the {name} is over {stored.policy.actions}, the log has {log.actions}")
-    columns = _columns(encoding, encoding_of_log, name)
+    columns = _columns(encoding.names, encoding_of_log.names, log.actions, name)
     parts: list[list[np.ndarray]] = [[], []]
     for _, block in blocks_of(raw_log, rows):
-        X = encoding.contexts(Contexts(block.X, getattr(block.actions, "starts", None)))
+        X = encoding.contexts(Contexts(block.X, block.actions.starts))
         for part, explore in zip(parts, (0.0, 1.0), strict=True):
             part.append(_reorder(stored.policy.with_exploration(explore).marginals(X), columns, log))
     known, uniform = map(np.concatenate, parts)
@@ -105,15 +105,15 @@ def leave_out_training(
     return replace(known, training=training, heldout=known.heldout & ~trained)
 
 
-def _columns(encoding: Any, encoding_of_log: Any, name: str) -> np.ndarray | None:
-    """Return the column of the log for each action or label of the policy; None for lists."""
-    if encoding.kind == "lists":
+def _columns(names: list, known: list, actions: Actions, name: str) -> np.ndarray | None:
+    """Return the column of the log for each action or label of the policy; None without names."""
+    if not names:
         return None
-    names, known = ([str(action) for action in part.names] for part in (encoding, encoding_of_log))
+    names, known = [*map(str, names)], [*map(str, known)]
     place = {action: number for number, action in enumerate(known)}
     if absent := [action for action in names if action not in place]:
         raise InputError(f"the {name} takes {absent[0]!r}, which the log lacks: the log says nothing about its cost")
-    if encoding.kind == "labels" and len(names) < len(known):
+    if not actions.are_choices and len(names) < len(known):
         raise InputError(f"the {name} has {len(names)} labels, the log has {len(known)}")
     return np.array([place[action] for action in names])
 

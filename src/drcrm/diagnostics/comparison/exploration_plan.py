@@ -169,7 +169,7 @@ def missing_shares(log: BanditLog, uniform: np.ndarray) -> np.ndarray:
     """
     context_share = np.bincount(log.context, log.count / log.size, len(uniform))
     missing = []
-    for action in range(*log.actions.shape) if log.actions.are_classes else ():
+    for action in range(log.actions.n_classes):
         weight = np.where(action == log.Y, 1 / log.propensity, 0.0)
         present, deviation = mean_and_deviation(weight, log.count, log.size)
         available = context_share @ (uniform[:, action] > 0)

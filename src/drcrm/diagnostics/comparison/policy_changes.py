@@ -70,31 +70,23 @@ def _changed_contexts(
 
     For label vectors, the label that changed most surely.
     """
-    if log.actions.are_classes:
-        before, after = logging_mean.argmax(axis=1), mean.argmax(axis=1)
-        old, new = logging_mean.max(axis=1), mean.max(axis=1)
-        sureness = np.where(before == after, 0.0, np.minimum(old, new))
-    else:
-        every, sets = np.arange(len(mean)), mean > 0.5
-        sure = np.minimum(np.maximum(mean, 1 - mean), np.maximum(logging_mean, 1 - logging_mean))
-        sure[sets == (logging_mean > 0.5)] = 0.0
-        label = sure.argmax(axis=1)
-        sureness, is_set = sure[every, label], sets[every, label]
-        old, new = (np.maximum(part, 1 - part)[every, label] for part in (logging_mean, mean))
-        names = [*names, *(f"not {name}" for name in names)]
-        before, after = label + len(mean[0]) * is_set, label + len(mean[0]) * ~is_set
+    policy, values = log.actions.decisions(mean, names)
+    logging, _ = log.actions.decisions(logging_mean, names)
+    before, after, old, new = logging.argmax(-1), policy.argmax(-1), logging.max(-1), policy.max(-1)
+    sureness = np.where(before == after, 0.0, np.minimum(old, new))
+    surest = sureness.argmax(axis=1)
     first = np.unique(log.context, return_index=True)[1]
-    order = np.argsort(-sureness, kind="stable")[:MAX_CHANGED]
+    order = np.argsort(-sureness.max(axis=1), kind="stable")[:MAX_CHANGED]
     return [
         {
             "row": int(rows[first[context]]),
-            "before": names[before[context]],
-            "after": names[after[context]],
-            "logging": float(old[context]),
-            "policy": float(new[context]),
+            "before": str(values[decision, before[context, decision]]),
+            "after": str(values[decision, after[context, decision]]),
+            "logging": float(old[context, decision]),
+            "policy": float(new[context, decision]),
         }
-        for context in order
-        if sureness[context] > 0
+        for context, decision in zip(order, surest[order], strict=True)
+        if sureness[context, decision] > 0
     ]
 
 

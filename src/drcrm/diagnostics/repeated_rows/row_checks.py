@@ -151,8 +151,7 @@ def hash_log(log: BanditLog) -> RowHashes:
 
 def _hash_block(log: BanditLog) -> Table:
     features, actions = _hash_features(log.X), hash_actions(log)
-    starts = getattr(log.actions, "starts", None)
-    features = (features if starts is None else hash_lists(features, starts))[log.context]
+    features = log.actions.combine_rows(features, hash_lists)[log.context]
     hashes = {"features": features, "actions": actions, "decisions": mix([features, actions])}
     hashes["rows"] = mix([features, actions, hash_numbers(log.cost)])
     description = log.description
@@ -167,7 +166,7 @@ def _hash_block(log: BanditLog) -> Table:
 
 def hash_actions(log: BanditLog) -> np.ndarray:
     """Return the hash of each row's action, (n,): the hash of its name, of its labels, or of its place in a list."""
-    if log.description is not None and log.description.kind == "single":
+    if log.description is not None and log.actions.n_classes:
         return hash_texts([str(name) for name in log.description.names])[log.Y]
     return mix(hash_numbers(column) for column in np.atleast_2d(log.Y.T))
 

@@ -11,7 +11,7 @@ import numpy as np
 from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import prefix_errors
 from drcrm.experiments.datasets.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.experiments.simulation.random_generators import generator
 from drcrm.files import write_npz
@@ -33,7 +33,7 @@ def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters
     train, _ = read_log(inputs["log"])
     model = CostModel().fit_log(train)
     arrays = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
-    if train.actions.has_context_effects:
+    if train.actions.prefers_context_effects:
         effects = context_effects(train, model.action_effects(train.X, train.actions))
         if effects.noise > 0:
             arrays |= {"covariance": effects.covariance, "noise": np.array(effects.noise)}
@@ -101,8 +101,8 @@ def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: 
     train, _ = read_log(inputs["log"])
     X, _ = read_contexts(inputs["test"])
     with prefix_errors(inputs["log"]):
-        if parameters["classifier"] and not train.actions.are_classes:
-            raise InputError(f"a classifier needs one action of K per row, got {train.actions}")
+        if parameters["classifier"]:
+            train.actions.require_classes("a classifier")
         seed = int(generator(parameters["dataset"], parameters["seed"], "classify").integers(2**31))
         kind, weights = parameters["classifier"], parameters["weights"]
         if kind is None:

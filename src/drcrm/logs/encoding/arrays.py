@@ -25,7 +25,7 @@ class ArrayEncoding(Encoding):
     type_name = "arrays"
 
     def __post_init__(self) -> None:
-        self.check("single", "labels", "lists")
+        self.check()
         if type(self.n_features) is not int or self.n_features < 1:
             raise ValueError(f"n_features is {self.n_features!r}, expected a positive integer")
 

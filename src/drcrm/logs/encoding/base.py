@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.actions import ACTIONS
 from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
-from drcrm.actions.inference import actions_of_kind
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
@@ -90,7 +90,7 @@ class Encoding(ABC):
     @property
     def actions(self) -> Actions:
         """The action space of a policy on these features."""
-        return actions_of_kind(self.kind, len(self.names))
+        return ACTIONS[self.kind].create(len(self.names))
 
     @abstractmethod
     def encode(self, features: Table) -> Features:
@@ -103,11 +103,8 @@ class Encoding(ABC):
     def contexts(self, data: Any) -> Features | ActionLists:
         """Return X, array or CSR (m, d), or the lists of actions."""
         features, starts = data if isinstance(data, Contexts) else self.read(data)
-        if (starts is None) == (self.kind == "lists"):
-            kinds = ("contexts", "lists of actions")[:: 1 if starts is None else -1]
-            raise InputError("these are {}, expected {} like in the training log".format(*kinds))
-        X = self.encode(features)
-        return X if starts is None else ActionLists(X, starts)
+        actions = self.actions.over(starts)
+        return actions.unbind(self.encode(features))
 
     def unseen(self, features: Table) -> dict[str, int]:
         """Return the number of rows with an unknown value, by reason, for example a new category."""
@@ -118,12 +115,12 @@ class Encoding(ABC):
         """Return the columns of X that people can read; none by default."""
         return []
 
-    def check(self, *kinds: str) -> None:
-        """Raise ValueError unless the actions are of one of these kinds and have different names."""
-        if self.kind not in kinds or not isinstance(self.names, list):
-            raise ValueError(f"kind is {self.kind!r}, expected {' or '.join(kinds)}, and names must be a list")
+    def check(self) -> None:
+        """Raise ValueError unless the actions are of a known kind and have different names."""
+        if self.kind not in ACTIONS or not isinstance(self.names, list):
+            raise ValueError(f"kind is {self.kind!r}, expected {' or '.join(ACTIONS)}, and names must be a list")
         require_distinct("names", self.names, str, int)
-        if bool(self.names) == (self.kind == "lists"):
+        if bool(self.names) != self.actions.are_shared:
             raise ValueError(f"names has {len(self.names)} entries")
 
     def as_dict(self) -> dict:

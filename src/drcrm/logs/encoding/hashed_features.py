@@ -84,18 +84,18 @@ class HashedEncoding(Encoding):
     kept: list[int]
 
     def __post_init__(self) -> None:
-        self.check("single", "lists")
+        self.check()
         require_distinct("kept", self.kept, int)
         if sorted(self.kept) != self.kept or any(not 0 <= column < N_COLUMNS for column in self.kept):
             raise ValueError(f"kept must be sorted columns below {N_COLUMNS}")
 
     @property
     def type_name(self) -> str:  # type: ignore[override]
-        return "lists" if self.kind == "lists" else "named"
+        return "named" if self.actions.are_shared else "lists"
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        return len(self.kept) + (self.kind == "single")
+        return len(self.kept) + self.actions.has_intercept
 
     @classmethod
     def fit(
@@ -106,7 +106,7 @@ class HashedEncoding(Encoding):
 
     def encode(self, features: Table) -> sparse.csr_array:
         """Return X, CSR (m, d), or the features of all candidates."""
-        if self.kind == "lists" and not self.kept:
+        if not self.n_features:
             raise InputError("no action has features, expected features that distinguish the actions of a list")
         hashed: Any = features.columns[MATRIX]
         column = self._place[hashed.indices]
@@ -114,7 +114,7 @@ class HashedEncoding(Encoding):
         ends = np.append(hashed.indptr[:1], np.cumsum(is_kept, dtype=hashed.indptr.dtype))[hashed.indptr]
         shape = hashed.shape[0], len(self.kept)
         X = sparse.csr_array((hashed.data[is_kept], column[is_kept], ends), shape)
-        return X if self.kind == "lists" else sparse.csr_array(append_constant(X))
+        return sparse.csr_array(append_constant(X)) if self.actions.has_intercept else X
 
     def unseen(self, features: Table) -> dict[str, int]:
         """Return the number of contexts, or of listed actions, with features that did not occur in training."""

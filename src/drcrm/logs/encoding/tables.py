@@ -111,7 +111,7 @@ class TableEncoding(Encoding):
 
     def _check_content(self) -> None:
         """Raise ValueError if the content cannot be that of a fitted encoding."""
-        self.check("single", "labels", "lists")
+        self.check()
         for name in ("indicators", "times", "booleans"):
             require_distinct(name, getattr(self, name), str)
         if not {*self.indicators} <= self.scales.keys() or not {*map(weekday_of, self.times)} <= self.known.keys():

@@ -97,7 +97,7 @@ def _pairs(log: BanditLog, X: np.ndarray, actions: np.ndarray) -> np.ndarray:
     features = X[log.actions.feature_rows(actions, log.context)][:, None]
     if not log.actions.are_shared:
         return features
-    codes = 2 * np.arange(actions.shape[1]) + actions if actions.ndim == 2 else actions[:, None]
+    codes = log.actions.codes(actions)
     repeated = np.broadcast_to(features, (*codes.shape, X.shape[1]))
     return np.concatenate([repeated, codes[:, :, None]], axis=2)
 

@@ -64,7 +64,7 @@ def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
     drawn = _draw_rows(log.units)
     model = fit_propensity_model(log if drawn.all() else log.take(drawn), folds)
     name = log.description.mapping.propensity_model
-    if name in ("trees", "auto") and log.description.kind != "labels" and drawn.all():
+    if name in ("trees", "auto") and log.actions.are_choices and drawn.all():
         boosted = _boost(log, model, folds)
         if name == "trees" or log.count @ np.log(boosted) > log.count @ np.log(model.crossfitted):
             model = replace(model, crossfitted=boosted)
@@ -119,8 +119,7 @@ def fit_propensity_model(log: BanditLog, folds: int = FOLDS) -> PropensityModel:
     best = minimize_scalar(
         lambda log_factor: -log.count @ log_prob(np.exp(log_factor)), bounds=bounds, method="bounded"
     )
-    n_labels = log.Y.shape[1] if log.Y.ndim == 2 else 1
-    least, factor = max(float(len(log.Y)) ** -n_labels, LEAST), np.exp(best.x)
+    least, factor = max(float(len(log.Y)) ** -log.Y[0].size, LEAST), np.exp(best.x)
     scaled = (_scaled(policy, factor, part) for policy, part in zip(policies, logs, strict=True))
     return PropensityModel(np.clip(np.exp(log_prob(factor)), least, 1), tuple(scaled), encoding, least)
 

@@ -104,7 +104,7 @@ def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decisi
 
 def contexts(lines: Lines, encoding: Encoding) -> Iterator[Decision]:
     """Yield the contexts of a text for a policy with this encoding, without outcomes."""
-    return (decision for _, decision in _blocks(lines, encoding.kind == "lists", encoding.names))
+    return (decision for _, decision in _blocks(lines, not encoding.actions.are_shared, encoding.names))
 
 
 def _blocks(lines: Lines, of_lists: bool, names: Collection[int] = ()) -> Iterator[tuple[list[Line], Decision]]:
