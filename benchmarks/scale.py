@@ -54,7 +54,7 @@ from scipy.special import expit, softmax
 
 from drcrm.files import atomic
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.log_files import context_batches
+from drcrm.logs.read_log import context_batches
 
 FEATURES, ACTIONS, LABELS = 20, 5, 5
 COLUMNS = [f"f{number}" for number in range(FEATURES)]

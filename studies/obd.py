@@ -40,7 +40,7 @@ from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, open_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
-from drcrm.logs.description import slices_of
+from drcrm.logs.batches.description import slices_of
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy

@@ -10,7 +10,7 @@ import pytest
 
 from drcrm.diagnostics import opened_log
 from drcrm.logs import encoded_log
-from drcrm.logs.readers import log_files
+from drcrm.logs import read_log as log_files
 
 
 def close(first, second) -> None:

@@ -19,7 +19,7 @@ from drcrm.diagnostics.comparison.baseline import policy_on_rows
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import encode
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 OTHER = MAPPING | {"features": {"categorical": ["city"]}, "explore": 0.1}  # another encoding than MAPPING's
 ROWS = 1500

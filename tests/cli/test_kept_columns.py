@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from shop import decisions
 
-from drcrm.logs.readers import log_files
+from drcrm.logs import read_log as log_files
 
 DAY = datetime.datetime(2024, 5, 1)
 AMOUNTS = [f"{'9' * 30}.{tail}" for tail in (10, 20, 11, 99)]

@@ -18,7 +18,7 @@ from drcrm.data import chunked_log
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 from drcrm.logs.split import held_out
 from drcrm.policies import linear_predictor
 from drcrm.selection.registry.algorithms import Algorithm

@@ -17,7 +17,7 @@ from drcrm.diagnostics import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
 from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
 GREEDY_CAUTION = "the certificate covers actions drawn from the policy, not --greedy"

@@ -15,8 +15,8 @@ from shop_fixtures import answer_of
 from text_logs import dsjson, vw_lists, vw_single
 
 from drcrm.diagnostics import opened_log
+from drcrm.logs import read_log as log_files
 from drcrm.logs.policy_file import read_policy
-from drcrm.logs.readers import log_files
 
 TEXTS = {"log.dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
 N = 900

@@ -11,7 +11,7 @@ from log_fixtures import write_table
 
 from drcrm.errors import InputError
 from drcrm.logs import split
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 from drcrm.logs.split import held_out
 
 

@@ -14,9 +14,9 @@ from shop_fixtures import answer_of
 from drcrm.cli.evaluate_policy import HELDOUT_ROWS
 from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
+from drcrm.logs import read_log as readers
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.readers import log_files as readers
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 from drcrm.rows.recognition import LearnedRows
 
 N, HELDOUT = 3000, 750

@@ -21,7 +21,7 @@ from drcrm.errors import InputError
 from drcrm.logs.encoding.arrays import ArrayEncoding
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy, encoding_of
-from drcrm.logs.readers.log_files import context_batches
+from drcrm.logs.read_log import context_batches
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.serving.served_policy import ServedPolicy
 

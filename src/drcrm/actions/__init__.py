@@ -44,9 +44,9 @@ def infer_actions(
     return X, actions, actions.check(Y, owner="the log")
 
 
-def check_context_features(X: Any) -> Features:
-    """Return the checked features of contexts, or of all candidates if the contexts are lists."""
-    return X.features if isinstance(X, ActionLists) else check_features(X)
+def split_contexts(X: Any) -> tuple[Features, np.ndarray | None]:
+    """Return the checked features of contexts, or of all candidates of lists, and the starts of the lists, or None."""
+    return (X.features, X.starts) if isinstance(X, ActionLists) else (check_features(X), None)
 
 
 def is_vector(Y: Any) -> bool:

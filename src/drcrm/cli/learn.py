@@ -28,7 +28,7 @@ from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal, remove
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
-from drcrm.logs.readers.log_files import name_of
+from drcrm.logs.read_log import name_of
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.progress import show_progress
 from drcrm.version import __version__

@@ -15,12 +15,12 @@ import pandas as pd
 from drcrm.cli.common.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
+from drcrm.logs import read_log as readers
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import as_mapping, import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
-from drcrm.logs.readers import log_files as readers
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.formatting import format_imputed
 
@@ -102,11 +102,11 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
     whether the policy was uncertain of its action.
     """
     with prefix_errors(options.policy):
-        csv_format = as_mapping(stored.header.get("mapping")).csv_format
+        mapping = as_mapping(stored.header.get("mapping"))
     rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
     default = 0.0 if options.greedy else stored.policy.explore
     policy = stored.policy.with_exploration(default if options.explore is None else options.explore)
-    batches = readers.context_batches(options.contexts, stored.encoding, readers.ROWS, csv_format, options.keep)
+    batches = readers.context_batches(options.contexts, stored.encoding, readers.ROWS, mapping, options.keep)
     for X, unseen, missing, kept in batches:
         counts["unseen"].update(unseen)
         counts["missing"].update(missing)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions import check_context_features, infer_actions, is_vector
+from drcrm.actions import infer_actions, is_vector, split_contexts
 from drcrm.actions.base import Actions
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
@@ -231,7 +231,7 @@ class CostModel:
             For label vectors e_1 … e_q and then e_0, otherwise the modelled cost of each action.
         """
         _require_coefficients(self)
-        X = check_context_features(X)
+        X, _ = split_contexts(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_

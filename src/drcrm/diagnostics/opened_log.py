@@ -31,7 +31,7 @@ from drcrm.logs.encoding.columns import reject_rows
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
 from drcrm.logs.propensities.estimated import estimate_propensities
-from drcrm.logs.readers.log_files import Source, name_of, read_raw_log, short_name
+from drcrm.logs.read_log import Source, name_of, read_raw_log, short_name
 from drcrm.logs.split import held_out
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows

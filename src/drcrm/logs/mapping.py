@@ -19,7 +19,6 @@ from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.logs.guardrails import Guardrail, as_guardrails
 from drcrm.logs.propensities.known import KnownPropensity
-from drcrm.logs.readers.csv_format import CsvFormat
 from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
@@ -157,10 +156,6 @@ class LogMapping:
         names = (self.chosen, self.propensity, self.reward, self.cost, self.candidate, self.list and self.rule)
         names = (*names, *self.guardrail_columns)
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
-
-    @property
-    def csv_format(self) -> CsvFormat:
-        return CsvFormat(self.delimiter, self.decimal, self.encoding)
 
     def label_of(self, key: str) -> str:
         """Return a key and its column as messages name them."""

@@ -27,7 +27,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
-from drcrm.logs.readers.log_files import Source, files_of
+from drcrm.logs.read_log import Source, files_of
 from drcrm.logs.unique_keys import parse_json
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.rows.recognition import STORED, LearnedRows
@@ -71,15 +71,15 @@ class StoredPolicy:
         return self.header[key]
 
 
-def digest(source: Source) -> str:
+def digest(path: Source) -> str:
     """Return the SHA-256 of a file's bytes; for a folder or several files, of the digests of its files.
 
     Raise InputError if a file cannot be read.
     """
-    if not isinstance(source, str | Path) or Path(source).is_dir():
-        return hashlib.sha256(b"".join(bytes.fromhex(digest(file)) for file in files_of(source))).hexdigest()
+    if not isinstance(path, str | Path) or Path(path).is_dir():
+        return hashlib.sha256(b"".join(bytes.fromhex(digest(file)) for file in files_of(path))).hexdigest()
     try:
-        with open(source, "rb") as stream:
+        with open(path, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}") from None

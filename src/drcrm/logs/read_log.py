@@ -1,16 +1,34 @@
-"""Read the file of a log as a bandit log."""
+"""Read log files of all formats: a single file, or the files of a folder one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.listeners import report_progress
+from drcrm.errors import InputError, prefix_errors
+from drcrm.logs.batches.collection import collect
+from drcrm.logs.batches.description import Batch
+from drcrm.logs.batches.table_rows import frame_batch, frame_mapping
 from drcrm.logs.encoded_log import encode, fit_encoding
+from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.propensities.estimated import estimate_propensities
-from drcrm.logs.readers.log_files import Source, read_raw_log
+from drcrm.logs.readers import READERS
+from drcrm.logs.readers.base import Reader, Select, opened
+from drcrm.logs.readers.npz_files import feedback_batch
+
+ROWS = 2**17  # number of rows of a batch
+PACKED = ".gz", ".bz2", ".xz", ".zst", ".zip"
+START = 2**16  # bytes of a file that show its format
+
+Source = str | Path | Sequence[str | Path]
 
 
 def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> BanditLog:
@@ -38,3 +56,198 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
     if log.propensity is None:
         log = log.replace(propensity=estimate_propensities(log))
     return encode(log, fit_encoding(log))
+
+
+def read_raw_log(
+    path: Source | pd.DataFrame | Mapping,
+    mapping: Any = None,
+    folder: Callable[[], Path] | None = None,
+    most: int = 0,
+) -> BanditLog:
+    """Return a log whose X is a table of features, not yet encoded. Its propensities are None if not known.
+
+    Parameters
+    ----------
+    path, mapping
+        As for :func:`read_log`. The files of a folder are read in the order of their names.
+    folder : callable, optional
+        It returns a folder for memory-mapped files. It is called if the rows take more bytes than ``most``. By
+        default the rows are in memory.
+    most : int
+        Largest size in bytes of the rows in memory, if ``folder`` is given.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or is invalid. The message is one line that begins with its path.
+    """
+    if isinstance(path, pd.DataFrame):
+        return collect([frame_batch(path, frame_mapping(mapping), "frame")])
+    if isinstance(path, Mapping):
+        return collect([feedback_batch(path, as_mapping(mapping))])
+    return collect(log_batches(path, as_mapping(mapping)), folder, most, prefix_errors(name_of(path)))
+
+
+def log_batches(path: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Batch]:
+    """Yield the rows of a log. Files without rows are skipped, but one file must have rows.
+
+    Parameters
+    ----------
+    path : str, Path or sequence of them
+    mapping : LogMapping
+    rows : int, optional
+        Number of rows of a batch, by default ``ROWS``. The last batch of a file may be smaller. A batch of a text takes
+        about as much memory as a batch of a table. An npz file is one batch.
+
+    Raises
+    ------
+    InputError
+        If a file is invalid. The message has its path and the row.
+    """
+    reader, before, summary = open_reader(path, mapping, rows or ROWS), 0, None
+    for file in reader.files:
+        start = before  # rows of earlier files
+        with prefix_errors(file):
+            for batch in reader.batches(file):
+                before, expected, summary = start + reader.n_read, summary, batch.description.summary
+                for content, earlier in zip(summary, expected or summary, strict=True):
+                    if content != earlier:
+                        raise InputError(f"has {content}, expected {earlier} like earlier rows")
+                yield batch._replace(rows=batch.rows.assign(number=batch.rows.columns["number"] + start))
+    if summary is None:
+        reasons = "".join(f"; {count} {reason}" for reason, count in reader.skipped.items())
+        raise InputError(f"{name_of(path)}: has no rows that can be read, expected at least one{reasons}")
+
+
+def context_batches(
+    path: Source, encoding: Encoding, rows: int, mapping: LogMapping | None = None, keep: Sequence[str] = ()
+) -> Iterator[tuple]:
+    """Yield the contexts of a log ``rows`` at a time; all at once for npz.
+
+    ``mapping`` says how CSV is written. ``keep`` has the columns of a table to return.
+
+    Yields
+    ------
+    contexts : array or CSR (m, d), or ActionLists
+        The encoded contexts.
+    unseen : dict of int
+        Number of rows with a value that did not occur in training, by reason, for example a new category.
+    missing : dict of int
+        Number of missing values by column.
+    kept : Arrow table or None
+        The columns ``keep`` as written; None unless the file is a table.
+
+    Raises
+    ------
+    InputError
+        If the file is invalid, or its format differs from that of the training log.
+    """
+    reader, is_empty = open_reader(path, mapping or LogMapping(), rows), True
+    if not isinstance(encoding, reader.encodings):
+        names = (known.name for known in READERS if isinstance(encoding, known.encodings))
+        raise InputError(f"{name_of(path)}: is {reader.name}, expected {' or '.join(names)} like the training log")
+    for file in reader.files:
+        with prefix_errors(file):
+            for contexts, kept in reader.contexts(file, encoding, keep):
+                is_empty = False
+                features = contexts.features
+                yield encoding.contexts(contexts), encoding.unseen(features), features.missing, kept
+    if is_empty:
+        raise InputError(f"{name_of(path)}: has no rows, expected at least one")
+
+
+def first_frame(path: Source, select: Select, rows: int, mapping: LogMapping) -> pd.DataFrame:
+    """Return the first rows of a table, from its first file with rows; InputError for a format without columns."""
+    reader = make_reader(path, mapping, rows)
+    for file in reader.files:
+        for frame, _ in reader.frames(file, select):
+            return frame
+    raise InputError("has no rows, expected at least one")
+
+
+def kept_types(path: Source, keep: Sequence[str]) -> dict[str, Any]:
+    """Return the Arrow types of columns of a Parquet log, each the joint type of its files; empty for other formats."""
+    with prefix_errors(name_of(path)):
+        reader = make_reader(path, LogMapping(), ROWS)
+    return reader.column_types(keep)
+
+
+def open_reader(path: Source, mapping: LogMapping, rows: int) -> Reader:
+    """Return the reader of a log's files, and report their size in bytes."""
+    with prefix_errors(name_of(path)):
+        reader = make_reader(path, mapping, rows)
+    report_progress(0, "bytes", sum(os.path.getsize(file) for file in reader.files if os.path.exists(file)))
+    return reader
+
+
+def make_reader(path: Source, mapping: LogMapping, rows: int) -> Reader:
+    """Return the reader of a log's files; InputError if their formats differ."""
+    files = files_of(path)
+    return reader_of(files)(files, mapping, rows)
+
+
+def reader_of(files: Sequence[Path]) -> type[Reader]:
+    """Return the reader of files; InputError if their formats differ."""
+    names: dict[type[Reader], str] = {}
+    for file in files:
+        with prefix_errors(file.name) if len(files) > 1 else nullcontext():
+            names.setdefault(_reader_of_file(file), file.name)
+    if len(names) > 1:
+        raise InputError(f"has files of more than one format, such as {', '.join(names.values())}")
+    [reader] = names
+    if reader.is_single_file and len(files) > 1:
+        raise InputError(f"has {len(files)} files of {reader.name}, expected a single file")
+    return reader
+
+
+def _reader_of_file(file: Path) -> type[Reader]:
+    """Return the reader of a file by its suffix, or by its first bytes if no reader has the suffix."""
+    suffix = next((suffix for suffix in reversed(file.suffixes) if suffix.lower() not in PACKED), "").lower()
+    for reader in READERS:
+        if suffix in reader.suffixes:
+            return reader
+    with opened(file) as stream:
+        start = stream.read(START).removeprefix(b"\xef\xbb\xbf").lstrip()
+    for reader in READERS:
+        if reader.recognises(start):
+            return reader
+    raise InputError(f"has no known format, expected {', '.join(reader.title for reader in READERS)}")
+
+
+def files_of(path: Source) -> list[Path]:
+    """Return the files of a log: of a folder by name, except those that begin with a dot or underscore.
+
+    Folders in it, such as ``day=2024-05-01``, name columns. Among several files, those without a byte are left out.
+    """
+    if not isinstance(path, str | Path):
+        files = [file for part in path for file in files_of(part)]
+    elif Path(path).is_dir():
+        files = [*_files_below(Path(path))]
+    else:
+        return [Path(path)]
+    if not files:
+        raise InputError("is a folder without files")
+    return [file for file in files if not file.exists() or file.stat().st_size] or files[:1]
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_"))):
+        if path.suffix == ".crc":  # checksums of Hadoop
+            continue
+        if not path.is_dir():
+            yield path
+        elif "=" in path.name:
+            yield from _files_below(path)
+        else:
+            raise InputError(f"has the folder {path.name!r}, expected only files, or folders such as day=2024-05-01")
+
+
+def name_of(path: Source) -> str:
+    """Return the paths of a log as one text."""
+    return str(path) if isinstance(path, str | Path) else ", ".join(map(str, path))
+
+
+def short_name(path: Source) -> str:
+    """Return the names of a log's files and folders, at most three, as one text."""
+    paths = [Path(path)] if isinstance(path, str | Path) else [*map(Path, path)]
+    return ", ".join([path.name for path in paths[:3]] + ["…"] * (len(paths) > 3))

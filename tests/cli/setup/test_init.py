@@ -9,7 +9,7 @@ import yaml
 
 from drcrm.cli.setup.example import MAPPING, draw_visits
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from drcrm.diagnostics.repeated_rows.row_checks import hash_log
 from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.hashed_features import TIMES
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 
 def test_features_of_listed_actions_are_their_own_and_products_with_the_context(tmp_path):

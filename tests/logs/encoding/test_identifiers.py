@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 from drcrm.logs.split import held_out
 
 MAPPING = {"action": "a", "propensity": "p", "reward": "r", "features": {}}

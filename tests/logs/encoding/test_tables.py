@@ -17,11 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.description import slices_of
+from drcrm.logs.batches.description import slices_of
 from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import context_batches, read_raw_log
+from drcrm.logs.read_log import context_batches, read_raw_log
 
 NUMBERS = ["age", "price"]
 

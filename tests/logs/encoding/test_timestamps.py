@@ -17,7 +17,7 @@ from drcrm.errors import InputError
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 ZONE = timezone(timedelta(hours=5, minutes=30))
 TIMES = [datetime(2024, 2, 27) + timedelta(hours=7 * time, minutes=time) for time in range(40)]

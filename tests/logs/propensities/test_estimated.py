@@ -9,7 +9,7 @@ import pytest
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.propensities.estimated import estimate_propensities
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 MAPPING = {
     "action": "a",

@@ -12,7 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 FEATURES = {"numeric": ["x"]}
 MAPPING = {"action": "a", "reward": "r", "features": FEATURES}
@@ -55,7 +55,7 @@ def test_constant_propensities(propensity, expected):
 
 def test_files_of_several_batches_have_the_actions_of_all(tmp_path, monkeypatch):
     """The last action occurs only in the second batch, and still counts in the propensities of the first."""
-    monkeypatch.setattr("drcrm.logs.readers.log_files.ROWS", 30)
+    monkeypatch.setattr("drcrm.logs.read_log.ROWS", 30)
     frame = rule_frame(60, 0.3).sort_values("a", ignore_index=True)
     frame.to_csv(tmp_path / "log.csv", index=False)
     for propensity, expected in (({"uniform": True}, 1 / 3), ({"rule": "rule", "exploration": 0.3}, frame["p"])):

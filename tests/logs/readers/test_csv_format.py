@@ -11,8 +11,8 @@ from log_fixtures import assert_same_log
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.readers.csv_format import CsvFormat
-from drcrm.logs.readers.log_files import context_batches
+from drcrm.logs.read_log import context_batches
+from drcrm.logs.readers.csv_files import CsvFormat
 
 HEAD = "item;p;click;age;price;city\n"
 

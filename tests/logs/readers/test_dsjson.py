@@ -14,8 +14,8 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.encoding.base import MATRIX
+from drcrm.logs.read_log import read_raw_log
 from drcrm.logs.readers.dsjson import features
-from drcrm.logs.readers.log_files import read_raw_log
 
 
 def test_a_decision_is_read_like_vowpal_wabbit(tmp_path):

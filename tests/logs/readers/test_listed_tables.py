@@ -13,11 +13,11 @@ from shop_fixtures import answer_of
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.collection import collect
+from drcrm.logs.batches.collection import collect
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.readers.log_files import context_batches, log_batches, read_raw_log
+from drcrm.logs.read_log import context_batches, log_batches, read_raw_log
 
 FEATURES = {"numeric": ["price", "age"], "categorical": ["category", "device"]}
 MAPPING = {"list": "request", "chosen": "shown", "propensity": "p", "reward": "click", "features": FEATURES}

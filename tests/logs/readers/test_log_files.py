@@ -18,12 +18,12 @@ from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import encoded_log
-from drcrm.logs.collection import collect
+from drcrm.logs import read_log as log_files
+from drcrm.logs.batches.collection import collect
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
-from drcrm.logs.readers import log_files
-from drcrm.logs.readers.log_files import context_batches, log_batches, read_raw_log
+from drcrm.logs.read_log import context_batches, log_batches, read_raw_log
 
 MAPPING = {
     "action": "item",

@@ -10,8 +10,8 @@ from log_contexts import read_contexts
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.description import slices_of
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.batches.description import slices_of
+from drcrm.logs.read_log import read_raw_log
 
 DATASET = """,timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0
 0,t,0,1,0,0.25,u0,v,0.0
@@ -106,9 +106,9 @@ def test_objects_that_no_log_needs_are_ignored(feedback, tmp_path, name):
         ({"context": np.zeros(30)}, "context has shape (30,), expected (rows, features)"),
         ({"context": np.full((30, 2), np.nan)}, "context has nan in row 0, column 0"),
         ({"n_rounds": 31}, "n_rounds is 31, expected 30, the number of rows"),
-        ({"n_actions": 2}, "expected a number from 0 to 1"),
-        ({"action": np.full(30, -1)}, "action is -1 in row 0"),
-        ({"action": np.full(30, 10**9), "n_actions": None}, "the largest action is 1000000000 in 30 rows"),
+        ({"n_actions": 2}, "action: Y is 2 in row 2, expected one of 2 actions"),
+        ({"action": np.full(30, -1)}, "action: Y is -1 in row 0"),
+        ({"action": np.full(30, 10**9), "n_actions": None}, "the largest action of Y is 1000000000"),
         ({"reward": np.zeros(29)}, "cost has shape (29,), expected (30,)"),
         ({"pscore": np.full(30, 1.5)}, "propensity is 1.5 in row 0, expected a value in (0, 1]"),
     ],

@@ -25,7 +25,7 @@ from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.mapping import as_mapping
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 FORMS = "frame", "csv", "parquet"
 
@@ -321,8 +321,8 @@ def test_csv_of_other_programs_is_read(frame, mapping, tmp_path, write, keys):
         (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
         log = drcrm.read_log(tmp_path / name, mapping | keys)
         assert_same_log(log, expected)
-        csv_format = as_mapping(mapping | keys).csv_format
-        assert np.array_equal(read_contexts(tmp_path / name, log.encoding, csv_format)[0], log.X)
+        contexts, _ = read_contexts(tmp_path / name, log.encoding, as_mapping(mapping | keys))
+        assert np.array_equal(contexts, log.X)
 
 
 def test_messages_count_rows_from_the_header_and_name_spreadsheets(frame, mapping, tmp_path):

@@ -15,7 +15,7 @@ import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.encoding.base import MATRIX
-from drcrm.logs.readers.log_files import read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 SINGLE = """1:-1:0.5 'tag|user age:2 city=Bern |item:2 x
 2:0:0.25 | a b

@@ -25,7 +25,7 @@ from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
 from drcrm.diagnostics.comparison.verdict import Verdict, describe_breakeven, describe_shift, next_step, reach_verdict
 from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
-from drcrm.logs.description import slices_of
+from drcrm.logs.batches.description import slices_of
 from drcrm.version import __version__
 
 

@@ -21,13 +21,12 @@ import pandas as pd
 from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
+from drcrm.logs.batches.table_rows import dataset_mapping
 from drcrm.logs.encoding.columns import categories, is_missing, numbers
 from drcrm.logs.encoding.timestamps import ISO, as_iso
 from drcrm.logs.mapping import LogMapping
-from drcrm.logs.readers.csv_format import CsvFormat
-from drcrm.logs.readers.log_files import TABLES, files_of, first_frame, format_of
-from drcrm.logs.readers.table_files import Columns
-from drcrm.logs.readers.table_records import dataset_mapping
+from drcrm.logs.read_log import first_frame
+from drcrm.logs.readers.base import Columns
 
 ROWS = 50_000  # number of rows that are read
 MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
@@ -61,12 +60,12 @@ def run(options: argparse.Namespace) -> None:
     is_printed = standard_descriptor(output) == 1
     if output.exists() and not is_printed:
         raise InputError(f"{output} exists already, expected a new file; nothing was written")
-    csv_format = CsvFormat(options.delimiter, encoding=options.encoding)
-    columns = read_columns(options.log, csv_format)
+    known = LogMapping(delimiter=options.delimiter, encoding=options.encoding)
+    columns = read_columns(options.log, known)
     roles = assign_roles(columns)
     title = f"# Proposed by drcrm init from the names and the first values of {escape_unprintable(options.log.name)}."
     sections = [[title, "# Check each line. A line that begins with # has no effect."]]
-    sections += _mapping_sections(columns, roles, csv_format)
+    sections += _mapping_sections(columns, roles, known)
     write_text(output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
     stream = sys.stderr if is_printed else sys.stdout
     missing = [key for key in REQUIRED if key not in roles and not (key == "reward" and "cost" in roles)]
@@ -80,13 +79,10 @@ def run(options: argparse.Namespace) -> None:
         print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
 
 
-def read_columns(path: Path, csv_format: CsvFormat | None = None) -> list[Column]:
+def read_columns(path: Path, known: LogMapping) -> list[Column]:
     """Return the columns of the first rows of a log; InputError if its format needs no mapping."""
     with prefix_errors(path):
-        form = format_of(files_of(path))
-        if form not in TABLES:
-            raise InputError(f"is {form}, which needs no mapping: drcrm learn {path} --output policy.npz")
-        frame = first_frame(path, _select_all, ROWS, csv_format)
+        frame = first_frame(path, _select_all, ROWS, known)
         return [_column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)]
 
 
@@ -116,14 +112,14 @@ def _column(column: pd.Series) -> Column:
     return Column(str(column.name), codes, values, None, is_time)
 
 
-def _mapping_sections(columns: list[Column], roles: dict[str, Column], csv_format: CsvFormat) -> Iterator[list[str]]:
+def _mapping_sections(columns: list[Column], roles: dict[str, Column], known: LogMapping) -> Iterator[list[str]]:
     """Yield the lines of each section of the mapping."""
     free = [column for column in columns if column not in roles.values()]
     for required in REQUIRED:
         key = "cost" if required == "reward" and "cost" in roles else required
         is_known = key in roles
         yield [f"{key}: {_quote(roles[key].name)}  # {roles[key].describe()}"] if is_known else _candidates(key, free)
-    keys = {"delimiter": csv_format.delimiter, "encoding": csv_format.encoding}
+    keys = {"delimiter": known.delimiter, "encoding": known.encoding}
     optional = [f"{key}: {_quote(value)}" for key, value in keys.items() if value]
     commas = [column for column in columns if column.has_commas]
     optional += [f'decimal: ","  # {_quote(column.name)} has {column.describe()}' for column in commas[:1]]

@@ -27,8 +27,8 @@ from drcrm.errors import InputError
 from drcrm.logs.encoded_log import blocks_of
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.hashed_features import N_COLUMNS
-from drcrm.logs.readers.log_files import TABLES, Source, first_frame
-from drcrm.logs.readers.table_files import Columns
+from drcrm.logs.read_log import Source, first_frame
+from drcrm.logs.readers.base import Columns
 from drcrm.rows.folds import join_units
 from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
 
@@ -101,7 +101,7 @@ def _identifier_columns(log: BanditLog, path: Source | None) -> dict[str, np.nda
             for name, values in features.numbers.items()
             if (values[:FIRST_ROWS] % 1 == 0).all()
         }
-    if path is None or description.format not in TABLES:
+    if path is None:
         return columns
     mapped = description.mapping.columns
 
@@ -109,7 +109,7 @@ def _identifier_columns(log: BanditLog, path: Source | None) -> dict[str, np.nda
         return Columns([name for name in header if header.count(name) == 1 and name not in mapped], [])
 
     try:
-        frame = first_frame(path, unmapped, FIRST_ROWS, description.mapping.csv_format)
+        frame = first_frame(path, unmapped, FIRST_ROWS, description.mapping)
     except (InputError, OSError):  # these columns may contain anything, so errors do not matter
         return columns
     numbers: Any = log.rows and log.rows.get("number")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drcrm.actions import split_contexts
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
-from drcrm.arrays.validation import check_features
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import MATRIX, Contexts, Encoding, ReadableColumn
 
@@ -45,9 +45,14 @@ class ArrayEncoding(Encoding):
 
     def read(self, data: Features | ActionLists) -> Contexts:
         """Return the contexts of an array (m, d), or of lists of actions."""
-        X, starts = (data.features, data.starts) if isinstance(data, ActionLists) else (check_features(data), None)
-        return Contexts(Table(X.shape[0], {MATRIX: X}), starts)
+        return array_contexts(data)
 
     @property
     def readable_columns(self) -> list[ReadableColumn]:
         return [ReadableColumn(place, f"feature {place}") for place in range(self.n_features)]
+
+
+def array_contexts(X: Features | ActionLists) -> Contexts:
+    """Return the contexts of an array (m, d), or of lists of actions."""
+    features, starts = split_contexts(X)
+    return Contexts(Table(features.shape[0], {MATRIX: features}), starts)

@@ -97,7 +97,7 @@ class TableEncoding(Encoding):
     places: dict[str, dict] = field(default_factory=dict, init=False, repr=False, compare=False)
     _lookups: dict[str, tuple] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    type_name = "table"
+    type_name, list_id = "table", None
 
     def __post_init__(self) -> None:  # JSON has lists in place of tuples
         scales = {name: (float(mean), float(scale)) for name, (mean, scale) in self.scales.items()}

@@ -8,8 +8,9 @@ Formats: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/DSJSON and …/wiki/
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from math import nan
 from numbers import Real
@@ -17,13 +18,11 @@ from typing import Any
 
 from drcrm.arrays.validation import LARGEST_PROBABILITY, to_float
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.batches.decisions import Decision, Outcome, finite
 from drcrm.logs.encoding.hashed_features import Pairs
-from drcrm.logs.readers.decisions import Decision, Outcome, finite
+from drcrm.logs.readers.texts import Lines, TextReader
 
-Lines = Iterable[tuple[int, bytes]]
-DESCRIPTION = "a dsjson file"
-DEFAULT_VARIANT = 1  # actions are counted from 1
+EVENT = re.compile(rb'\[CHECKPOINT|\{.*("(_label\w*|_multi|EventId)"\s*:|"c"\s*:\s*\{)')  # a line of dsjson
 ROUNDING = 0.005  # largest change of a probability that is rounded to two digits
 MOST_TESTED = 1000  # number of decisions to read to find out whether actions are counted from 0 or from 1
 EACH_SLOT = "write an event for each slot"
@@ -38,48 +37,45 @@ MALFORMED, MOST_MALFORMED = "malformed lines", 0.01  # the largest share of such
 LABEL_KEYS = {key.lower(): key for key in ("_label_Action", "_label_cost", "_label_probability", "_labelIndex")}
 
 
-def detect_variant(lines: Lines) -> int | None:
-    """Return the number from which actions are counted, 0 or 1; None if no list ``a`` shows it."""
-    for decision, event in islice(_decisions(lines, Counter()), MOST_TESTED):
-        numbers = event.get("a")
-        if isinstance(numbers, list) and (0 in numbers or decision.n_actions in numbers):
-            return 0 if 0 in numbers else 1
-    return None
+class DsjsonReader(TextReader):
+    """Reader of dsjson. Its variant is the number from which actions are counted, 0 or 1."""
 
+    name, title, suffixes = "dsjson", "a dsjson file", (".dsjson",)
+    default_variant = 1
 
-def decisions(lines: Lines, first_action: int, skipped: Counter) -> Iterator[Decision]:
-    """Yield the decisions of dsjson.
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return bool(EVENT.match(start))
 
-    Parameters
-    ----------
-    lines : iterable of (int, bytes)
-        Lines with their numbers.
-    first_action : int
-        Number from which actions are counted, 0 or 1: see ``detect_variant``.
-    skipped : Counter
-        Counts lines without a decision, by reason.
+    def detect_variant(self, lines: Lines) -> int | None:
+        """Return the number from which actions are counted; None if no list ``a`` shows it."""
+        for decision, event in islice(_decisions(lines, Counter()), MOST_TESTED):
+            numbers = event.get("a")
+            if isinstance(numbers, list) and (0 in numbers or decision.n_actions in numbers):
+                return 0 if 0 in numbers else 1
+        return None
 
-    Raises
-    ------
-    InputError
-        If a line is not a decision among listed actions, or if more than 1 % of the lines are not JSON. The message has
-        the number of the line.
-    """
-    for decision, event in _decisions(lines, skipped):
-        with prefix_errors(f"row {decision.row}"):
-            if first_action and isinstance(event.get("a"), list) and 0 in event["a"]:
-                raise InputError("'a' has the action 0, expected actions counted from 1, like in earlier lines")
-            place = _place(event, decision.n_actions, first_action)
-            outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + first_action))
-            dropped = to_float(event.get("pdrop", 0))
-            if not 0 <= dropped < 1:
-                raise InputError(f"pdrop is {str(event['pdrop'])[:40]}, expected a number of at least 0 and below 1")
-        yield decision._replace(outcome=outcome, weight=1 / (1 - dropped), event_id=str(event.get("EventId") or ""))
+    def decisions(self, lines: Lines, variant: int) -> Iterator[Decision]:
+        """Yield the decisions of a file, whose actions are counted from ``variant``.
 
+        Raise InputError if a line is not a decision among listed actions, or if more than 1 % of the lines are not
+        JSON. The message has the number of the line.
+        """
+        for decision, event in _decisions(lines, self.skipped):
+            with prefix_errors(f"row {decision.row}"):
+                if variant and isinstance(event.get("a"), list) and 0 in event["a"]:
+                    raise InputError("'a' has the action 0, expected actions counted from 1, like in earlier lines")
+                place = _place(event, decision.n_actions, variant)
+                outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + variant))
+                dropped = to_float(event.get("pdrop", 0))
+                if not 0 <= dropped < 1:
+                    found = str(event["pdrop"])[:40]
+                    raise InputError(f"pdrop is {found}, expected a number of at least 0 and below 1")
+            yield decision._replace(outcome=outcome, weight=1 / (1 - dropped), event_id=str(event.get("EventId") or ""))
 
-def contexts(lines: Lines, _: Encoding) -> Iterator[Decision]:
-    """Yield the contexts of dsjson with their lists of actions, without outcomes; every line must be JSON."""
-    return (decision for decision, _ in _decisions(lines, Counter(), learning=False))
+    def undecided(self, lines: Lines, encoding: Any) -> Iterator[Decision]:
+        """Yield the contexts with their lists of actions, without outcomes; every line must be JSON."""
+        return (decision for decision, _ in _decisions(lines, Counter(), learning=False))
 
 
 def _decisions(lines: Lines, skipped: Counter, learning: bool = True) -> Iterator[tuple[Decision, dict]]:

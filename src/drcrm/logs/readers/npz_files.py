@@ -7,33 +7,33 @@ Source of OBP: https://zr-obp.readthedocs.io (Saito, Aihara, Matsutani & Narita 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from drcrm.actions import infer_actions
 from drcrm.actions.action_lists import ActionLists
+from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (
     append_constant,
-    check_actions,
     check_context,
     check_costs,
     check_features,
     check_integers,
-    check_positive_integer,
     check_vector,
 )
-from drcrm.errors import InputError, refuse_errors
-from drcrm.logs.description import Batch, LogDescription
-from drcrm.logs.encoding.arrays import ArrayEncoding
-from drcrm.logs.encoding.base import MATRIX, Contexts
-from drcrm.logs.encoding.columns import reject_rows
+from drcrm.errors import InputError, prefix_errors, refuse_errors
+from drcrm.logs.batches.description import Batch, LogDescription
+from drcrm.logs.encoding.arrays import ArrayEncoding, array_contexts
+from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.mapping import LogMapping
+from drcrm.logs.readers.base import Reader
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
 NEEDED = {*REQUIRED, "X", "Y", "id", "starts", "propensity", "cost", "count"}
@@ -63,40 +63,48 @@ def read_arrays(path: Path) -> dict[str, Any]:
     }
 
 
-def npz_batch(arrays: Mapping[str, Any], mapping: LogMapping) -> Batch:
-    """Return the rows of an npz file.
+class NpzReader(Reader):
+    """Reader of npz, with the arrays of OBP, or X, Y, propensity, and either cost or reward.
 
-    The file has the arrays of OBP, or X, Y, propensity, and either cost or reward. The arrays context, count,
-    n_actions and id are optional. For lists of actions, starts has the first row of each list in X.
+    The arrays context, count, n_actions and id are optional. For lists of actions, starts has the first row of each
+    list in X.
     """
-    if "action" in arrays:
-        return feedback_batch(arrays, mapping, "npz")
-    mapping = mapping.require_no_columns("an npz file")
-    is_reward = "reward" in arrays
-    if not {"X", "Y"} <= arrays.keys() or is_reward == ("cost" in arrays):
-        present = ", ".join(arrays) or "none"
-        raise InputError(f"has the arrays {present}, expected X, Y, propensity, and cost or reward; or those of OBP")
-    X, Y = npz_contexts(arrays), arrays["Y"]
-    kind = "lists" if "starts" in arrays else "labels" if np.ndim(Y) == 2 else "single"
-    action = check_actions(Y) if kind == "labels" else check_integers(Y, len(np.atleast_1d(Y)), "Y")
-    n, m = len(action), X.shape[0]
-    if "context" not in arrays and n != m:
-        raise InputError(f"Y has {n} rows, expected {m}, the number of contexts")
-    names = list(range(action.shape[1])) if kind == "labels" else []
-    if kind == "single":
-        names = _require_numbers(action, arrays.get("n_actions"))
-    cost = check_costs(arrays["reward" if is_reward else "cost"], n)
-    columns = {
-        "action": action,
-        "cost": 0 - cost if is_reward else cost,
-        "propensity": _logged_propensities(arrays, "propensity", n, mapping),
-        "context": check_context(arrays["context"], n, m) if "context" in arrays else None,
-        "number": np.arange(n),
-        "count": check_integers(arrays["count"], n, "count") if "count" in arrays else None,
-        "ids": id_marks(pd.Series(arrays["id"]), "id", np.arange(n)) if np.shape(arrays.get("id")) == (n,) else None,
-    }
-    first_action = 0 if kind == "single" else None
-    return _batch("npz", mapping, kind, X, columns, names, is_reward=is_reward, first_action=first_action)
+
+    name, title, suffixes = "npz", "an npz file", (".npz",)
+    encodings = (ArrayEncoding,)
+    is_single_file = True
+
+    def batches(self, file: Path) -> Iterator[Batch]:
+        arrays = read_arrays(file)
+        yield feedback_batch(arrays, self.mapping, self.name) if "action" in arrays else self._batch(arrays)
+
+    def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
+        yield encoding.read(npz_contexts(read_arrays(file))), None
+
+    def _batch(self, arrays: Mapping[str, Any]) -> Batch:
+        mapping, is_reward = self.mapping.require_no_columns(self.title), "reward" in arrays
+        if not {"X", "Y"} <= arrays.keys() or is_reward == ("cost" in arrays):
+            present = ", ".join(arrays) or "none"
+            raise InputError(
+                f"has the arrays {present}, expected X, Y, propensity, and cost or reward; or those of OBP"
+            )
+        X = npz_contexts(arrays)
+        _, actions, action = infer_actions(X, arrays["Y"], arrays.get("n_actions"))
+        n, m = len(action), X.shape[0]
+        if "context" not in arrays and n != m:
+            raise InputError(f"Y has {n} rows, expected {m}, the number of contexts")
+        cost = check_costs(arrays["reward" if is_reward else "cost"], n)
+        ids = id_marks(pd.Series(arrays["id"]), "id", np.arange(n)) if np.shape(arrays.get("id")) == (n,) else None
+        columns = {
+            "action": action,
+            "cost": 0 - cost if is_reward else cost,
+            "propensity": _logged_propensities(arrays, "propensity", n, mapping),
+            "context": check_context(arrays["context"], n, m) if "context" in arrays else None,
+            "number": np.arange(n),
+            "count": check_integers(arrays["count"], n, "count") if "count" in arrays else None,
+            "ids": ids,
+        }
+        return _batch(self.name, mapping, actions, X, columns, is_reward=is_reward)
 
 
 def npz_contexts(arrays: Mapping[str, object]) -> Features | ActionLists:
@@ -124,7 +132,8 @@ def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str =
     if rounds is not None and rounds != n:
         raise InputError(f"n_rounds is {rounds}, expected {n}, the number of rows of context")
     action = check_integers(feedback["action"], n, "action")
-    names = _require_numbers(action, feedback.get("n_actions"))
+    with prefix_errors("action"):
+        X, actions, action = infer_actions(append_constant(X), action, feedback.get("n_actions"))
     columns = {
         "action": action,
         "cost": 0 - check_costs(feedback["reward"], n),
@@ -137,25 +146,21 @@ def feedback_batch(feedback: Mapping[str, Any], mapping: LogMapping, form: str =
             check_integers(feedback["position"], n, "position"), return_inverse=True
         )
         values["slice 0"] = positions.tolist()
-    return _batch(form, mapping, "single", append_constant(X), columns, names, values, is_reward=True, first_action=0)
+    return _batch(form, mapping, actions, X, columns, values, is_reward=True)
 
 
 def _batch(
     form: str,
     mapping: LogMapping,
-    kind: str,
+    actions: Actions,
     X: Features | ActionLists,
     columns: dict[str, Any],
-    names: list,
     values: Mapping[str, list] | None = None,
     **facts: Any,
 ) -> Batch:
-    features, starts = (X.features, X.starts) if isinstance(X, ActionLists) else (X, None)
-    contexts = Contexts(Table(features.shape[0], {MATRIX: features}), starts)
-    description = LogDescription(
-        format=form, mapping=mapping, kind=kind, encoder=ArrayEncoding.fit, names=names, **facts
-    )
-    return Batch(description, contexts, Table(len(columns["number"]), columns, values or {})).validated()
+    facts |= {"format": form, "mapping": mapping, "kind": actions.kind, "encoder": ArrayEncoding.fit}
+    description = LogDescription(names=[*range(*actions.shape)] if actions.shape else [], **facts)
+    return Batch(description, array_contexts(X), Table(len(columns["number"]), columns, values or {})).validated()
 
 
 def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mapping: LogMapping) -> np.ndarray | None:
@@ -165,11 +170,3 @@ def _logged_propensities(arrays: Mapping[str, object], name: str, n: int, mappin
     if arrays.get(name) is None:
         raise InputError(f"has no {name}; add it, or set propensity: null and propensity_model: auto in the mapping")
     return check_vector(arrays[name], n, name)
-
-
-def _require_numbers(action: np.ndarray, n_actions: object = None) -> list[int]:
-    """Return the numbers of all actions if ``n_actions`` is known, else an empty list; InputError for other actions."""
-    last = int(action.max(initial=0)) if n_actions is None else int(check_positive_integer(n_actions, "n_actions")) - 1
-    bad = (action < 0) | (action > last)
-    reject_rows(bad, action, "action", np.arange(len(action)), f"a number from 0 to {last}")
-    return [] if n_actions is None else list(range(last + 1))

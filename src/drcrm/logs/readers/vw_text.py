@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.batches.decisions import Decision, Outcome, finite
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.encoding.hashed_features import Pairs
-from drcrm.logs.readers.decisions import Decision, Outcome, finite
+from drcrm.logs.readers.texts import Lines, TextReader
 
-Lines = Iterable[tuple[int, bytes]]
-DESCRIPTION = "Vowpal Wabbit's text"
-DEFAULT_VARIANT = False  # single actions
+LINE = re.compile(rb"\s*(shared\b|\d|\|).*\||\s*\|")  # the label of a line, then a namespace
 SHARED = "shared"
 LABEL = re.compile(r"(\d{1,9})(?::([^:\s]+)(?::([^:\s]+))?)?")  # an available action, its cost and its probability
 EACH_SLOT = "write each slot as a separate block, a shared line and a line for each action"
@@ -55,56 +52,52 @@ class Line(NamedTuple):
     features: Pairs
 
 
-def detect_variant(lines: Lines) -> bool | None:
-    """Return whether the text has lists of actions; None if lists and single actions are both possible.
+class VwReader(TextReader):
+    """Reader of Vowpal Wabbit's text. Its variant is whether the actions are listed."""
 
-    Only lists have lines without a label, and a list has at most one label. So the first two lines of a block decide.
-    Only single actions have lines with several numbers before the bar. If every block has a single line with a label,
-    both are possible.
-    """
-    before = None
-    for line in _parsed(lines):
-        if line and (before or len(line.actions) != 1):
-            return not line.actions
-        before = line
-    return None
+    name, title, suffixes = "vw", "Vowpal Wabbit's text", (".vw",)
+    default_variant = False
 
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return bool(LINE.match(start.partition(b"\n")[0]))
 
-def decisions(lines: Lines, of_lists: bool, skipped: Counter) -> Iterator[Decision]:
-    """Yield the decisions of a text.
+    def detect_variant(self, lines: Lines) -> bool | None:
+        """Return whether the text has lists of actions; None if lists and single actions are both possible.
 
-    Parameters
-    ----------
-    lines : iterable of (int, bytes)
-        Lines with their numbers.
-    of_lists : bool
-        Whether the actions are listed, from ``detect_variant``.
-    skipped : Counter
-        Counts lists, and lines with available actions, without a label.
+        Only lists have lines without a label, and a list has at most one label. So the first two lines of a block
+        decide. Only single actions have lines with several numbers before the bar. If every block has a single line
+        with a label, both are possible.
+        """
+        before = None
+        for line in _parsed(lines):
+            if line and (before or len(line.actions) != 1):
+                return not line.actions
+            before = line
+        return None
 
-    Raises
-    ------
-    InputError
-        If a line has another format. The message has its number.
-    """
-    for block, decision in _blocks(lines, of_lists):
-        with prefix_errors(f"row {decision.row}"):
-            labels = [(place, label) for place, line in enumerate(block) for label in line.labels]
-            if len(labels) > 1:
-                raise InputError(f"its {'block' if of_lists else 'line'} has {len(labels)} labels, expected one")
-            if not of_lists and not block[0].actions:
-                raise InputError("has no label, expected action:cost:probability like in earlier lines")
-            if not of_lists and 0 in block[0].actions:
-                raise InputError("the action is 0, expected 1 or more")
-        for place, label in labels:
-            yield decision._replace(outcome=label._replace(action=place) if of_lists else label)
-        if not labels:
-            skipped[UNLABELLED] += 1
+    def decisions(self, lines: Lines, variant: bool) -> Iterator[Decision]:
+        """Yield the decisions of a text; without a label, lists and lines with available actions are skipped.
 
+        Raise InputError if a line has another format. The message has its number.
+        """
+        for block, decision in _blocks(lines, variant):
+            with prefix_errors(f"row {decision.row}"):
+                labels = [(place, label) for place, line in enumerate(block) for label in line.labels]
+                if len(labels) > 1:
+                    raise InputError(f"its {'block' if variant else 'line'} has {len(labels)} labels, expected one")
+                if not variant and not block[0].actions:
+                    raise InputError("has no label, expected action:cost:probability like in earlier lines")
+                if not variant and 0 in block[0].actions:
+                    raise InputError("the action is 0, expected 1 or more")
+            for place, label in labels:
+                yield decision._replace(outcome=label._replace(action=place) if variant else label)
+            if not labels:
+                self.skipped[UNLABELLED] += 1
 
-def contexts(lines: Lines, encoding: Encoding) -> Iterator[Decision]:
-    """Yield the contexts of a text for a policy with this encoding, without outcomes."""
-    return (decision for _, decision in _blocks(lines, not encoding.actions.are_shared, encoding.names))
+    def undecided(self, lines: Lines, encoding: Any) -> Iterator[Decision]:
+        """Yield the contexts of a text for a policy with this encoding, without outcomes."""
+        return (decision for _, decision in _blocks(lines, not encoding.actions.are_shared, encoding.names))
 
 
 def _blocks(lines: Lines, of_lists: bool, names: Collection[int] = ()) -> Iterator[tuple[list[Line], Decision]]:

@@ -10,7 +10,7 @@ import numpy as np
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
-from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.batches.description import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.hashed_features import HashedEncoding, Pairs, hash_contexts, hash_lists
 from drcrm.logs.mapping import LogMapping
@@ -87,7 +87,7 @@ def contexts_of(decisions: list[Decision]) -> Contexts:
     return hash_contexts(contexts)
 
 
-def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Batch:
+def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: dict[str, int]) -> Batch:
     """Return a batch of decisions."""
     contexts, first_action = contexts_of(decisions), None if decisions[0].listed is not None else 1
     action, cost, propensity = np.array([decision.outcome for decision in decisions], dtype=float).reshape(-1, 3).T
@@ -103,7 +103,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping) -> Batch
         "ids": hash_texts(event_ids) if event_ids else None,
     }
     description = LogDescription(
-        format=form, mapping=mapping, kind=kind, encoder=HashedEncoding.fit, first_action=first_action
+        format=form, mapping=mapping, kind=kind, encoder=HashedEncoding.fit, first_action=first_action, skipped=skipped
     )
     return Batch(description, contexts, Table(len(decisions), columns)).validated()
 

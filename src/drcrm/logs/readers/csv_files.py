@@ -1,4 +1,4 @@
-"""Format of a CSV file: delimiter and decimal sign, detected from its first rows; encoding; stray quotation marks."""
+"""Reader of CSV: cells as texts, delimiter and decimal sign detected from the first rows, stray quotation marks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from drcrm.errors import InputError, import_extra
+from drcrm.logs.encoding.columns import unescape_formula
+from drcrm.logs.readers.base import Select, one_line, opened
+from drcrm.logs.readers.tables import TableReader
 
+HEADER = 2**20  # bytes of a CSV file that contain its first line
+BLOCK = 2**22  # bytes of a CSV file that are read at once
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DETECTED = ",", ";", "\t"
 LINES = 20  # number of rows in which a delimiter is tested
@@ -124,6 +130,34 @@ class CsvFormat:
         return table
 
 
+class CsvReader(TableReader):
+    """Reader of CSV, also with other delimiters, decimal commas and encodings."""
+
+    name, title, suffixes = "csv", "CSV", (".csv", ".tsv")
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self._format = CsvFormat(self.mapping.delimiter, self.mapping.decimal, self.mapping.encoding)
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return b"\0" not in start or start.startswith(BYTE_ORDER_MARKS)
+
+    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+        with opened(file) as stream:
+            start = stream.read(HEADER)
+        text = self._format.decode(start)
+        if text.strip():
+            head = self._format.head_of(text)
+            yield from _csv_rows(file, head, *select(head.names), self._format.encoding_of(start))
+
+    def with_points(self, table: Any, numeric: list[str], first: int) -> Any:
+        return self._format.with_points(table, numeric, first)
+
+    def unescape(self, name: Any) -> Any:
+        return unescape_formula(name)
+
+
 def wrong_encoding(encoding: str, place: str) -> str:
     """Return a message about text in another encoding than expected."""
     return (
@@ -214,3 +248,70 @@ def _decimal(table: Any, numeric: list[str], first: int) -> str | None:
             ", or remove thousands separators"
         )
     return "." if "point" in cells else "," if cells else None
+
+
+class LineCounter(io.BufferedIOBase):
+    """File that counts the line breaks that are read, and remembers whether a quotation mark was read."""
+
+    def __init__(self, file: io.BufferedIOBase):
+        self.file, self.n_lines, self.has_quotes, self._is_in_line = file, 0, False, False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = self.file.read(size)
+        self.n_lines += block.count(b"\n") if block else self._is_in_line
+        self.has_quotes = self.has_quotes or b'"' in block
+        self._is_in_line = bool(block) and not block.endswith((b"\n", b"\0"))
+        return block
+
+
+def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], encoding: str) -> Iterator[Any]:
+    """Yield the rows of a CSV file as texts, block by block."""
+    arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
+    is_single = len(head.names) == 1
+    options = {
+        "read_options": reader.ReadOptions(
+            use_threads=False, block_size=BLOCK, skip_rows=head.n_skipped, encoding=encoding
+        ),
+        "parse_options": reader.ParseOptions(
+            delimiter=head.delimiter, newlines_in_values=True, ignore_empty_lines=not is_single
+        ),
+        "convert_options": reader.ConvertOptions(
+            include_columns=columns or head.names[:1],  # a table without columns has no rows
+            column_types={name: arrow.string() for name in head.names},
+            strings_can_be_null=True,
+            null_values=["", r"\N"],
+        ),
+    }
+    rows, error = 0, None
+    with opened(path, reported=True) as file:
+        counter = LineCounter(file)
+        try:
+            for batch in reader.open_csv(counter, **options):
+                yield arrow.table(batch)
+                rows += batch.num_rows
+        except InputError:
+            raise
+        except (arrow.ArrowException, UnicodeError) as failure:
+            error = InputError(_unreadable(failure, head, encoding))
+    if counter.has_quotes and (error or counter.n_lines > rows + head.n_skipped + 1):
+        with opened(path) as file, suppress(UnicodeError), io.TextIOWrapper(file, encoding, newline="") as lines:
+            check_quotes(lines, head, numeric)
+    if error:
+        raise error
+
+
+def _unreadable(error: Exception, head: Head, encoding: str) -> str:
+    """Return a message of pyarrow with rows counted from 0."""
+    text, before = one_line(error), head.n_skipped + 2
+    if isinstance(error, UnicodeError):
+        return wrong_encoding(encoding, f"text: {text}")
+    if place := re.match(r"In CSV column #(\d+): Row #(\d+): .*UTF8", text):
+        return wrong_encoding(encoding, f"in row {int(place[2]) - before}, column {head.names[int(place[1])]!r}")
+    if place := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text):
+        return f"has {place[3]} columns in row {int(place[1]) - before}, expected {place[2]}" + ESCAPES * (
+            r"\"" in text
+        )
+    return f"is not readable CSV: {text}"

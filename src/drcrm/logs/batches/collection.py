@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
@@ -16,7 +15,7 @@ from drcrm.arrays.mapped_arrays import as_mapped, map_rows
 from drcrm.arrays.tables import Table, TableCollector
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.batches.description import Batch, LogDescription
 from drcrm.logs.encoding.columns import as_names
 from drcrm.logs.encoding.identifiers import number_marks
 
@@ -40,12 +39,11 @@ def collect(
     place : context manager, optional
         It handles errors about all rows together, such as too many actions.
     """
-    features, rows, sizes, skipped = TableCollector(), TableCollector(), [np.zeros(1, dtype=int)], Counter[str]()
+    features, rows, sizes = TableCollector(), TableCollector(), [np.zeros(1, dtype=int)]
     description: Any = None
     with closing(features), closing(rows):
         for batch in batches:
             description = description or batch.description
-            skipped.update(batch.description.skipped)
             features.append(batch.contexts.features)
             rows.append(batch.rows)
             if batch.contexts.starts is not None:
@@ -55,7 +53,6 @@ def collect(
                 features.move_to(path / "features")
                 rows.move_to(path / "rows")
         with place or nullcontext():
-            description = replace(description, skipped=dict(skipped))
             starts = np.cumsum(np.concatenate(sizes)) if sizes[1:] else None
             return _log_of(description, features.finish(), rows.finish(), starts)
 

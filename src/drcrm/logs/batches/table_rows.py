@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -13,7 +13,7 @@ import pandas as pd
 
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.logs.description import Batch, LogDescription
+from drcrm.logs.batches.description import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.columns import (
     MISSING,
@@ -21,7 +21,6 @@ from drcrm.logs.encoding.columns import (
     categories,
     numbers,
     reject_rows,
-    unescape_formula,
 )
 from drcrm.logs.encoding.identifiers import id_marks, reject_rounded
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
@@ -50,15 +49,20 @@ def _as_names(value: Any) -> Any:
 
 
 def frame_batch(
-    frame: pd.DataFrame, mapping: LogMapping, form: str, first: int = 0, lists: ListIds | None = None
+    frame: pd.DataFrame,
+    mapping: LogMapping,
+    form: str,
+    first: int = 0,
+    lists: ListIds | None = None,
+    unescape: Callable[[Any], Any] = lambda name: name,
 ) -> Batch:
     """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file.
 
-    ``lists`` knows the lists in earlier parts.
+    ``lists`` knows the lists in earlier parts. ``unescape`` is applied to the names of actions.
     """
     mapping = dataset_mapping(list(frame.columns), mapping).require_table()
     frame = select_columns(frame, mapping.columns)
-    part, starts, values = FramePart(frame, mapping, np.arange(first, first + len(frame)), form), None, {}
+    part, starts, values = FramePart(frame, mapping, np.arange(first, first + len(frame)), unescape), None, {}
     features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, part.rows, mapping.booleans)
     encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
     by_rule: Any = None
@@ -75,7 +79,7 @@ def frame_batch(
         if mapping.rule is not None:
             by_rule = chosen == part.chosen("propensity.rule", mapping.rule, starts)
         encoder = partial(ListedTableEncoding.fit, list_id=mapping.list, **encoder.keywords)
-        action, part = chosen - starts[:-1], FramePart(frame.iloc[chosen], mapping, part.rows[chosen], form)
+        action, part = chosen - starts[:-1], FramePart(frame.iloc[chosen], mapping, part.rows[chosen], unescape)
     columns, clock = part.columns(values)
     rows = Table(len(part.rows), columns | {"action": action, "follows": by_rule}, values)
     facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
@@ -89,7 +93,7 @@ class FramePart(NamedTuple):
     frame: pd.DataFrame
     mapping: LogMapping
     rows: np.ndarray
-    form: str
+    unescape: Callable[[Any], Any]
 
     def columns(self, values: dict[str, list]) -> tuple[dict[str, Any], str | None]:
         """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
@@ -139,16 +143,13 @@ class FramePart(NamedTuple):
         return np.column_stack(columns).astype(np.uint8)
 
     def actions(self, key: str, name: Any) -> tuple[np.ndarray, list[str]]:
-        """Return the action of each row, (n,), as a place among the names of actions, and the names.
-
-        In CSV, names that ``drcrm predict`` escaped lose their apostrophe.
-        """
+        """Return the action of each row, (n,), as a place among the names of actions, and the names."""
         column, label = self.frame[name], _label(key, name)
         reject_rounded(column, label, self.rows)
         codes, values = categories(column, label)
         missing = np.array([value == MISSING for value in values])[codes]
         reject_rows(missing, column, label, self.rows, "an action's name; remove rows without one")
-        return codes, [*map(unescape_formula, values)] if self.form == "csv" else values
+        return codes, [*map(self.unescape, values)]
 
     def chosen(self, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
         """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""

@@ -1,0 +1,1 @@
+"""Batches of rows that readers yield, and their join to a log."""

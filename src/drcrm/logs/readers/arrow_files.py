@@ -1,0 +1,96 @@
+"""Readers of Parquet, and of tables in JSON with an object on each line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from drcrm.data.listeners import report_progress
+from drcrm.errors import InputError, import_extra, prefix_errors
+from drcrm.logs.readers.base import Select, one_line, opened
+from drcrm.logs.readers.tables import TableReader
+
+BLOCK = 2**22  # bytes of JSON that are read at once
+
+
+class ParquetReader(TableReader):
+    """Reader of Parquet."""
+
+    name, title, suffixes = "parquet", "Parquet", (".parquet", ".pq")
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return start.startswith(b"PAR1")
+
+    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+        arrow = import_extra("pyarrow")
+        with _open_parquet(file) as table:
+            if not table.metadata.num_rows:
+                return
+            header = table.schema_arrow.names
+            columns = select(header).names or header[:1]  # a table without columns has no rows
+            for batch in table.iter_batches(self.rows, columns=columns, use_threads=False):
+                report_progress(file.stat().st_size * batch.num_rows // table.metadata.num_rows, "bytes")
+                yield arrow.table(batch.select(columns)).replace_schema_metadata()
+
+    def column_types(self, names: Sequence[str]) -> dict[str, Any]:
+        return joint_types(self.files, names)
+
+
+class JsonReader(TableReader):
+    """Reader of tables in JSON, with an object on each line."""
+
+    name, title = "json", "a table in JSON"
+
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return start.startswith(b"{")
+
+    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+        arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.json")
+        try:
+            with opened(file, reported=True) as stream:
+                for batch in reader.open_json(stream, reader.ReadOptions(use_threads=False, block_size=BLOCK)):
+                    columns = select(batch.schema.names).names or batch.schema.names[:1]
+                    yield arrow.table(batch).select(columns)
+        except arrow.ArrowException as error:
+            raise InputError(f"is not a readable table in JSON: {one_line(error)}") from None
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Any]:
+    """Yield an open Parquet file; raise InputError if it is damaged."""
+    arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:  # with a buffer, the file would stay in memory
+            yield file
+    except InputError:
+        raise
+    except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
+        raise InputError(f"is not a readable Parquet file: {one_line(error)}") from None
+
+
+def joint_types(files: Iterable[Path], names: Iterable[str]) -> dict[str, Any]:
+    """Return the Arrow type that represents a column of Parquet files whose types differ, such as null and int64.
+
+    Categories of different widths become texts. Raise InputError if a column has no such type.
+    """
+    arrow, schemas = import_extra("pyarrow"), []
+    for file in files:
+        with prefix_errors(file), _open_parquet(file) as parquet:
+            schemas.append(parquet.schema_arrow)
+    types: dict[str, Any] = {}
+    for name in names:
+        found = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
+        if len(found) > 1:
+            plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in found}
+            parts = [arrow.schema([(name, kind)]) for kind in sorted(plain, key=str)]
+            try:
+                found = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
+            except arrow.ArrowException:
+                kinds = " and ".join(sorted(map(str, found)))
+                raise InputError(f"column {name!r} is {kinds} in its files, expected one type; write CSV") from None
+        types |= dict(zip([name], found, strict=False))  # empty if no file has the column
+    return types
