@@ -29,7 +29,8 @@ from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.read_log import Source, files_of
 from drcrm.logs.unique_keys import parse_json
-from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies import POLICY_CLASSES
+from drcrm.policies.exponential import LinearPolicy, class_for
 from drcrm.rows.recognition import STORED, LearnedRows
 
 FORMAT = 1
@@ -88,7 +89,7 @@ def digest(path: Source) -> str:
 def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     """Write the file of a policy, completely or not at all."""
     header = {**stored.header, "format": FORMAT, "encoding": stored.encoding.as_dict()}
-    header["explore"] = stored.policy.explore
+    header |= {"explore": stored.policy.explore, "policy": type(stored.policy).__name__}
     arrays = {"coef": stored.policy.coef}
     if stored.policy.features:
         arrays[FEATURES] = to_bytes(stored.policy.features, "the feature map")
@@ -119,7 +120,10 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
         with refuse_errors(INCOMPLETE.format("feature map")):
             features = _feature_map(arrays, encoding.n_features)
         n_features = encoding.n_features + (features.n_mapped if features else 0)
-        policy = _linear_policy(encoding, n_features, arrays["coef"], features=features)
+        name = header.get("policy")
+        if name not in (None, *POLICY_CLASSES):
+            raise InputError(f"the policy is of class {name!r}, expected one of {', '.join(POLICY_CLASSES)}")
+        policy = _linear_policy(encoding, n_features, arrays["coef"], None, features, POLICY_CLASSES.get(name))
         policy = policy.with_exploration(header.get("explore", 0.0))
         with refuse_errors(INCOMPLETE.format("cost model")):
             model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
@@ -174,13 +178,18 @@ def _feature_map(arrays: Mapping[str, np.ndarray], n_features: int) -> Any:
 
 
 def _linear_policy(
-    encoding: Encoding, n_features: int, coef: np.ndarray, intercept: np.ndarray | None = None, features: Any = None
+    encoding: Encoding,
+    n_features: int,
+    coef: np.ndarray,
+    intercept: np.ndarray | None = None,
+    features: Any = None,
+    of_class: type[LinearPolicy] | None = None,
 ) -> LinearPolicy:
     """Return the policy with these coefficients; InputError unless it has the features and the actions of the file."""
     expected = n_features, *encoding.actions.shape
     if coef.shape != expected:
         raise InputError(f"coef has shape {coef.shape}, expected {expected}: the features and actions of the encoding")
-    return make_policy(encoding.actions, coef, intercept, features)
+    return (of_class or class_for(encoding.actions))(coef, intercept, features)
 
 
 def _cost_model(

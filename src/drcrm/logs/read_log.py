@@ -58,18 +58,25 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
     return encode(log, fit_encoding(log))
 
 
-def read_raw_log(
-    path: Source | pd.DataFrame | Mapping,
-    mapping: Any = None,
-    folder: Callable[[], Path] | None = None,
-    most: int = 0,
-) -> BanditLog:
+def read_raw_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> BanditLog:
     """Return a log whose X is a table of features, not yet encoded. Its propensities are None if not known.
+
+    :func:`read_log` describes the parameters and errors.
+    """
+    if isinstance(path, pd.DataFrame):
+        return collect([frame_batch(path, frame_mapping(mapping), "frame")])
+    mapping = as_mapping(mapping)
+    return collect([feedback_batch(path, mapping)]) if isinstance(path, Mapping) else read_files(path, mapping)
+
+
+def read_files(path: Source, mapping: LogMapping, folder: Callable[[], Path] | None = None, most: int = 0) -> BanditLog:
+    """Return the log in files, like :func:`read_raw_log`.
 
     Parameters
     ----------
-    path, mapping
-        As for :func:`read_log`. The files of a folder are read in the order of their names.
+    path : str, Path or sequence of them
+        The files of a folder are read in the order of their names.
+    mapping : LogMapping
     folder : callable, optional
         It returns a folder for memory-mapped files. It is called if the rows take more bytes than ``most``. By
         default the rows are in memory.
@@ -81,11 +88,7 @@ def read_raw_log(
     InputError
         If a file cannot be read or is invalid. The message is one line that begins with its path.
     """
-    if isinstance(path, pd.DataFrame):
-        return collect([frame_batch(path, frame_mapping(mapping), "frame")])
-    if isinstance(path, Mapping):
-        return collect([feedback_batch(path, as_mapping(mapping))])
-    return collect(log_batches(path, as_mapping(mapping)), folder, most, prefix_errors(name_of(path)))
+    return collect(log_batches(path, mapping), folder, most, prefix_errors(name_of(path)))
 
 
 def log_batches(path: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Batch]:

@@ -1,1 +1,7 @@
-"""Policies: exponential, softmax and tabular ones, feature maps, and the linear map from coefficients to a log."""
+"""Policies, and the classes that the file of a policy may name."""
+
+from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy
+
+POLICY_CLASSES: dict[str, type[LinearPolicy]] = {
+    policy.__name__: policy for policy in (ExponentialPolicy, SoftmaxPolicy)
+}

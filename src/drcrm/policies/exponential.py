@@ -308,7 +308,12 @@ def make_policy(
     actions: Actions, coef: np.ndarray, intercept: np.ndarray | None = None, features: Callable | None = None
 ) -> LinearPolicy:
     """Return the policy with these coefficients over a kind of action."""
-    return POLICIES[actions.kind](coef, intercept, features)
+    return class_for(actions)(coef, intercept, features)
+
+
+def class_for(actions: Actions) -> type[LinearPolicy]:
+    """Return the class of exponential policies over a kind of action."""
+    return POLICIES[actions.kind]
 
 
 def check_compatible(

@@ -23,7 +23,7 @@ from drcrm.logs.batches.collection import collect
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
-from drcrm.logs.read_log import context_batches, log_batches, read_raw_log
+from drcrm.logs.read_log import context_batches, log_batches, read_files, read_raw_log
 
 MAPPING = {
     "action": "item",
@@ -215,7 +215,7 @@ def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, mes
     for rows in (1000, 10):
         monkeypatch.setattr(log_files, "ROWS", rows)
         with pytest.raises(InputError) as error:
-            read_raw_log(path, MAPPING, lambda: tmp_path)
+            read_files(path, as_mapping(MAPPING), lambda: tmp_path)
         assert str(error.value) == f"{path}: {message.format(quote, quote)}"
 
 
