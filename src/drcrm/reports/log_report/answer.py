@@ -9,6 +9,7 @@ from drcrm.reports.log_report.formatting import (
     clean,
     decimals_for,
     format_count,
+    format_level,
     format_number,
     format_share,
     is_number,
@@ -207,7 +208,7 @@ class Answer:
     @property
     def confidence(self) -> str:
         """The confidence level of the intervals, in percent."""
-        return f"{100 * self.raw['confidence']:g} %"
+        return format_level(self.raw["confidence"])
 
     @cached_property
     def logging(self) -> Interval:
@@ -333,7 +334,7 @@ class Answer:
         size, rows = part["effective_size"], format_count(part["rows"])
         least = f"any fixed action has an effective sample size of at least {format_count(size)}"
         return (
-            f"The policy file draws {100 * part['share']:g} % of the actions uniformly.{change} In a next log of "
+            f"The policy file draws {format_level(part['share'])} of the actions uniformly.{change} In a next log of "
             f"{rows} rows, {least if is_number(size) and size >= 1 else NOT_SEEN}."
         )
 

@@ -103,6 +103,11 @@ def format_share(share: object) -> str:
     return f"{100 * share:.{1 if abs(share) < 0.0995 and share else 0}f} %".replace("-", "−")
 
 
+def format_level(share: float) -> str:
+    """Return a chosen share in percent with all its digits, such as a confidence level."""
+    return f"{100 * share:g} %"
+
+
 def plural(value: object, noun: str) -> str:
     """Return a number with its noun."""
     return f"{format_count(value)} {noun}{'' if value == 1 else 's'}"

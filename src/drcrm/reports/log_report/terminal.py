@@ -12,6 +12,7 @@ from drcrm.reports.log_report.formatting import (
     decimals_for,
     format_count,
     format_imputed,
+    format_level,
     format_number,
     is_number,
     shorten,
@@ -189,7 +190,7 @@ def _exploration_lines(answer: Mapping, units: Units, decimals: int) -> list[str
     header = ["exploring", f"{units.name}/row", "policy", *(shorten(names[action], 12) for action in shown)]
     rows = [
         [
-            _rate(plan),
+            format_level(plan["rate"]),
             format_number(units.convert(plan["cost"]), decimals + 1, sign=True),
             format_count(plan["effective_size"]),
             *(format_count(plan["actions"][action]) for action in shown),
@@ -212,7 +213,7 @@ def _difference_lines(answer: Mapping, decimals: int, key: str, title: str) -> l
         for size in plan["sizes"]:
             power = f" ({100 * size[f'{key}power']:.0f} %)" if is_number(size[f"{key}power"]) else ""
             cells.append(format_number(size[f"{key}difference"], decimals) + power)
-        rows.append([_rate(plan), *cells])
+        rows.append([format_level(plan["rate"]), *cells])
     return [title, *align(header, rows)]
 
 
@@ -220,7 +221,7 @@ def _notes(answer: Mapping) -> list[str]:
     """Return what the numbers mean, and what they lack."""
     names = zip(answer["log"]["actions"], answer["missing"], strict=False)
     missing = ", ".join([shorten(name) for name, share in names if share][:MAX_PLANNED])
-    power, first = f"{100 * answer['target_power']:g} %", answer["plans"][0]["sizes"][0]
+    power, first = format_level(answer["target_power"]), answer["plans"][0]["sizes"][0]
     notes = {
         f"{power} of all logs show a difference of the stated size. Evaluated on {clean(answer['rows'])}.": True,
         "In brackets: the share of logs that show the expected difference.": answer["expected"],
@@ -228,7 +229,3 @@ def _notes(answer: Mapping) -> list[str]:
         f"In some contexts the log lacks {missing}, so the cost of exploring is uncertain there.": missing,
     }
     return [note for note, is_needed in notes.items() if is_needed]
-
-
-def _rate(plan: Mapping) -> str:
-    return f"{100 * plan['rate']:g} %"
