@@ -18,7 +18,7 @@ from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.independent_units import group_means, unit_values
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
-from drcrm.certificates.terms.anytime import anytime_bound, anytime_terms, choose_anytime_estimate
+from drcrm.certificates.terms.anytime import anytime_terms, choose_anytime_estimate
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights
@@ -167,13 +167,15 @@ def policy_certificate(
     factor = check_nonnegative(baseline_factor, "baseline_factor")
     if bound.name == ANYTIME:
         terms, largest = anytime_terms(inputs, estimate, costs, largest_weight, factor)
-        results = anytime_bound(inputs, terms, largest, bound, by)
+        builder, bound = TermBuilder(inputs, estimate), replace(bound, high=largest)
+        case = _Case(builder, bound, by, costs, check_tails, factor, terms, None)
     else:
         if radius is not None and by == "context" and groups is None:
             inputs = replace(inputs, groups=log.context)
         builder = make_builder(inputs, estimate, radius, weight=Clipped(limit)).with_support()
         case = _Case.of(builder, bound, by, costs, check_tails, factor)
-        terms, results = case.policy, case.certify()
+    terms, results = case.policy, case.certify()
+    if bound.name != ANYTIME:  # which needs no overlap
         case.warn()
     results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
     return Certificate(
@@ -266,10 +268,9 @@ class _Case:
             z = _subtract(z, self.factor * self.baseline.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-        if self.by == "context" and groups is None:
-            z, *gaps, count = group_means(log.context, log.count, z, *gaps)
-        else:
-            z, *gaps, count = unit_values(groups, log.count, z, *gaps)
+        units = log.context if groups is None and self.by == "context" else groups
+        counts_once = units is not None and (groups is None or not bound.asymptotic)  # each unit, whatever its size
+        z, *gaps, count = (group_means if counts_once else unit_values)(units, log.count, z, *gaps)
         lacking = self._lacking_gaps(gaps, count)
         if self.builder.kind.is_ratio and self.baseline is None and not lacking and self.builder.radius is None:
             value, upper = self._bound_ratio()

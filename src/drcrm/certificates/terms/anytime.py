@@ -29,8 +29,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice
-from drcrm.certificates.bounds import Bound
-from drcrm.certificates.independent_units import group_means
 from drcrm.certificates.terms.evaluation import AUTO, LOGGING, EvaluationInputs
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
@@ -112,19 +110,8 @@ def anytime_terms(
                 f"{largest_weight:.6g}"
             )
         z, high = (np.minimum(weight, largest_weight) - terms.weight) * reward, largest_weight * span
-    return replace(terms, known=np.minimum(z, high), residual=np.zeros(len(z))), high
-
-
-def anytime_bound(inputs: EvaluationInputs, terms: PolicyTerms, high: float, bound: Bound, by: str) -> dict[str, Any]:
-    """Return value, bound, n, missing and skewness of the certificate. A context or group is one term, its mean."""
-    log, z, count = inputs.log, terms.z, inputs.log.count.astype(float)
-    if not np.isfinite(z).all():
-        raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-    if inputs.groups is not None or by == "context":
-        z, count = group_means(log.context if inputs.groups is None else inputs.groups, log.count, z)
-    value = float(np.average(z, weights=count))
-    upper = replace(bound, high=high)(z, count)
-    return {"value": value, "bound": upper, "n": int(count.sum()), "missing": False, "skewness": None}
+    no_gap = np.zeros(len(z))  # missing rows count as the largest cost
+    return replace(terms, known=np.minimum(z, high), residual=np.zeros(len(z)), gap=no_gap), high
 
 
 def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:

@@ -104,7 +104,7 @@ class DatasetResults:
 
 def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:
     """Return the mean and the 95 % interval of each sample, next to its keys. No axis ends before a mean."""
-    rows = [{**key, **interval(values)._asdict(), "end": np.inf} for key, values in samples]
+    rows = [{**key, **interval(values), "end": np.inf} for key, values in samples]
     return pd.DataFrame(rows, columns=[*keys, *SUMMARY, "end"])
 
 

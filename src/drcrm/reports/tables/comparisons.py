@@ -1,7 +1,6 @@
 """Means over seeds with confidence intervals, and paired tests against the best algorithm."""
 
 import gc
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,24 +14,16 @@ LEVEL = 0.05
 ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
 
 
-class Interval(NamedTuple):
-    """A mean over seeds with its standard error and its 95 % interval by Student's t; NaN for too few seeds."""
+def interval(values: ArrayLike, confidence: float = 0.95) -> dict[str, float]:
+    """Return mean, standard_error, low and high of the values of n seeds, by Student's t.
 
-    mean: float
-    standard_error: float
-    low: float
-    high: float
-
-
-def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Summarise the values of n seeds. If a value is missing, so is the mean. One seed has no standard error."""
+    If a value is missing, so is the mean. One seed has no standard error.
+    """
     values = np.asarray(values, dtype=float)
     n, mean = len(values), values.mean() if len(values) else np.nan
-    if n < 2:
-        return Interval(mean, np.nan, np.nan, np.nan)
-    error = values.std(ddof=1) / np.sqrt(n)
+    error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
     half = stats.t.ppf((1 + confidence) / 2, n - 1) * error
-    return Interval(mean, error, mean - half, mean + half)
+    return {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half}
 
 
 def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
@@ -77,7 +68,7 @@ def compare(losses: pd.DataFrame) -> pd.DataFrame:
         worse at level 0.05; one seed allows no test. ``p_holm`` is adjusted for all tests of the column.
     """
     columns, names = ["mean", "standard_error", "ci_low", "ci_high"], list(map(str, losses))
-    table = pd.DataFrame([interval(losses[name]) for name in names], losses.columns, columns, dtype=float)
+    table = pd.DataFrame([[*interval(losses[name]).values()] for name in names], losses.columns, columns, dtype=float)
     means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
     best = str(means.idxmin()) if len(means) else None
     tested = [name for name in names if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]

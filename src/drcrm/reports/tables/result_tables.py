@@ -132,7 +132,7 @@ def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequen
         for name in learned if reference in losses else ():
             differences = losses[name] - losses[reference]
             p_values = larger_p_value(losses[name], losses[reference]), larger_p_value(losses[reference], losses[name])
-            rows.append((metric, *key, name, *interval(differences), *p_values, int(differences.count())))
+            rows.append((metric, *key, name, *interval(differences).values(), *p_values, int(differences.count())))
     return pd.DataFrame(rows, columns=PAIRED)
 
 
