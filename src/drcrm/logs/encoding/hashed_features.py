@@ -7,8 +7,8 @@ is counted and left out, like a feature that an event does not name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,40 +28,23 @@ TIMES = " × "  # between the two names of a product
 
 def hash_contexts(contexts: Iterable[Pairs]) -> Contexts:
     """Return the hashed features of contexts, CSR (m, 2¹⁸)."""
-    matrix, names, missing = _indexed(contexts)
-    column, sign = hash_names(names, N_COLUMNS)
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    hashed = _sum_entries(row, column[matrix.indices], sign[matrix.indices] * matrix.data, matrix.shape[0])
-    return Contexts(Table(hashed.shape[0], {MATRIX: hashed}, missing=missing))
+    return Contexts(_hash_rows([*contexts]))
 
 
 def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
     """Return the hashed features of the N actions in the lists of contexts, CSR (N, 2¹⁸).
 
-    They are an action's features and their products with the context's features. Each entry of an action is multiplied
-    by each entry of its context. ``pair`` numbers their pairs of names.
+    They are an action's features and their products with the context's features.
     """
+    rows, missing = [], Counter[str]()
+    for shared, actions in zip(contexts, lists, strict=True):
+        missing.update(name for name, value in shared if value != value)
+        for own in actions:
+            products = [(f"{name}{TIMES}{other}", value * factor) for name, value in own for other, factor in shared]
+            rows.append(own + [(name, value) for name, value in products if value == value])
     starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
-    shared, shared_names, missing = _indexed(contexts)
-    action, action_names, missing_of_actions = _indexed(pairs for actions in lists for pairs in actions)
-    row = np.repeat(np.arange(action.shape[0]), np.diff(action.indptr))
-    first, second = pair_entries(action, shared, np.repeat(np.arange(len(lists)), np.diff(starts)))
-    width = shared.shape[1]
-    codes = action.indices[first].astype(np.int64) * width + shared.indices[second]
-    pairs, pair = np.unique(codes, return_inverse=True)
-    products = [f"{action_names[code // width]}{TIMES}{shared_names[code % width]}" for code in pairs]
-    column, sign = hash_names(products, N_COLUMNS)
-    action_column, action_sign = hash_names(action_names, N_COLUMNS)
-    with np.errstate(over="ignore"):
-        values = sign[pair] * action.data[first] * shared.data[second]
-    hashed = _sum_entries(
-        np.concatenate([row, row[first]]),
-        np.concatenate([action_column[action.indices], column[pair]]),
-        np.concatenate([action_sign[action.indices] * action.data, values]),
-        action.shape[0],
-    )
-    missing += missing_of_actions
-    return Contexts(Table(hashed.shape[0], {MATRIX: hashed}, missing=missing), starts)
+    table = _hash_rows(rows)
+    return Contexts(replace(table, missing=Counter(table.missing) + missing), starts)
 
 
 @dataclass(frozen=True)
@@ -140,12 +123,9 @@ def pair_entries(first: sparse.csr_array, second: sparse.csr_array, row: np.ndar
     return place, second.indptr[row_of_entry][place] + within
 
 
-def hash_names(texts: list[str], n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+def hash_names(texts: Sequence[str], n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns (n,) and the signs (n,) that scikit-learn's ``FeatureHasher`` assigns to texts."""
-    from sklearn.feature_extraction import FeatureHasher  # imported here: it takes half a second, and few logs need it
-
-    rows = [[text.encode("utf-8", "surrogatepass")] for text in texts] or [[b""]]
-    hashed = FeatureHasher(n_columns, input_type="string").transform(rows)
+    hashed = _hash_pairs([[(text, 1.0)] for text in texts] or [[("", 1.0)]], n_columns)
     return hashed.indices[: len(texts)], hashed.data[: len(texts)]
 
 
@@ -159,24 +139,16 @@ def columns_in_use(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> 
     return np.flatnonzero(in_use).tolist()
 
 
-def _indexed(rows: Iterable[Pairs]) -> tuple[sparse.csr_array, list[str], Counter[str]]:
-    """Return rows of named features as a CSR matrix with a column for each name; the names; counts of NaN by name."""
-    place: dict[str, int] = {}
-    columns, values, starts = [], [], [0]
-    for row in rows:
-        columns += [place.setdefault(name, len(place)) for name, _ in row]
-        values += [value for _, value in row]
-        starts.append(len(columns))
-    shape = (len(starts) - 1, max(len(place), 1))
-    matrix = sparse.csr_array((np.array(values, dtype=float), np.array(columns, dtype=np.int64), starts), shape)
-    names, is_missing = list(place), np.isnan(matrix.data)
-    missing = Counter(names[column] for column in matrix.indices[is_missing])
-    matrix.data[is_missing] = 0
-    matrix.eliminate_zeros()
-    return matrix, names, missing
+def _hash_rows(rows: list[Pairs]) -> Table:
+    """Return the hashed features of rows as a table, and how often each name has a missing value."""
+    missing = Counter(name for row in rows for name, value in row if value != value)
+    hashed = _hash_pairs([[(name, value) for name, value in row if value == value] for row in rows], N_COLUMNS)
+    return Table(len(rows), {MATRIX: hashed}, missing=missing)
 
 
-def _sum_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, n_rows: int) -> sparse.csr_array:
-    """Return the CSR matrix (n_rows, 2¹⁸) of entries; entries of the same place are added."""
-    places = rows.astype(np.int32), columns.astype(np.int32)
-    return sparse.csr_array(sparse.coo_array((values, places), (n_rows, N_COLUMNS)))
+def _hash_pairs(rows: list[Pairs], n_columns: int) -> sparse.csr_array:
+    """Return the sums of the values with the same hash in each row, CSR (rows, n_columns)."""
+    from sklearn.feature_extraction import FeatureHasher  # imported here: it takes half a second, and few logs need it
+
+    encoded = ([(name.encode("utf-8", "surrogatepass"), value) for name, value in row] for row in rows)
+    return sparse.csr_array(FeatureHasher(n_columns, input_type="pair").transform(encoded))
