@@ -17,7 +17,7 @@ The policies do not depend on the log. ``far`` prefers the best action, ``near``
 avoids it. All judges get the same rows and the probabilities of all actions. The truth comes from 200 000 contexts.
 
 drcrm                 diagnostics and verdict with the logged propensities, by SNIPS (without a cost model)
-drcrm, imitated       the same with ``propensity_model: softmax``, without the logged propensities
+drcrm, imitated       the same with ``propensity_model: auto``, without the logged propensities
 skdr-eval SNDR, DR    ``evaluate_sklearn_models`` and ``recommendation``, whose default is SNDR. skdr-eval cannot use
                       logged propensities. Its policies are proportional to 1/prediction, so a model that predicts 1/π
                       gives exactly π. Options: ``ci_bootstrap``, which it recommends; ``baseline="logged"`` (with its
@@ -127,7 +127,7 @@ class ClickWorld(World):
 def judge_by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], is_imitated: bool) -> dict[str, dict]:
     """Return the verdict on each policy."""
     mapping = {"action": "action", "reward": "click", "features": {"numeric": COLUMNS}}
-    mapping |= {"propensity": None, "propensity_model": "softmax"} if is_imitated else {"propensity": "p"}
+    mapping |= {"propensity": None, "propensity_model": "auto"} if is_imitated else {"propensity": "p"}
     log = BanditLog.from_frame(frame, mapping)
     assert (log.context == np.arange(len(frame))).all()
     assert [str(name) for name in log.encoding.names] == NAMES
