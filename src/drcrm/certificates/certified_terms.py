@@ -1,0 +1,162 @@
+"""Bound on the mean of a policy's terms, or of their paired differences from a baseline's, with its checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from drcrm.certificates.bounds import Bound
+from drcrm.certificates.independent_units import group_means, unit_values
+from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
+from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights
+from drcrm.errors import InputError, warn_all
+from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.risks import PhiBall
+from drcrm.weights import Clipped, effective_sample_size
+
+EQUAL = 1e-9  # relative; a smaller difference is rounding
+LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
+
+
+@dataclass(frozen=True)
+class CertifiedTerms:
+    """Terms of a policy, and of a baseline if there is one, with the settings of the certificate."""
+
+    builder: TermBuilder
+    bound: Bound
+    by: str
+    costs: tuple[float, float]
+    check_tails: bool
+    factor: float
+    policy: PolicyTerms
+    baseline: PolicyTerms | None
+
+    @classmethod
+    def of(
+        cls, builder: TermBuilder, bound: Bound, by: str, costs: tuple[float, float], check_tails: bool, factor: float
+    ) -> CertifiedTerms:
+        baseline = builder.inputs.baseline
+        terms = builder.terms(builder.inputs.policy, extreme=costs[1])
+        reference = None if baseline is None else replace(builder, weight=Clipped()).reference(baseline, costs[0])
+        for side, name in ((terms, "policy"), (reference, "baseline")):
+            if side is not None:
+                check_weights(side.factor if side.unsupported is None else side.importance, builder.log, name)
+                if side.refusal:
+                    raise InputError(side.refusal)
+        return cls(builder, bound, by, costs, check_tails, factor, terms, reference)
+
+    @property
+    def sides(self) -> list[PolicyTerms]:
+        """The terms of the policy, and of the baseline."""
+        return [self.policy] if self.baseline is None else [self.policy, self.baseline]
+
+    def certify(self) -> dict[str, Any]:
+        """Return value, bound, n, missing and skewness of the certificate."""
+        log, bound, groups = self.builder.log, self.bound, self.builder.inputs.groups
+        z, gaps = (
+            self.policy.z,
+            [factor * side.gap for factor, side in zip((1.0, self.factor), self.sides, strict=False)],
+        )
+        if self.baseline is not None:
+            z = _subtract(z, self.factor * self.baseline.z)
+        if not all(np.isfinite(values).all() for values in (z, *gaps)):
+            raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
+        units = log.context if groups is None and self.by == "context" else groups
+        counts_once = units is not None and (groups is None or not bound.asymptotic)  # each unit, whatever its size
+        z, *gaps, count = (group_means if counts_once else unit_values)(units, log.count, z, *gaps)
+        lacking = self._lacking_gaps(gaps, count)
+        if self.builder.kind.is_ratio and self.baseline is None and not lacking and self.builder.radius is None:
+            value, upper = self._bound_ratio()
+        else:
+            z = z + sum(lacking)
+            value, upper = np.average(z, weights=count), bound(z, count)
+        skewness = None
+        if bound.asymptotic and self.check_tails:
+            skewness = self._check_skewness(int(count.sum()), is_lacking=bool(lacking))
+            upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
+        results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
+        return results | {"missing": bool(lacking), "skewness": skewness}
+
+    def _bound_ratio(self) -> tuple[float, float]:
+        """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
+        log, groups, cost = self.builder.log, self.builder.inputs.groups, self.policy.cost
+        count = log.count.astype(float)
+        weight = np.maximum(self.policy.counted, LEAST_WEIGHT * self.policy.counted.max())
+        if groups is not None:
+            gain, weight = (np.bincount(groups, count * values) for values in (weight * cost, weight))
+            gain, weight = gain[weight > 0], weight[weight > 0]
+            count, cost, weight = np.ones(len(weight)), gain / weight, weight * (len(weight) / log.size)
+        elif self.by == "context":
+            gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
+            cost = gain / weight
+        self.bound.check_size(count.sum())
+        estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.bound.ball)
+        with np.errstate(divide="ignore"):
+            upper = estimate.evaluate(ball, weight, weight, None, None)[0]
+        return estimate.mean(weight), upper
+
+    def _lacking_gaps(self, gaps: list[np.ndarray], count: np.ndarray) -> list[np.ndarray]:
+        """Return the gaps of the policies whose actions the log lacks; InputError if the method cannot charge them."""
+        # If the logging policy is known, unsupported actions are charged already. But the log may still lack a vector
+        # of labels that are all supported.
+        is_asymptotic, log = self.bound.asymptotic, self.builder.log
+        if self.builder.support is None:
+            lacks = [has_missing_mass(gap, count, max(map(abs, self.costs))) for gap in gaps]
+        else:
+            lacks = [is_asymptotic and bool(low_weight_warning(side.counted, log)) for side in self.sides]
+        if any(lacks) and not is_asymptotic:
+            raise InputError(
+                f"the log lacks actions of the policy, and a bound by {self.bound.name} cannot charge them; choose an "
+                "asymptotic method, or 'ips' and costs of at most 0"
+            )
+        return [gap for gap, is_lacking in zip(gaps, lacks, strict=True) if is_lacking]
+
+    def _check_skewness(self, units: int, is_lacking: bool) -> float:
+        """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
+
+        The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and a mean
+        far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
+        """
+        log, side = self.builder.log, self.policy
+        weight = _subtract(side.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
+        if is_lacking:
+            skewness = upper_skewness(weight, side.cost - self.costs[1], log.count, units)
+        else:
+            cost = log.cost if self.builder.radius is None else side.cost
+            skewness = estimate_skewness(weight, side.residual, cost, log.count, units)
+        if np.ptp(log.cost) == 0:
+            raise InputError(
+                f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with "
+                "a known range, such as betting"
+            )
+        if not skewness <= LARGEST_SKEWNESS:
+            raise InputError(
+                f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
+                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a method "
+                "with a known range, such as betting"
+            )
+        return skewness
+
+    def warn(self) -> None:
+        """Warn of a small effective sample size and of a low mean weight."""
+        log, builder = self.builder.log, self.builder
+        least = EVALUATIONS[builder.estimate].least_size or 0
+        sides = self.sides[:1] if isinstance(builder.inputs.baseline, str) else self.sides
+        for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
+            if is_safe and not builder.kind.is_translation_equivariant:  # the bound is too high if weights are missing
+                continue
+            rows = effective_sample_size(side.weight, log.count)
+            few = (
+                f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by "
+                f"{builder.estimate!r} can be too low, and hold with less than the stated confidence"
+            )
+            is_few = self.bound.asymptotic and rows < least
+            warn_all(few if is_few else "", low_weight_warning(side.weight, log))
+
+
+def _subtract(values: np.ndarray, reference: Any) -> np.ndarray:
+    """Return differences, without rounding where two policies are equal."""
+    return np.where(np.isclose(values, reference, rtol=EQUAL, atol=0), 0.0, values - reference)
