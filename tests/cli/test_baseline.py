@@ -15,11 +15,15 @@ import drcrm
 from drcrm import off_policy_value
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.cli.common.candidates import compare_with_baseline, read_algorithms
 from drcrm.diagnostics.comparison.baseline import policy_on_rows
+from drcrm.diagnostics.opened_log import open_log
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import encode
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
+from drcrm.selection.successive_halving import fit_algorithm
 
 OTHER = MAPPING | {"features": {"categorical": ["city"]}, "explore": 0.1}  # another encoding than MAPPING's
 ROWS = 1500
@@ -92,6 +96,41 @@ def test_a_policy_does_not_differ_from_itself(weeks, compare):
         assert candidate["difference"]["value"] == pytest.approx(0, abs=1e-12)
         assert candidate["difference"]["bound"] == pytest.approx(0, abs=1e-12)
     assert answer["verdict"]["verdict"] == "not shown"
+
+
+def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path):
+    stored = read_policy(weeks / "new.npz")
+    frame, rng = pd.read_csv(weeks / "week2.csv"), np.random.default_rng(0)
+    mean = stored.policy.marginals(stored.encoding.contexts(frame))
+    place = (mean.cumsum(axis=1) > rng.random((ROWS, 1))).argmax(axis=1)
+    own = frame.assign(item=np.array(stored.encoding.names)[place], p=mean[np.arange(ROWS), place])
+    own.to_csv(tmp_path / "own.csv", index=False)
+    for arguments in (["evaluate_policy"], ["certify"], ["certify", "--anytime"]):
+        command, *options = arguments
+        result, text = answer(command, weeks / "new.npz", tmp_path / "own.csv", *options)
+        assert "The policy itself logged these rows" in result["verdict"]["cautions"][0]
+        assert "--baseline EARLIER.npz" in result["next_step"]
+        assert "--baseline EARLIER.npz" in text
+        other = answer(command, weeks / "new.npz", weeks / "week2.csv", *options)[0]
+        assert not any("itself" in caution for caution in other["verdict"]["cautions"])
+    assert answer("evaluate_policy", weeks / "new.npz", tmp_path / "own.csv")[0]["verdict"]["verdict"] == "not shown"
+    options = ["--baseline", weeks / "old.npz"]
+    compared = answer("certify", weeks / "new.npz", tmp_path / "own.csv", *options)[0]
+    assert not any("itself" in caution for caution in compared["verdict"]["cautions"])
+
+
+def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks):
+    mapping, stored = as_mapping(MAPPING | {"algorithm": "kl_dro_dr"}), read_policy(weeks / "old.npz", with_rows=True)
+    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, baseline=stored)
+    plain = fit_algorithm(opened.train, opened.log, read_algorithms(mapping)[0])
+    learned = compare_with_baseline(plain, opened)
+    for place in (0, 3, len(learned.candidates) - 1):
+        policy = learned.candidates[place].policy
+        options = {"baseline": opened.baseline, "cost_model": learned.cost_model}
+        expected = off_policy_value(policy, opened.log, "dr", **options)
+        if not learned.candidates[place].is_logging:
+            assert learned.differences.valid[:, place].mean() == pytest.approx(float(expected), abs=1e-9)
+    assert not np.allclose(learned.differences.clipped, plain.differences.clipped)
 
 
 def test_rows_that_trained_the_baseline_are_left_out(weeks, compare):

@@ -43,7 +43,7 @@ def ignore(message: str) -> None:
 
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
-    nothing = {"units": None, "recognised": None, "checks": SimpleNamespace(groups=None)}
+    nothing = {"units": None, "recognised": None, "baseline": None, "checks": SimpleNamespace(groups=None)}
     log = heldout.replace(rows=Table(len(heldout.Y)))
     return SimpleNamespace(train=train, log=log, mapping=as_mapping({}), **nothing)
 
@@ -97,3 +97,23 @@ def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
 def test_few_units_are_not_halved():
     train, entries = make_log(1500), [as_algorithm("kl_dro_dr")]
     assert halve_algorithms(train, entries, np.arange(1500) % 500, ignore) == entries
+
+
+@pytest.mark.usefixtures("every_log_is_expensive")
+def test_fits_beyond_a_guardrail_go_on_only_if_no_other_does():
+    """The winner of two grid values loses if fits with coefficients of its size are beyond the margin."""
+    train, grid, sizes = make_log(2400), (0.001, 1.0), []
+
+    def halve(is_beyond) -> float:
+        def guard(policy) -> bool:
+            sizes.append(np.linalg.norm(policy.coef))
+            return is_beyond(sizes[-1])
+
+        [entry] = halve_algorithms(train, [as_algorithm(OTHER | {"grid": grid})], None, ignore, lambda log: guard)
+        [value] = entry.grid
+        return value
+
+    winner = halve(lambda size: False)
+    middle, is_large = np.mean(sizes[:2]), (sizes[0] > sizes[1]) == (winner == grid[0])
+    assert halve(lambda size: True) == winner
+    assert halve(lambda size: (size > middle) == is_large) != winner

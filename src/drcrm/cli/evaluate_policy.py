@@ -35,6 +35,12 @@ OVERLAP_CHECKS = {"effective sample size", "unsupported actions", "skewness of t
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
 HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
+OWN_LOG = "The policy itself logged these rows, with these propensities, so the log compares it with itself."
+OTHER_LOGGER = [
+    "Compare it with the policy that ran before: --baseline EARLIER.npz.",
+    "Or certify it on rows that the earlier policy logged, and that neither trained nor chose it.",
+]
+EQUAL = 1e-4  # relative deviation of the effective sample size from n, and of the mean weight from 1, by rounding
 UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
 
 
@@ -82,9 +88,13 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
         evaluation = _evaluate(case, options)
         if getattr(options, "anytime", False):
             evaluation = _watch(case, evaluation, options.asymptotic)
+        parts: dict[str, object] = {"judged_by": case.rows, "recognised": case.counts}
+        if _is_own_log(evaluation):
+            evaluation = replace(evaluation, verdict=_compare_with_itself(evaluation.verdict))
+            parts["next_step"] = OTHER_LOGGER[0]
         verdict = conclude(evaluation)
         stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
-        answer = evaluation.answer(command, verdict=stated, judged_by=case.rows, recognised=case.counts)
+        answer = evaluation.answer(command, verdict=stated, **parts)
     write_answer(answer, options)
     return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
 
@@ -111,6 +121,20 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
         shift=mapping.shift,
     )
     return evaluate(case.opened, [case.policy], case.policy, settings)
+
+
+def _is_own_log(evaluation: Evaluation) -> bool:
+    """Return whether the policy logged the rows and is compared with the logging policy: all weights are 1."""
+    [comparison], n = evaluation.comparisons, evaluation.opened.log.size
+    ratios = comparison.difference.effective_size / n, comparison.difference.mean_weight
+    return evaluation.opened.baseline is None and np.allclose(ratios, 1, atol=EQUAL)
+
+
+def _compare_with_itself(verdict: Verdict) -> Verdict:
+    """Return the verdict on a policy that logged the rows: it cannot be better than itself."""
+    name = "not shown" if verdict.verdict in ("better", "worse") else verdict.verdict
+    changes = OTHER_LOGGER if name == "not shown" else [*OTHER_LOGGER, *verdict.changes]
+    return replace(verdict, verdict=name, changes=changes, cautions=[OWN_LOG, *verdict.cautions])
 
 
 def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Evaluation:

@@ -212,7 +212,9 @@ def open_log(
         else:
             assert recognised is not None
             encoding = fit_encoding(raw_log, recognised.training)
-            train = encode(raw_log.replace(rows=None), encoding, recognised.training, scratch())
+            guarded: Any = raw_log.rows
+            outcomes = Table(n, {"guardrails": guarded.get("guardrails")}) if mapping.guardrails else None
+            train = encode(raw_log.replace(rows=outcomes), encoding, recognised.training, scratch())
             train.actions.check_not_one_hot(train.Y)
             log = encode(raw_log, encoding, rows)
             whole = file(encode(raw_log, encoding), checks) if n <= MAX_CHECKED else None

@@ -26,6 +26,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.grid_search import score_policy
 from drcrm.selection.learned_scores import learn_with_features
@@ -65,7 +66,11 @@ def fit_algorithm(
 
 
 def halve_algorithms(
-    train: BanditLog, algorithms: Sequence[Algorithm], units: np.ndarray | None, tell: Callable[[str], None]
+    train: BanditLog,
+    algorithms: Sequence[Algorithm],
+    units: np.ndarray | None,
+    tell: Callable[[str], None],
+    guard: Callable[[BanditLog], Callable[[LinearPolicy], bool]] | None = None,
 ) -> Sequence[Algorithm]:
     """Return the algorithms to fit to all training rows, each with only the grid values and ridges to fit.
 
@@ -79,6 +84,9 @@ def halve_algorithms(
         Unit of each row; rows of a unit stay together. By default the units are the contexts.
     tell : callable
         Called with a message about each algorithm that is being fitted.
+    guard : callable, optional
+        It returns, for the rows that score the fits, a function of a policy that returns whether its estimates are
+        beyond the margin of a guardrail. Such fits go on only if too few others do.
     """
     _, unit = np.unique(train.context if units is None else units, return_inverse=True)
     n = int(unit.max()) + 1
@@ -86,13 +94,14 @@ def halve_algorithms(
         return algorithms
     place = np.random.default_rng(0).permutation(n)[unit]
     scored = train.recount(train.count * (place >= n - min(int(VALIDATION * n), LARGEST_SAMPLE)))
+    is_beyond = None if guard is None else guard(scored)
     for share, n_kept in STAGES:
         sample = train.recount(train.count * (place < min(int(share * n), LARGEST_SAMPLE)))
         trials: list[_Trial] = []
         for number, algorithm in enumerate(algorithms):
             tell(f"choosing on {len(sample.Y)} training rows: {algorithm.label}")
             on_sample = replace(algorithm, lbfgs=ROUGH, fewer_rows=train.size / sample.size)
-            trials += _make_trials(number, algorithm, fit_algorithm(sample, scored, on_sample).candidates)
+            trials += _make_trials(number, algorithm, fit_algorithm(sample, scored, on_sample).candidates, is_beyond)
         algorithms = _keep_best(algorithms, trials, n_kept)
     return algorithms
 
@@ -102,7 +111,7 @@ class _Trial(NamedTuple):
 
     ``bound`` is the smallest improvement bound of the fit and of the policies between it and the logging policy.
     ``cost`` is the doubly robust cost of the fit. Without a cost model, it is the bound on the fit's self-normalised
-    cost.
+    cost. ``is_beyond`` says whether the fit is beyond the margin of a guardrail.
     """
 
     algorithm: int
@@ -110,9 +119,12 @@ class _Trial(NamedTuple):
     is_in_grid: bool
     bound: float
     cost: float
+    is_beyond: bool
 
 
-def _make_trials(number: int, algorithm: Algorithm, candidates: Sequence[Candidate]) -> list[_Trial]:
+def _make_trials(
+    number: int, algorithm: Algorithm, candidates: Sequence[Candidate], is_beyond: Callable[[LinearPolicy], bool] | None
+) -> list[_Trial]:
     """Return the fits of an algorithm to a sample."""
     trials, has_model = [], any(np.isfinite(candidate.scores["dr"]) for candidate in candidates)
     for index, fit in enumerate(candidates):
@@ -126,7 +138,8 @@ def _make_trials(number: int, algorithm: Algorithm, candidates: Sequence[Candida
         ]
         bounds = np.nan_to_num([candidate.scores[IMPROVEMENT] for candidate in [fit, *same]], nan=np.inf)
         cost = np.nan_to_num(fit.scores["dr" if has_model else "snips_bound"], nan=np.inf)
-        trials.append(_Trial(number, fit, is_in_grid, float(bounds.min()), float(cost)))
+        beyond = is_beyond is not None and is_beyond(fit.policy)
+        trials.append(_Trial(number, fit, is_in_grid, float(bounds.min()), float(cost), beyond))
     return trials
 
 
@@ -134,10 +147,11 @@ def _keep_best(algorithms: Sequence[Algorithm], trials: list[_Trial], n_kept: in
     """Return the algorithms of the best trials, with only the values and ridges of these trials.
 
     An algorithm that is kept only for a ridge also keeps its best grid value. Trials are ranked by cost and bound in
-    turn: smallest cost, smallest bound, second smallest cost, and so on. On samples, the bound favours policies close
-    to the logging policy, while a few rows with large weights can decide the cost.
+    turn: smallest cost, smallest bound, second smallest cost, and so on. Trials beyond a guardrail are last. On
+    samples, the bound favours policies close to the logging policy, while a few rows with large weights can decide the
+    cost.
     """
-    by_cost, by_bound = (sorted(trials, key=attrgetter(name)) for name in ("cost", "bound"))
+    by_cost, by_bound = (sorted(trials, key=attrgetter("is_beyond", name)) for name in ("cost", "bound"))
     ordered = list({id(trial): trial for pair in zip(by_cost, by_bound, strict=True) for trial in pair}.values())
     reduced = []
     for number, algorithm in enumerate(algorithms):

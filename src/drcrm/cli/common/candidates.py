@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.terms.shifted_terms import make_builder
 from drcrm.cli.common.evaluation import EvaluatedPolicy, guarded_outcomes
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
+from drcrm.logs.guardrails import Guardrail
 from drcrm.logs.mapping import LogMapping
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
 from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
+from drcrm.weights import Clipped
 
 DEFAULT = "kl_dro_dr"
 WITH_SCORES = "kl_dro_dr_scores"
@@ -84,10 +90,11 @@ def fit_candidates(
     """Fit algorithms, and choose among all of their candidates.
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
-    ``step`` is 0 for π0 and 1 for the fit. :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among
-    the candidates for which all guardrails hold. If it chooses none, the candidate with the best cautious estimate is
-    returned. Candidates whose estimates are beyond the margin of a guardrail are returned only if all are. If
-    evaluations are expensive, the algorithms first compete on samples of the training rows. See
+    ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
+    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates for which all guardrails
+    hold. If it chooses none, the candidate with the best cautious estimate is returned. Candidates whose estimates are
+    beyond the margin of a guardrail are returned only if all are. If evaluations are expensive, the algorithms first
+    compete on samples of the training rows, also with guardrails but by differences from π0. See
     :mod:`drcrm.selection.successive_halving`.
 
     Parameters
@@ -104,7 +111,8 @@ def fit_candidates(
     units = None if groups is None else groups[recognised.training]
     is_halved = is_expensive(train)
     if is_halved:
-        algorithms = halve_algorithms(train, algorithms, units, report)
+        guard = partial(_guard, opened.mapping.guardrails) if opened.mapping.guardrails else None
+        algorithms = halve_algorithms(train, algorithms, units, report, guard)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
         place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
@@ -113,7 +121,8 @@ def fit_candidates(
         )
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
-        results.append(fit_algorithm(train, opened.log, algorithm, units))
+        learned = fit_algorithm(train, opened.log, algorithm, units)
+        results.append(learned if opened.baseline is None else compare_with_baseline(learned, opened))
     joined = PairedDifferences.join([learned.differences for learned in results])
     choices = joined.effective_choices(confidence, opened.units)
     outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
@@ -132,6 +141,30 @@ def fit_candidates(
     ends = np.cumsum([len(learned.candidates) for learned in results])
     best = int(np.searchsorted(ends, chosen, side="right")) if chosen is not None else ranks.index(min(ranks))
     return Selection([*selected], selected[best], int(ends[-1]), choices)
+
+
+def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
+    """Return the result with differences from the baseline of the log instead of those from the logging policy."""
+    differences, shift = learned.differences, opened.mapping.shift
+    inputs = EvaluationInputs.create(opened.baseline, opened.log, None, opened.units, None, learned.cost_model)
+    builders = [make_builder(inputs, ESTIMATE, shift, weight=Clipped(clip)) for clip in (None, learned.clip)]
+    builders = builders if shift is None else builders[:1] * 2  # worst cases have no clipped terms
+    valid, clipped = (builder.reference(opened.baseline).z - builder.reference(LOGGING).z for builder in builders)
+    moved = {"valid": differences.valid - valid[:, None], "clipped": differences.clipped - clipped[:, None]}
+    return replace(learned, differences=replace(differences, **moved))
+
+
+def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearPolicy], bool]:
+    """Return a function that returns whether estimates of a policy on rows of a log are beyond a guardrail's margin.
+
+    The estimate "snips" needs no cost models of the outcomes, which are expensive with many actions.
+    """
+    rows: Any = log.rows
+    outcomes, settings = (
+        GuardedOutcomes.of(guardrails, log, rows.get("guardrails"), "snips"),
+        ComparisonSettings("snips"),
+    )
+    return lambda policy: outcomes.rate(policy, settings) == 0
 
 
 def _rate(learned: Learned, outcomes: GuardedOutcomes, settings: ComparisonSettings) -> np.ndarray:
