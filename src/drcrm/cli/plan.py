@@ -24,6 +24,7 @@ from drcrm.diagnostics.comparison.exploration_plan import (
     plan_exploration,
     uniform_policy,
 )
+from drcrm.errors import InputError
 from drcrm.policies.tabular import policy_for_log
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.terminal import plan_text
@@ -88,7 +89,8 @@ def _test_of_policy(case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
 
 def _hardest_action(log: BanditLog) -> tuple[PlannedPolicy, dict[str, Any]]:
     """Return the terms of the policy that always takes one action, the one with the most variable terms, by "snips"."""
-    log.actions.require_classes("plan without --policy")
+    if not log.actions.n_classes:
+        raise InputError("plan needs --policy for label vectors and lists of actions, got only a log")
     policies = []
     for action in np.unique(log.Y):
         weight = np.where(action == log.Y, 1 / log.propensity, 0.0)
