@@ -132,9 +132,7 @@ def table(repetitions: int, sizes: Sequence[int] = SIZES) -> pd.DataFrame:
         rows = [(kind, *row) for kind in KINDS for seed in range(repetitions) for row in regrets(kind, seed, sizes)]
     keys = ["kind", "algorithm", "n"]
     groups = pd.DataFrame(rows, columns=[*keys, "regret"]).groupby(keys, sort=False)["regret"]
-    return pd.DataFrame(
-        [dict(zip(keys, key, strict=True)) | interval(values.to_numpy())._asdict() for key, values in groups]
-    )
+    return pd.DataFrame([dict(zip(keys, key, strict=True)) | interval(values.to_numpy()) for key, values in groups])
 
 
 def summary(rows: pd.DataFrame) -> str:

@@ -67,7 +67,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
             "logging": part["logging"].mean(),
             "least": part["least"].mean(),
         }
-        values |= {"difference": difference.mean, "±": difference.standard_error}
+        values |= {"difference": difference["mean"], "±": difference["standard_error"]}
         values["p"] = larger_p_value(part["expected_loss"], part["logging"])
         values["kept"] = -part["difference"].sum() / part["gain"].sum()
         lines.append(dict(zip(keys, key, strict=True)) | values)

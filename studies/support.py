@@ -214,5 +214,5 @@ def summary(rows: pd.DataFrame) -> str:
         difference = interval(paired["expected_loss"] - paired["expected_loss_default"])
         means = part[["logging", "expected_loss", "least"]].mean().to_dict()
         names = dict(zip(keys, key, strict=True))
-        lines.append({**names, **means, "difference": difference.mean, "±": difference.standard_error})
+        lines.append({**names, **means, "difference": difference["mean"], "±": difference["standard_error"]})
     return pd.DataFrame(lines).to_string(index=False, float_format="%.3f")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click_logs import (
+from diagnosed_logs import (
     BEST,
     LOG,
     MODEL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click_logs import BEST, LOG
+from diagnosed_logs import BEST, LOG
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.certificates.sample_size import ChargedLook, OneLook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels
+from diagnosed_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels
 
 from drcrm import BanditLog
 from drcrm.diagnostics.diagnosis import LogDetails, diagnose

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click_logs import BEST, LOG, THETA, K, change_log, draw_actions, draw_contexts, draw_log, find_check, judge, levels
+from diagnosed_logs import (
+    BEST,
+    LOG,
+    THETA,
+    K,
+    change_log,
+    draw_actions,
+    draw_contexts,
+    draw_log,
+    find_check,
+    judge,
+    levels,
+)
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy

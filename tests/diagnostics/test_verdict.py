@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click_logs import (
+from diagnosed_logs import (
     BEST,
     LOG,
     MODEL,

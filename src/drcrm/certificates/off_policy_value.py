@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SHIFTED = [name for name, entry in EVALUATIONS.items() if entry.kind is SelfNormalised]  # around the environment
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
+EQUAL = 1e-13  # relative; a smaller difference between the terms of two policies is rounding
 
 
 def off_policy_value(
@@ -245,7 +246,10 @@ def _evaluate(
     _warn(builder, terms)
     if inputs.baseline is not None:
         reference = builder.reference(inputs.baseline)
-        value, z = value - reference.value, z - reference.linear
+        if np.allclose(z, reference.linear, rtol=EQUAL, atol=0):  # equal policies, up to rounding
+            value, z = 0.0, np.zeros(len(z))
+        else:
+            value, z = value - reference.value, z - reference.linear
         if not isinstance(inputs.baseline, str):
             _warn(builder, reference)
     return Interval.of(
