@@ -45,7 +45,7 @@ numpydoc_show_class_members = False
 
 EXAMPLES = "first_policy", "reading_a_verdict", "certificate", "serving", "dsjson", "action_lists"
 EXAMPLES += "listed_table", "feature_map", "grid_search", "own_risk", "own_weight", "own_competitor"
-EXAMPLES += ("figure_1",)
+EXAMPLES += ("weekly_loop", "figure_1")
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
