@@ -219,3 +219,33 @@ def test_counts_repeated_rows_and_sparse_features_have_the_same_certificates():
         assert [result.bound for result in results] == pytest.approx([results[0].bound] * 3, rel=1e-9)
     same = policy_certificate(logging, logs[0], "snips", baseline="logging")
     assert (same.bound, same.missing) == (pytest.approx(0, abs=1e-12), False)
+
+
+@pytest.mark.parametrize("estimate", ["snips", "dr"])
+@pytest.mark.parametrize("baseline", ["logging", np.full((400, 3), 1 / 3)], ids=["logging", "uniform"])
+def test_a_constant_added_to_the_costs_does_not_change_a_difference(estimate, baseline):
+    """Differences of rows are small beside the costs. One in 20 costs is large, so few rows decide."""
+    rng = np.random.default_rng(5)
+    probability, logging = rng.dirichlet(np.ones(3), 400), rng.dirichlet(np.full(3, 5), 400)
+    action = (logging.cumsum(axis=1) > rng.random((400, 1))).argmax(axis=1)
+    cost, effects = rng.random(400) < 0.05, rng.uniform(size=(400, 3))
+
+    def difference(offset: float) -> list[float]:
+        shifted = BanditLog(np.eye(400), action, logging[np.arange(400), action], cost + offset, n_actions=3)
+        settings = {"estimate": estimate, "baseline": baseline}
+        settings |= {"cost_model": effects + offset} if estimate == "dr" else {}
+        certificate = policy_certificate(probability, shifted, **settings, cost_range=(offset, offset + 1))
+        return [certificate.value, certificate.bound, off_policy_value(probability, shifted, **settings)]
+
+    assert difference(1e6) == pytest.approx(difference(0), abs=1e-8)
+
+
+def test_equal_policies_have_no_difference():
+    """A policy with a column of propensities and a softmax round differently."""
+    rng = np.random.default_rng(0)
+    X, policy = rng.normal(size=(20_000, 3)), SoftmaxPolicy(rng.normal(size=(3, 4)))
+    action = policy.sample(X, random_state=1)
+    log = BanditLog(X, action, np.full(20_000, 0.25), rng.normal(size=20_000), n_actions=4)
+    value = off_policy_value(policy, log, "snips", baseline=policy.marginals(X))
+    certificate = policy_certificate(policy, log, "snips", baseline=policy.marginals(X))
+    assert [value, value.standard_error, certificate.value, certificate.bound] == [0, 0, 0, 0]

@@ -92,11 +92,10 @@ class Actions(ModelledCosts, SupportRule):
         """Return whether another action space is of the same kind, perhaps with another number of actions."""
         return type(self) is type(other)
 
-    def require_classes(self, user: str) -> int:
-        """Return K; InputError that ``user`` needs it, unless an action is one of K."""
+    def require_classes(self, user: str) -> None:
+        """Raise InputError, for ``user``, unless an action is one of K."""
         if not self.n_classes:
             raise InputError(f"{user} needs one action of K per row, got {self}")
-        return self.n_classes
 
     # Contexts and their features
 

@@ -159,16 +159,5 @@ class SupportRule(ABC):
         """
 
     @abstractmethod
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        """Return the mean importance weight of each label or action; its expectation is 1 where π0 has support.
-
-        ``share`` and ``weight`` belong to the logged rows.
-        """
+    def mean_weights(self, log: Any, weight: np.ndarray, mean: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
+        """Return the mean importance weight of each label or action; its expectation is 1 where π0 has support."""

@@ -225,15 +225,7 @@ class LabelVectors(Actions):
         counts = self.costs_of_rows(row_map, count_as_effects)
         return 1 - supported.prod(axis=1), counts > 0.5
 
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
+    def mean_weights(self, log: Any, weight: np.ndarray, mean: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = np.where(Y == 1, (mean / logging_mean)[context], ((1 - mean) / (1 - logging_mean))[context])
-        return share @ ratio
+            absent, present = (1 - mean) / (1 - logging_mean), mean / logging_mean
+        return log.count / log.size @ np.where(log.Y == 1, present[log.context], absent[log.context])

@@ -144,13 +144,5 @@ class ListedActions(OneOfMany):
         X = take_rows(log.X, chosen)
         return log.replace(X=X, actions=SingleChoice(1), Y=np.zeros_like(log.Y), context=context)
 
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        return np.asarray(share @ weight)
+    def mean_weights(self, log: Any, weight: np.ndarray, mean: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
+        return np.asarray(log.count @ weight / log.size)

@@ -209,18 +209,10 @@ class OneOfMany(Actions):
         unsupported = self._is_unsupported(logging_mean, support).astype(float)
         return self.sum_actions(mean * unsupported), row_map.to_rows(unsupported, None) > 0.5
 
-    def mean_weights(
-        self,
-        Y: np.ndarray,
-        context: np.ndarray,
-        share: np.ndarray,
-        weight: np.ndarray,
-        mean: np.ndarray,
-        logging_mean: np.ndarray,
-    ) -> np.ndarray:
-        by_action = np.bincount(Y, share * weight, *self.shape)
+    def mean_weights(self, log: Any, weight: np.ndarray, mean: np.ndarray, logging_mean: np.ndarray) -> np.ndarray:
+        by_action = np.bincount(log.Y, log.count * weight, *self.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return by_action / (np.bincount(context, share) @ mean)
+            return by_action / (np.bincount(log.context, log.count) @ mean)
 
     def _is_unsupported(self, logging_mean: np.ndarray, support: float) -> np.ndarray:
         return logging_mean < self._threshold(support)

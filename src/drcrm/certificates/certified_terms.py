@@ -11,13 +11,12 @@ from drcrm.certificates.bounds import Bound
 from drcrm.certificates.independent_units import group_means, unit_values
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights, subtract
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import EVALUATIONS, SelfNormalised
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
 
-EQUAL = 1e-9  # relative; a smaller difference is rounding
 LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 
@@ -56,21 +55,18 @@ class CertifiedTerms:
     def certify(self) -> dict[str, Any]:
         """Return value, bound, n, missing and skewness of the certificate."""
         log, bound, groups = self.builder.log, self.bound, self.builder.inputs.groups
-        z, gaps = (
-            self.policy.z,
-            [factor * side.gap for factor, side in zip((1.0, self.factor), self.sides, strict=False)],
-        )
+        z = self.policy.z
+        gaps = [factor * side.gap for factor, side in zip((1.0, self.factor), self.sides, strict=False)]
         if self.baseline is not None:
-            z = _subtract(z, self.factor * self.baseline.z)
+            z = subtract(z, self.factor * self.baseline.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
         units = log.context if groups is None and self.by == "context" else groups
         counts_once = units is not None and (groups is None or not bound.asymptotic)  # each unit, whatever its size
         z, *gaps, count = (group_means if counts_once else unit_values)(units, log.count, z, *gaps)
-        lacking = self._lacking_gaps(gaps, count)
-        if self.builder.kind.is_ratio and self.baseline is None and not lacking and self.builder.radius is None:
-            value, upper = self._bound_ratio()
-        else:
+        is_ratio = self.builder.kind.is_ratio and self.baseline is None and self.builder.radius is None
+        value, upper = self._bound_ratio() if is_ratio else (np.average(z, weights=count), bound(z, count))
+        if lacking := self._lacking_gaps(gaps, count):
             z = z + sum(lacking)
             value, upper = np.average(z, weights=count), bound(z, count)
         skewness = None
@@ -121,7 +117,7 @@ class CertifiedTerms:
         far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
         """
         log, side = self.builder.log, self.policy
-        weight = _subtract(side.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
+        weight = subtract(side.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
         if is_lacking:
             skewness = upper_skewness(weight, side.cost - self.costs[1], log.count, units)
         else:
@@ -155,8 +151,3 @@ class CertifiedTerms:
             )
             is_few = self.bound.asymptotic and rows < least
             warn_all(few if is_few else "", low_weight_warning(side.weight, log))
-
-
-def _subtract(values: np.ndarray, reference: Any) -> np.ndarray:
-    """Return differences, without rounding where two policies are equal."""
-    return np.where(np.isclose(values, reference, rtol=EQUAL, atol=0), 0.0, values - reference)

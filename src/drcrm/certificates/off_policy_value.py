@@ -13,7 +13,7 @@ from drcrm.arrays.validation import check_fraction, check_open_fraction
 from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, choose_limit
 from drcrm.certificates.terms.overlap import low_weight_warning, summarize_weights
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
+from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, subtract
 from drcrm.certificates.terms.shifted_terms import check_shift, make_builder
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SHIFTED = [name for name, entry in EVALUATIONS.items() if entry.kind is SelfNormalised]  # around the environment
 ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
-EQUAL = 1e-13  # relative; a smaller difference between the terms of two policies is rounding
 
 
 def off_policy_value(
@@ -246,10 +245,8 @@ def _evaluate(
     _warn(builder, terms)
     if inputs.baseline is not None:
         reference = builder.reference(inputs.baseline)
-        if np.allclose(z, reference.linear, rtol=EQUAL, atol=0):  # equal policies, up to rounding
-            value, z = 0.0, np.zeros(len(z))
-        else:
-            value, z = value - reference.value, z - reference.linear
+        z = subtract(z, reference.linear)
+        value = value - reference.value if z.any() else 0.0
         if not isinstance(inputs.baseline, str):
             _warn(builder, reference)
     return Interval.of(

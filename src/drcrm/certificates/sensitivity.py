@@ -144,7 +144,7 @@ class _WorstCases:
         log, terms = self.log, self.terms
         prob = terms.weight * log.propensity
         low, high = prob * (1 - 1 / gamma) + terms.weight / gamma, terms.weight * gamma - prob * (gamma - 1)
-        _, weight = worst_ratio(terms.residual, log.count / log.size, low, high, self.order)
+        weight = worst_weights(terms.residual, log.count / log.size, low, high, self.order)
         z = terms.known + SelfNormalised(terms.residual, log.count).terms(weight)
         worst = float(log.count @ z / log.size)
         return worst, Interval.of(z - log.cost, log, self.groups, 2 * self.confidence - 1).high
@@ -158,10 +158,10 @@ class _WorstCases:
         return float(np.exp(brentq(lambda log_gamma: self.at(np.exp(log_gamma))[1], 0, np.log(LARGEST_GAMMA))))
 
 
-def worst_ratio(
+def worst_weights(
     cost: np.ndarray, share: np.ndarray, low: np.ndarray, high: np.ndarray, order: np.ndarray | None = None
-) -> tuple[float, np.ndarray]:
-    """Return the largest Σ s w c/Σ s w over weights w between ``low`` and ``high``, and these weights.
+) -> np.ndarray:
+    """Return the weights w between ``low`` and ``high`` with the largest Σ s w c/Σ s w.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def worst_ratio(
     mass = sorted_low.sum() + np.r_[0.0, np.cumsum(gain)]
     total = sorted_low @ cost[order] + np.r_[0.0, np.cumsum(gain * cost[order])]
     ratio = np.divide(total, mass, out=np.full(len(mass), -np.inf), where=mass > 0)
-    best = int(np.argmax(ratio))
+    best = order[: int(np.argmax(ratio))]
     weight = low.copy()
-    weight[order[:best]] = high[order[:best]]
-    return float(ratio[best]), weight
+    weight[best] = high[best]
+    return weight

@@ -88,8 +88,9 @@ class ActionScores(TransformerMixin, BaseEstimator):
         _, mean = actions.log_partition(logits.copy())
         learned = []
         for model, of_folds in zip(self.folds[0], zip(*predictions, strict=True), strict=True):
-            score = self._cost_score if hasattr(model, "action_effects") else _log_score
-            learned.append(np.mean([score(prediction, mean, actions) for prediction in of_folds], axis=0))
+            is_cost = hasattr(model, "action_effects")
+            scores = [self._cost_score(each, mean, actions) if is_cost else _log(each) for each in of_folds]
+            learned.append(np.mean(scores, axis=0))
         return np.stack([_log(mean) if actions.are_shared else logits, *learned], axis=1)
 
     def _predict(self, model: Any, X: Features) -> np.ndarray:
@@ -142,10 +143,6 @@ class SingleContextScores:
 def parts_of(model: Any) -> list[Any]:
     """Return the fitted models of scikit-learn in a model: one for each action, or a single classifier."""
     return getattr(model, "regressors_", [model])
-
-
-def _log_score(probability: np.ndarray, logging_mean: np.ndarray, actions: Actions) -> np.ndarray:
-    return _log(probability)
 
 
 def _log(probability: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised
 from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.linear_predictor import importance_weights
 from drcrm.risks import KLBall
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -74,7 +75,8 @@ class HeldoutScores:
     @_ignore_overflow
     def unmodelled(self, policy: LinearPolicy) -> list[float]:
         """Return the four scores that need no cost model."""
-        return list(self._unmodelled(self._builder.terms(policy).importance).values())
+        _, log_prob, _ = policy.evaluate(self._log)
+        return list(self._unmodelled(importance_weights(log_prob, self._log)).values())
 
     def __call__(self, policy: LinearPolicy) -> dict[str, float]:
         """Return all scores of a policy over the features of the log, by their names in the order of ``SCORES``."""

@@ -136,7 +136,7 @@ def fit_scores(
     transformer = ActionScores(folds, logging, deviation, SUPPORT, limits, is_supported)
     training = np.empty((log.X.shape[0], len(models) + 1, *log.actions.shape))
     for number in range(FOLDS):
-        inside = log.actions.broadcast(of_context == number).reshape(-1)
+        inside = log.actions.repeat(of_context == number)
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], folds[number : number + 1])
     return LearnedScores(FeatureMap(transformer, log.X), training, deviation)

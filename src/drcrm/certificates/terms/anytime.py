@@ -35,7 +35,7 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED
-from drcrm.policies.linear_predictor import modelled_cost
+from drcrm.policies.linear_predictor import importance_weights, modelled_cost
 
 ROUNDING = 1e-6  # relative, of weights
 TRUNCATION = 2  # k in units of the range of the costs
@@ -60,9 +60,7 @@ def choose_anytime_estimate(
             "the method anytime needs largest_weight=, a known limit on the baseline's importance weights: their "
             f"largest value in the log is not such a limit. Or set baseline={LOGGING!r}"
         )
-    names = [name for name, entry in EVALUATIONS.items() if entry.least_size and not entry.limited]
-    names = [name for name in names if EVALUATIONS[name].kind.is_rowwise]
-    estimate = check_choice([AUTO, *names], estimate, "estimate of the method anytime")
+    estimate = check_choice([AUTO, UNBIASED, ROBUST], estimate, "estimate of the method anytime")
     lacking = ""
     if not inputs.log.actions.are_choices:
         lacking = "one of K actions or lists of actions, not label vectors"
@@ -102,7 +100,7 @@ def anytime_terms(
     if isinstance(inputs.baseline, str):
         z, high = z - baseline_factor * log.cost, high - baseline_factor * least
     elif inputs.baseline is not None and largest_weight is not None:
-        weight = builder.terms(inputs.baseline, "baseline").weight
+        weight = importance_weights(inputs.baseline.evaluate(log, name="baseline")[1], log)
         if (weight > largest_weight * (1 + ROUNDING)).any():
             row = int(weight.argmax())
             raise InputError(

@@ -199,5 +199,5 @@ def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, supp
     of_context = actions.broadcast(np.bincount(log.context, share))
     raised = known if is_known else raise_to_support(known, log, support)
     missing = (of_context * actions.unsupported_mass(mean, raised, support)).sum(axis=0)
-    by_action = actions.mean_weights(log.Y, log.context, share, weight, mean, known)
+    by_action = actions.mean_weights(log, weight, mean, known)
     return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)

@@ -34,6 +34,8 @@ from drcrm.policies.tabular import TabularPolicy
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight
 
+EQUAL = 1e-13  # relative to the largest term; if all differences are smaller, they are rounding
+
 
 @dataclass(frozen=True)
 class PolicyTerms:
@@ -52,7 +54,7 @@ class PolicyTerms:
     known, factor, residual : array (n,)
         m, w and e. For estimates without a cost model, w is w'.
     unit : float
-        Mean of w for a ratio, otherwise 1.
+        Mean of ``factor`` for a ratio; 1 if ``factor`` is divided by it already, and for other estimates.
     gap : array (n,)
         Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.terms.overlap`.
     unsupported : float or None
@@ -203,6 +205,13 @@ def charge(cost: np.ndarray, extreme: float, mass: np.ndarray, counted: np.ndarr
     """Return c' = (w 1[y ∉ S] c + M a)/w' of each row, for ``counted`` w' and ``mass`` M."""
     share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
     return cost + share * (extreme - cost)
+
+
+def subtract(values: np.ndarray, reference: Any) -> np.ndarray:
+    """Return differences; all are 0 if two policies are equal up to rounding."""
+    difference = values - reference
+    unit = max(np.abs(values).max(), np.abs(reference).max())
+    return np.zeros_like(difference) if np.abs(difference).max() < EQUAL * unit else difference
 
 
 def check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:
