@@ -5,7 +5,7 @@ right action has a click with probability 0.7, others with 0.2. A quarter of the
 
 kl_dro_dr_scores   the fit to learned scores
 kl_dro_dr          the linear fit with the smallest `dr_bound`
-candidate          the choice of ``drcrm learn`` among all candidates of these two, shown to be better than π0 or not
+candidate          the choice of ``drcrm learn`` among all candidates of these two, even if it is not shown to be better
 learn              the same choice if it is shown to be better, else π0
 
 Baselines by boosted trees use all rows: `rewarded_rows_trees`, `importance_weighted_trees` and `dm_trees`. Learners

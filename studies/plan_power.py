@@ -2,14 +2,20 @@
 
 A log has three actions. The plan has the true difference, and the spread of the terms from a log of 200 000 rows. It
 predicts the power: the share of logs that show that the policy is better. The study counts them among simulated logs.
-There are three kinds of log, two looks and two sets of options:
+There are three kinds of log, two kinds of bound and two sets of options. Logs:
 
 clicks         softmax logging policy; a reward is 1 with probability 0.1 to 0.3
-revenue        the same; a reward is lognormal, cut at 10, in as many rows
+revenue        the same, but each reward of 1 is replaced by a lognormal number, cut at 10
 ε-greedy       ε-greedy logging policy with ε = 30 %, and a softmax policy
-one look       the certificate of the difference: by "dr" for clicks, whose cost model has the true mean rewards times
-               lognormal errors, otherwise by "snips"
+
+Bounds:
+
+one look       the certificate of the difference. For clicks it is by "dr", and the cost model has the true mean rewards
+               times lognormal errors. For the other logs it is by "snips"
 every look     the bound after the last row that holds at every look, by "ips"
+
+Options:
+
 1 candidate    no exploration, a predicted power near 0.5
 20 candidates  10 % exploration, a predicted power near 0.85
 

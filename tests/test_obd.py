@@ -90,3 +90,14 @@ def test_the_difference_to_bts_is_paired_if_bts_logged_the_evaluation_rows(table
     paired, bts = row_of(table, "cips", "random"), row_of(table, "bts", "random")
     assert paired["more"] == pytest.approx(paired["dr"] - bts["ips"])
     assert paired["more_low"] < paired["more"] < paired["more_high"]
+
+
+def test_a_later_file_with_other_columns_is_refused(tmp_path, run):
+    """The mapping of the dataset's csv comes from the columns of each file."""
+    folder = tmp_path / "obd"
+    folder.mkdir()
+    frame = logged_clicks("bts", 0)
+    frame.to_csv(folder / "a.csv")
+    frame.assign(user_feature_1="x").to_csv(folder / "b.csv")
+    status, _, error = run("diagnose", folder)
+    assert (status, "b.csv" in error, "user_feature_1" in error) == (1, True, True)

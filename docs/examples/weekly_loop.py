@@ -2,8 +2,9 @@
 Log, learn, prove, deploy, log again
 ====================================
 
-This script writes the files of the page *The loop* and runs its commands. A shop draws one of three banners for each
-visitor, and logs the banner, its probability ``p`` and the click. `python weekly_loop.py FOLDER` keeps the files.
+This script writes the files of the page *The loop*, and runs its `learn` and `certify` commands. A shop draws one of
+three banners for each visitor, and logs the banner, its probability ``p`` and the click. `python weekly_loop.py FOLDER`
+keeps the files.
 """
 
 import subprocess
@@ -67,6 +68,8 @@ for week in range(2, 7):
     weeks = [f"week{number}.csv" for number in range(2, week + 1)]
     if run("certify", candidate, *weeks, "--anytime", "--fail-unless", "better") == 0:
         break
+else:
+    print("Not shown in six weeks. A shop would go on looking, or learn again; the example deploys the candidate.\n")
 
 # %%
 # **Deploy** it, and **log again**. In a service, ``decide`` draws each banner and returns its probability.

@@ -141,7 +141,8 @@ class TestAsymptotic:
 
     def test_rows_too_few_or_too_skewed_cannot_say(self, watch):
         few = watch(weekly(40), options=("--asymptotic",))
-        assert (few["verdict"]["verdict"], few["running"]) == ("the log cannot say", None)
+        assert (few["verdict"]["verdict"], few["running"], few["sensitivity"]) == ("the log cannot say", None, None)
+        assert "needs at least 50 rows or groups, got 40" in few["candidates"][0]["certificate"]["refused"]
 
     def test_the_option_needs_anytime(self, run, shop, tmp_path):
         decisions(300).to_csv(tmp_path / "log.csv", index=False)

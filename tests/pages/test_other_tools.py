@@ -31,7 +31,12 @@ def verdicts() -> pd.DataFrame:
             "wrong",
             {"skdr-eval SNDR": 2, "skdr-eval plain": 36},
         ),
-        ("drift that turns", "near, far", "wrong", {"drcrm": 1, "skdr-eval SNDR": 0, "skdr-eval plain": 6}),
+        (
+            "drift that turns",
+            "near, far",
+            "wrong",
+            {"drcrm": 1, "drcrm, imitated": 1, "skdr-eval SNDR": 0, "skdr-eval plain": 6},
+        ),
         ("drift that turns", "near, far", "open", {"drcrm": 39}),
         ("drift that turns", "bad", "right", {"drcrm": 9}),
     ],

@@ -35,12 +35,12 @@ OVERLAP_CHECKS = {"effective sample size", "unsupported actions", "skewness of t
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
 HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
-OWN_LOG = "The policy itself logged these rows, with these propensities, so the log compares it with itself."
+OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
 OTHER_LOGGER = [
     "Compare it with the policy that ran before: --baseline EARLIER.npz.",
     "Or certify it on rows that the earlier policy logged, and that neither trained nor chose it.",
 ]
-EQUAL = 1e-4  # relative deviation of the effective sample size from n, and of the mean weight from 1, by rounding
+EQUAL = 1e-3  # deviation of the weights from 1, as root mean square, and of their mean, by rounded propensities
 UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
 
 
@@ -124,10 +124,10 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
 
 
 def _is_own_log(evaluation: Evaluation) -> bool:
-    """Return whether the policy logged the rows and is compared with the logging policy: all weights are 1."""
-    [comparison], n = evaluation.comparisons, evaluation.opened.log.size
-    ratios = comparison.difference.effective_size / n, comparison.difference.mean_weight
-    return evaluation.opened.baseline is None and np.allclose(ratios, 1, atol=EQUAL)
+    """Return whether a policy that is compared with the logging policy has the logged propensities: weights of 1."""
+    difference, n = evaluation.comparisons[0].difference, evaluation.opened.log.size
+    is_equal = abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
+    return evaluation.opened.baseline is None and is_equal
 
 
 def _compare_with_itself(verdict: Verdict) -> Verdict:
@@ -141,15 +141,14 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     """Return the evaluation with bounds that hold at every look, and the verdict that they reach.
 
     Bounds that are not asymptotic need no overlap, so a failed check of the weights' overlap does not count. Other
-    failed checks do.
+    failed checks do. Then, and if an asymptotic bound is refused, the answer has no bound: those that were computed
+    hold at one look only.
     """
     verdict, settings, [comparison] = evaluation.verdict, evaluation.settings, evaluation.comparisons
-    if {*evaluation.diagnosis.failed} - (set() if is_asymptotic else OVERLAP_CHECKS):
-        return evaluation
-    uses_model = is_asymptotic and comparison.difference.estimate == "dr"
-    watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic)
-    if uses_model:
-        watched = replace(watched, estimate="dr", cost_model=case.policy.cost_model)
+    if failed := {*evaluation.diagnosis.failed} - (set() if is_asymptotic else OVERLAP_CHECKS):
+        return _without_bounds(evaluation, f"failed checks: {', '.join(sorted(failed))}", verdict)
+    model = case.policy.cost_model if is_asymptotic and comparison.difference.estimate == "dr" else None
+    watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic, model)
     try:
         running = watch(case.opened, case.policy.policy, watched)
     except InputError as error:
@@ -158,9 +157,10 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
         sentence = f"It is unknown whether the policy is better than {settings.reference}: {error}."
         changes = [
             f"{MORE_ROWS}, and look again.",
-            "Or leave out --asymptotic: the bound then needs the range of costs.",
+            "Or leave out --asymptotic: that bound needs cost_range in the mapping, unless outcomes are 0 or 1.",
         ]
-        return replace(evaluation, verdict=Verdict("the log cannot say", sentence, changes, verdict.cautions))
+        refused = Verdict("the log cannot say", sentence, changes, verdict.cautions)
+        return _without_bounds(evaluation, str(error), refused)
     name = "better" if running["difference_bound"] < 0 else "not shown"
     guardrails = [
         replace(rail, bound=bound, lower_bound=-np.inf, refusal=rail.refusal if np.isnan(rail.margin) else "")
@@ -171,6 +171,14 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     verdict = replace(verdict, verdict=name, changes=changes)
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
     results = {"sensitivity": None, "shift_curve": None, "running": running, "guardrails": guardrails}
+    return replace(evaluation, verdict=verdict, **results)
+
+
+def _without_bounds(evaluation: Evaluation, reason: str, verdict: Verdict) -> Evaluation:
+    """Return the evaluation with a verdict and without bounds that hold at one look only."""
+    [comparison] = evaluation.comparisons
+    refused = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf, "refusal": reason}
+    results = {"comparisons": [replace(comparison, **refused)], "sensitivity": None, "shift_curve": None}
     return replace(evaluation, verdict=verdict, **results)
 
 

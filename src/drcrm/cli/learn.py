@@ -93,10 +93,10 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
 def _require_several_actions(heldout: OpenedLog) -> None:
     """Raise InputError if all rows have the same action."""
     if heldout.log.actions.count_choices().max() < 2:
-        name = "".join(f" {name!r}" for name in heldout.log.encoding.names)
+        names = heldout.log.encoding.names
+        fault = f"every row has the same action {names[0]!r}" if names else "every list has only one action"
         raise InputError(
-            f"{name_of(heldout.path)}: every row has only one action{name}, so the log cannot say what others cost; "
-            "expected at least two actions"
+            f"{name_of(heldout.path)}: {fault}, so the log cannot say what others cost; expected at least two actions"
         )
 
 

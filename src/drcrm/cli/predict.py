@@ -15,7 +15,7 @@ import pandas as pd
 from drcrm.cli.common.answers import require_separate_outputs
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
-from drcrm.logs import read_log as readers
+from drcrm.logs import read_log
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     _require_new_columns(stored, options)
     counts: Counts = {name: Counter() for name in ("unseen", "missing", "uncertain", "escaped", "certain")}
     with _open_output(options) as write, show_progress() as report:
-        report(f"choosing actions for {readers.name_of(options.contexts)}")
+        report(f"choosing actions for {read_log.name_of(options.contexts)}")
         for decisions in _choose_actions(stored, options, counts):
             write(decisions)
     for remark in _remarks(stored, options, counts):
@@ -67,9 +67,9 @@ def _require_new_columns(stored: StoredPolicy, options: argparse.Namespace) -> N
 def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[str]:
     """Yield lines that warn the user about the written actions."""
     if missing := counts["missing"]:
-        yield f"{readers.name_of(options.contexts)}: imputed missing values: {format_imputed(missing)}"
+        yield f"{read_log.name_of(options.contexts)}: imputed missing values: {format_imputed(missing)}"
     for reason, rows in counts["unseen"].items():
-        yield f"{readers.name_of(options.contexts)}: {reason} in {rows} rows; the policy has not seen it"
+        yield f"{read_log.name_of(options.contexts)}: {reason} in {rows} rows; the policy has not seen it"
     escape = _name_writer(options)
     names = {*_action_columns(stored), *stored.encoding.names, *options.keep}
     if escaped := sum(escape(name) != name for name in names) + counts["escaped"].total():
@@ -106,7 +106,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
     rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
     default = 0.0 if options.greedy else stored.policy.explore
     policy = stored.policy.with_exploration(default if options.explore is None else options.explore)
-    batches = readers.context_batches(options.contexts, stored.encoding, readers.ROWS, mapping, options.keep)
+    batches = read_log.context_batches(options.contexts, stored.encoding, read_log.ROWS, mapping, options.keep)
     for X, unseen, missing, kept in batches:
         counts["unseen"].update(unseen)
         counts["missing"].update(missing)
@@ -152,7 +152,7 @@ def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], tuple[pd
     arrow, types, write_name = import_extra("pyarrow"), {}, _name_writer(options)
     if options.keep and _format(options) == ".parquet":
         with prefix_errors("--keep"):
-            types = readers.kept_types(options.contexts, options.keep)
+            types = read_log.kept_types(options.contexts, options.keep)
 
     def write(name: str, column: Any) -> tuple[pd.Series, int]:
         try:

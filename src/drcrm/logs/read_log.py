@@ -23,6 +23,7 @@ from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers import READERS
 from drcrm.logs.readers.base import Reader, Select, opened
 from drcrm.logs.readers.npz_files import feedback_batch
+from drcrm.logs.readers.tables import TableReader
 
 ROWS = 2**17  # number of rows of a batch
 PACKED = ".gz", ".bz2", ".xz", ".zst", ".zip"
@@ -147,7 +148,7 @@ def context_batches(
     """
     reader, is_empty = open_reader(path, mapping or LogMapping(), rows), True
     if not isinstance(encoding, reader.encodings):
-        names = (known.name for known in READERS if isinstance(encoding, known.encodings))
+        names = (known.name for known in reversed(READERS) if isinstance(encoding, known.encodings))
         raise InputError(f"{name_of(path)}: is {reader.name}, expected {' or '.join(names)} like the training log")
     for file in reader.files:
         with prefix_errors(file):
@@ -162,6 +163,8 @@ def context_batches(
 def first_frame(path: Source, select: Select, rows: int, mapping: LogMapping) -> pd.DataFrame:
     """Return the first rows of a table, from its first file with rows; InputError for a format without columns."""
     reader = make_reader(path, mapping, rows)
+    if not isinstance(reader, TableReader):
+        raise InputError(f"is {reader.name}, which needs no mapping: drcrm learn {path} --output policy.npz")
     for file in reader.files:
         for frame, _ in reader.frames(file, select):
             return frame
@@ -214,7 +217,8 @@ def _reader_of_file(file: Path) -> type[Reader]:
     for reader in READERS:
         if reader.recognises(start):
             return reader
-    raise InputError(f"has no known format, expected {', '.join(reader.title for reader in READERS)}")
+    *others, last = (reader.title for reader in reversed(READERS))
+    raise InputError(f"has no known format, expected {', '.join(others)} or {last}")
 
 
 def files_of(path: Source) -> list[Path]:

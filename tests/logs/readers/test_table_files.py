@@ -76,7 +76,7 @@ HEAD = "item,p,click,age,price,city\n"
         (
             "a.xls",
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00",
-            "has no known format, expected Parquet, an npz file",
+            "has no known format, expected CSV, Vowpal Wabbit's text",
         ),
         ("a", b"", "has no rows"),
     ],

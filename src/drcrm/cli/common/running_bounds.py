@@ -19,9 +19,11 @@ from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
+from drcrm.estimates import ROBUST, UNBIASED
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
-LOOKS = 100  # how often the bound is computed, and again between two looks
+LOOKS = 100  # how often the bound is computed, and at least again between two looks
+MOST_TERMS = 2 * 10**8  # terms in bounds of the method "anytime" between two looks, which find the first better row
 FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
 
 
@@ -39,17 +41,20 @@ class Watch:
         Known limit on the weights of the baseline, if the log was opened with one. An asymptotic bound needs none.
     is_asymptotic : bool
         Whether the bounds are those of the confidence sequence, which need no range of outcomes.
-    estimate : "ips" or "dr"
-        "dr" is only for asymptotic bounds on the main outcome, with the cost model of the policy.
     cost_model : optional
+        Cost model of the policy, for asymptotic bounds on the main outcome.
     """
 
     confidence: float
     choices: int
     largest_weight: float | None = None
     is_asymptotic: bool = False
-    estimate: str = "ips"
     cost_model: Any = None
+
+    @property
+    def estimate(self) -> str:
+        """The estimate, "dr" with a cost model, otherwise "ips"."""
+        return UNBIASED if self.cost_model is None else ROBUST
 
 
 def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
@@ -72,8 +77,9 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
     dict
         - value and bound: the estimate of the policy's cost, and its upper bound.
         - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
-        - first_better: the number of rows after which the policy was first shown to be better, or None. In logs of more
-          than 10⁴ units, the bound is not computed after each unit, so this number can be too large by 0.01 %.
+        - first_better: the number of rows after which the policy was first shown to be better, or None. For large logs,
+          and for asymptotic bounds if there are more than 10⁴ units, it is one of 10⁴ numbers between 1 and the number
+          of rows.
         - guardrails: the bound on the difference of each guardrail's outcome; infinite if it is refused.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
@@ -97,7 +103,7 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
         factor, needed = guardrail.baseline_factor, f"range in the {guardrail.label.rstrip(',')}"
         part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
         outcome = _Outcome(part, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
-        excess = outcome.run(policy, units, replace(settings, estimate="ips"), LOGGING, factor)
+        excess = outcome.run(policy, units, replace(settings, cost_model=None), LOGGING, factor)
         # The bound of a relative margin is on the difference minus the margin, a multiple of the logging policy's cost.
         firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
         guardrails.append(float(excess.bounds[-1] + (factor - 1) * (log.count @ part.cost) / log.size))
@@ -157,6 +163,7 @@ class _Running:
 
     look: Callable[[int], tuple[float, float]]
     looks: np.ndarray
+    most_terms: int
 
     def bound(self, n: int) -> float:
         """Return the bound after n units; infinite if it is refused."""
@@ -176,7 +183,7 @@ class _Running:
         if not is_below.any():
             return None
         before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
-        between = np.unique(np.linspace(before + 1, look, LOOKS).astype(int))
+        between = np.unique(np.linspace(before + 1, look, max(LOOKS, self.most_terms // look)).astype(int))
         return next(int(n) for n in between if self.bound(n) < limit)
 
 
@@ -192,8 +199,8 @@ class _Outcome:
 
     def run(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> _Running:
         """Return the running bound on the policy's cost, or on its difference from a multiple of the baseline's."""
-        make = self._certify if settings.is_asymptotic else self._charge_atom
-        return _Running(make(policy, units, settings, baseline, factor), units.looks)
+        make, most_terms = (self._certify, 0) if settings.is_asymptotic else (self._charge_atom, MOST_TERMS)
+        return _Running(make(policy, units, settings, baseline, factor), units.looks, most_terms)
 
     def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
         """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
@@ -201,7 +208,7 @@ class _Outcome:
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
         inputs = EvaluationInputs.create(policy, self.log, baseline, None, None, None)
-        terms, high = anytime_terms(inputs, "ips", costs, settings.largest_weight, factor)
+        terms, high = anytime_terms(inputs, UNBIASED, costs, settings.largest_weight, factor)
         z = np.minimum(group_means(units.place, self.log.count, terms.z)[0], high)
         bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
         return lambda n: (float(z[:n].mean()), bound(z[:n], np.ones(n)))
@@ -213,7 +220,7 @@ class _Outcome:
             "confidence": settings.confidence,
             "choices": settings.choices,
             "method": SEQUENCE,
-            "cost_model": settings.cost_model if settings.estimate == "dr" else None,
+            "cost_model": settings.cost_model,
             "cost_range": self.cost_range,
             "groups": units.place,
             "baseline_factor": factor,

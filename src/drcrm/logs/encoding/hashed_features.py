@@ -7,7 +7,7 @@ is counted and left out, like a feature that an event does not name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ TIMES = " × "  # between the two names of a product
 
 def hash_contexts(contexts: Iterable[Pairs]) -> Contexts:
     """Return the hashed features of contexts, CSR (m, 2¹⁸)."""
-    return Contexts(_hash_rows([*contexts]))
+    return Contexts(_hash_rows(contexts))
 
 
 def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
@@ -36,14 +36,19 @@ def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
 
     They are an action's features and their products with the context's features.
     """
-    rows, missing = [], Counter[str]()
-    for shared, actions in zip(contexts, lists, strict=True):
-        missing.update(name for name, value in shared if value != value)
-        for own in actions:
-            products = [(f"{name}{TIMES}{other}", value * factor) for name, value in own for other, factor in shared]
-            rows.append(own + [(name, value) for name, value in products if value == value])
+    missing = Counter[str]()
+
+    def rows() -> Iterator[Pairs]:
+        for shared, actions in zip(contexts, lists, strict=True):
+            missing.update(name for name, value in shared if value != value)
+            for own in actions:
+                products = [
+                    (f"{name}{TIMES}{other}", value * factor) for name, value in own for other, factor in shared
+                ]
+                yield own + [(name, value) for name, value in products if value == value]
+
     starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
-    table = _hash_rows(rows)
+    table = _hash_rows(rows())
     return Contexts(replace(table, missing=Counter(table.missing) + missing), starts)
 
 
@@ -139,14 +144,20 @@ def columns_in_use(hashed: sparse.csr_array, rows: np.ndarray | None = None) -> 
     return np.flatnonzero(in_use).tolist()
 
 
-def _hash_rows(rows: list[Pairs]) -> Table:
+def _hash_rows(rows: Iterable[Pairs]) -> Table:
     """Return the hashed features of rows as a table, and how often each name has a missing value."""
-    missing = Counter(name for row in rows for name, value in row if value != value)
-    hashed = _hash_pairs([[(name, value) for name, value in row if value == value] for row in rows], N_COLUMNS)
-    return Table(len(rows), {MATRIX: hashed}, missing=missing)
+    missing = Counter[str]()
+
+    def known() -> Iterator[Pairs]:
+        for row in rows:
+            missing.update(name for name, value in row if value != value)
+            yield [(name, value) for name, value in row if value == value]
+
+    hashed = _hash_pairs(known(), N_COLUMNS)
+    return Table(hashed.shape[0], {MATRIX: hashed}, missing=missing)
 
 
-def _hash_pairs(rows: list[Pairs], n_columns: int) -> sparse.csr_array:
+def _hash_pairs(rows: Iterable[Pairs], n_columns: int) -> sparse.csr_array:
     """Return the sums of the values with the same hash in each row, CSR (rows, n_columns)."""
     from sklearn.feature_extraction import FeatureHasher  # imported here: it takes half a second, and few logs need it
 

@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches.description import Batch
@@ -88,10 +86,6 @@ class Reader(ABC):
     @abstractmethod
     def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         """Yield a file's contexts in the form of ``Contexts``, and the columns ``keep`` of a table as written."""
-
-    def frames(self, file: Path, select: Select) -> Iterator[tuple[pd.DataFrame, Any]]:
-        """Yield the selected columns of a table; InputError for a format without named columns."""
-        raise InputError(f"is {self.name}, which needs no mapping: drcrm learn {file} --output policy.npz")
 
     def column_types(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the Arrow types of columns, if the files declare types."""

@@ -43,15 +43,16 @@ class TableReader(Reader):
         return name
 
     def batches(self, file: Path) -> Iterator[Batch]:
-        self.n_read, list_id = 0, self.mapping.list
-        lists = ListIds(list_id) if list_id else None
+        mapping, list_id = self.mapping, self.mapping.list
+        self.n_read, lists = 0, ListIds(list_id) if list_id else None
 
         def select(header: list[str]) -> Columns:
-            self.mapping = dataset_mapping(header, self.mapping).require_table()
-            return Columns(self.mapping.columns, self.mapping.number_columns)
+            nonlocal mapping
+            mapping = dataset_mapping(header, mapping).require_table()
+            return Columns(mapping.columns, mapping.number_columns)
 
         for frame, _ in self.frames(file, select, list_id):
-            batch = frame_batch(frame, self.mapping, self.name, self.n_read, lists, self.unescape)
+            batch = frame_batch(frame, mapping, self.name, self.n_read, lists, self.unescape)
             self.n_read += len(frame)
             report_progress(len(frame), "rows")
             yield batch
