@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from drcrm.diagnostics import opened_log
-from drcrm.logs import encoded_log
-from drcrm.logs import read_log as log_files
+from drcrm.logs import encoded_log, read_log
 
 
 def close(first, second) -> None:
@@ -41,7 +40,7 @@ def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
     with monkeypatch.context() as patched:
         patched.setattr(opened_log, "LARGE", -1)
         patched.setattr(opened_log, "_temporary_folder", record)
-        patched.setattr(log_files, "ROWS", rows)
+        patched.setattr(read_log, "ROWS", rows)
         patched.setattr(encoded_log, "BLOCK_ROWS", rows - 50)
         yield folders
     assert folders

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from shop import decisions
 
-from drcrm.logs import read_log as log_files
+from drcrm.logs import read_log
 
 DAY = datetime.datetime(2024, 5, 1)
 AMOUNTS = [f"{'9' * 30}.{tail}" for tail in (10, 20, 11, 99)]
@@ -55,7 +55,7 @@ def write_log(path, **columns) -> None:
 @pytest.fixture
 def log(tmp_path, monkeypatch):
     """Return a folder with two Parquet files, of which the first has no values in the columns to keep."""
-    monkeypatch.setattr(log_files, "ROWS", 3)
+    monkeypatch.setattr(read_log, "ROWS", 3)
     (tmp_path / "log").mkdir()
     write_log(tmp_path / "log/0.parquet", **{name: pa.nulls(4) for name in KEPT})
     write_log(tmp_path / "log/1.parquet", **{name: column for name, (column, _) in KEPT.items()})
@@ -82,7 +82,7 @@ def test_csv_has_the_values_of_a_parquet_log(shop, tmp_path, run, log):
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_texts_of_csv_stay_as_they_are(form, shop, tmp_path, run, monkeypatch):
     """A number that is a feature keeps its decimal comma."""
-    monkeypatch.setattr(log_files, "ROWS", 2)
+    monkeypatch.setattr(read_log, "ROWS", 2)
     texts = {
         "id": [str(2**60 + 1), "", str(2**60 + 3), "007", "1e5"],
         "day": ["03.03.2025", "", " 2025-03-03", "x,y", '"'],

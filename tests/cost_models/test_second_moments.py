@@ -5,6 +5,7 @@ import pytest
 from block_logs import block_log, use_small_blocks
 
 from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.solvers import second_moments
 from drcrm.cost_models.solvers.second_moments import moments_by_fold
 
 
@@ -20,3 +21,11 @@ def test_the_cost_model_by_moments_equals_the_one_by_conjugate_gradients(kind, i
     assert fast.penalty_ == slow.penalty_
     scale = np.abs(slow.effects(log.X)).max()
     assert fast.effects(log.X) == pytest.approx(slow.effects(log.X), abs=1e-8 * scale)
+
+
+@pytest.mark.parametrize("limit", ["MAX_ACTIONS", "MAX_BLOCK_COLUMNS", "MAX_NUMBERS"])
+def test_moments_are_not_computed_beyond_the_limits(limit, monkeypatch):
+    log = block_log("labels")
+    use_small_blocks(monkeypatch)
+    monkeypatch.setattr(second_moments, limit, 1)
+    assert moments_by_fold(log, np.ones(4), np.zeros(len(log.Y), dtype=int)) is None

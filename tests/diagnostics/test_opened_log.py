@@ -14,8 +14,9 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 from text_logs import dsjson, vw_lists, vw_single
 
+from drcrm.cli.common.candidates import WITH_SCORES
 from drcrm.diagnostics import opened_log
-from drcrm.logs import read_log as log_files
+from drcrm.logs import read_log
 from drcrm.logs.policy_file import read_policy
 
 TEXTS = {"log.dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
@@ -27,8 +28,9 @@ OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto"}
 ALGORITHM = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.001, 0.01], "options": OPTIONS}
 FEATURE_MAP = ALGORITHM | {"options": OPTIONS | {"features": {"nystroem": 30}}}
 GUARDED = {"guardrails": {"odd": {"cost": "odd", "at_most": "20 %"}}}
+DEFAULTS = {"algorithm": None}  # two algorithms, of which one has learned scores
 KINDS = {  # name of the file, and changes of the mapping
-    "groups and times": ("log.tsv", TIMED | GUARDED | {"group": "user", "slice": ["city", "item"]}),
+    "groups and times": ("log.tsv", TIMED | GUARDED | {"group": "user", "slice": ["city", "item"]} | DEFAULTS),
     "labels": ("log.parquet", TIMED | {"labels": ["news", "odd"], "action": None}),
     "feature map and estimated propensities": ("log.csv", ESTIMATED | GUARDED | {"algorithm": FEATURE_MAP}),
 }
@@ -85,7 +87,9 @@ def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, mo
     mapping = MAPPING | {"algorithm": ALGORITHM} | changes
     mapping = {key: value for key, value in mapping.items() if value is not None or "labels" not in changes}
     config.write_text(json.dumps(mapping))
-    assert_same_in_files(run, monkeypatch, ["learn", log, "--config", config, "--output", policy], policy)
+    answer = assert_same_in_files(run, monkeypatch, ["learn", log, "--config", config, "--output", policy], policy)
+    has_scores = WITH_SCORES in {entry["name"] for entry in answer["candidates"]}
+    assert has_scores == (DEFAULTS.items() <= changes.items())
     if kind == "labels":  # the last quarter of the rows, in which ages are missing, is held out
         assert read_policy(policy).encoding.indicators == ("price",)
     answer = assert_same_in_files(run, monkeypatch, ["certify", policy, later])
@@ -141,7 +145,7 @@ def test_actions_do_not_depend_on_the_size_of_batches(name, options, shop, tmp_p
     read = pd.read_parquet if name == "parquet" else pd.read_csv
     frames = []
     for rows in (2**17, 700 if name not in TEXTS else 7):
-        monkeypatch.setattr(log_files, "ROWS", rows)
+        monkeypatch.setattr(read_log, "ROWS", rows)
         assert run("predict", policy, log, "--output", output, *options)[0] == 0
         frames.append(read(output))
     pd.testing.assert_frame_equal(*frames, rtol=1e-6)

@@ -154,3 +154,15 @@ def test_a_cost_model_without_the_constant_serves_a_fit_with_an_intercept(log):
     assert first.cost_model_.model is model
     assert first.coef_ == pytest.approx(second.coef_, rel=1e-6, abs=1e-8)
     assert first.coef_ == pytest.approx(third.coef_[:-1], rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["single", "eligible", "lists"])  # tests/test_units.py has label vectors
+def test_units_of_costs_and_features_do_not_matter(kind, kind_logs):
+    data = kind_logs[kind]
+    estimator = data.fit(make("DoublyRobustDRO"))
+    X = data.choices.X * np.array([1e3, 1e-2, 5.0, 1.0])
+    choices = type(data.choices)(**vars(data.choices) | {"X": X, "cost": 100 * data.choices.cost})
+    X = choices.lists() if data.kind == "lists" else X
+    scaled = make("DoublyRobustDRO").fit(X, data.Y, **choices.rows, **data.actions)
+    expected = estimator.predict_proba(data.X, **data.eligible)
+    assert scaled.predict_proba(X, **data.eligible) == pytest.approx(expected, abs=2e-3)

@@ -22,6 +22,8 @@ from sklearn.tree import DecisionTreeRegressor
 from drcrm import BanditLog, CostModel, EnvironmentDRO, RegressorModel
 from drcrm.cost_models import smearing
 from drcrm.cost_models.cross_fitting import context_folds, cross_fit
+from drcrm.data import chunked_log
+from drcrm.data.executors import use_threads
 from drcrm.errors import InputError
 from drcrm.optimization.environment_objective import EnvironmentObjective, log_with_barrier
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
@@ -109,6 +111,25 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
         assert counts[3] < 50 <= min(counts[:3])
         by_action = [np.average(np.exp(residual[r] / gamma), weights=log.count[r]) for r in of_action[:3]]
         assert factor[number] == pytest.approx([*by_action, pooled], rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_and_threads_do_not_matter(kind, monkeypatch):
+    log = draw_log(kind)
+    whole = make_objective(log)
+    point = np.append(draw_coef(whole), -0.5)
+    value, gradient, _ = whole.evaluate(point)
+    monkeypatch.setattr(chunked_log, "MANY_SCORES", 1)
+    monkeypatch.setattr(chunked_log, "BLOCK_SCORES", 16)
+    parts = make_objective(log)
+    assert len(parts.design.chunked.blocks) > 3
+    assert parts.design.effects == pytest.approx(whole.design.effects, rel=1e-10)
+    with use_threads(2):
+        assert parts.evaluate(point)[0] == pytest.approx(value, rel=1e-12)
+        assert parts.evaluate(point)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-12)
+    monkeypatch.setattr("drcrm.optimization.environment_objective.MAX_KEPT_SCORES", 0)
+    forgetful = make_objective(log)
+    assert forgetful.evaluate(point)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-12)
 
 
 def test_the_barrier_joins_the_logarithm_and_grows_below_it():

@@ -7,14 +7,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
-from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, policy_support
+from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, classifier_policy, policy_support
 from drcrm import off_policy_value as value_of
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
@@ -111,6 +113,40 @@ def test_a_fit_cannot_start_at_a_policy_with_its_own_map():
     fitted = DoublyRobustDRO(features=SQUARES, safe=False).fit(X, A, **rows)
     with pytest.raises(InputError, match="logging policy with its own feature map"):
         DoublyRobustDRO().fit(X, A, **rows, logging_policy=fitted.policy_)
+
+
+class ScalingClassifier(LogisticRegression):
+    """A classifier that transforms its features, and takes weights, which a pipeline does not."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.scaler_ = StandardScaler().fit(X)
+        return super().fit(self.scaler_.transform(X), y, sample_weight)
+
+    def predict_proba(self, X):
+        return super().predict_proba(self.scaler_.transform(X))
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"nystroem": 20},
+        RandomTreesEmbedding(10, random_state=0),
+        make_pipeline(StandardScaler(), PolynomialFeatures(2)),
+        ColumnTransformer([("n", PolynomialFeatures(2), [0, 1])]).set_output(transform="pandas"),
+    ],
+    ids=["nystroem", "random trees", "pipeline", "user's output"],
+)
+def test_a_fit_does_not_depend_on_the_output_that_scikit_learn_is_set_to(features):
+    X, A, rows, _ = ring_log(300)
+    fitted = DoublyRobustDRO(safe=False, features=features).fit(X, A, **rows)
+    expected = fitted.predict_proba(X)
+    with sklearn.config_context(transform_output="pandas"):
+        np.testing.assert_array_equal(fitted.predict_proba(X), expected)
+        again = DoublyRobustDRO(safe=False, features=features).fit(X, A, **rows)
+        np.testing.assert_array_equal(again.predict_proba(X), expected)
+        log = BanditLog(X, A, **rows)
+        competitor = classifier_policy(log, ScalingClassifier())
+    assert value_of(competitor, log) == value_of(classifier_policy(log, ScalingClassifier()), log)
 
 
 NAMED = {

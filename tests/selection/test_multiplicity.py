@@ -69,6 +69,15 @@ def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
     assert differences(valid, clipped=clipped + 1).choose(3) is None
 
 
+def test_bounds_are_at_the_level_of_all_choices():
+    """With a mean of −2.4 standard errors, the bound is below 0 at level δ, z = 1.64, but not at δ/20, z = 2.81."""
+    noise = np.random.default_rng(0).normal(size=(ROWS, 1))
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    part = differences(noise - 2.4 / np.sqrt(ROWS))
+    assert (part.choose(1), part.choose(20)) == (0, None)
+    assert (part.choose(1, confidence=0.995), part.choose(6), part.choose(7)) == (None, 0, None)
+
+
 def test_a_large_log_has_the_number_of_bonferroni(monkeypatch):
     monkeypatch.setattr("drcrm.selection.multiplicity.MOST_VALUES", 100)
     assert differences(np.random.default_rng(0).normal(size=(ROWS, 1)) @ np.ones((1, 5))).effective_choices() == 5

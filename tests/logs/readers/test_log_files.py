@@ -17,8 +17,7 @@ from text_logs import LOGS, dsjson, vw_lists, vw_single
 from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
-from drcrm.logs import encoded_log
-from drcrm.logs import read_log as log_files
+from drcrm.logs import encoded_log, read_log
 from drcrm.logs.batches.collection import collect
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
@@ -125,7 +124,7 @@ def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch)
     expected = open_log(*source, seed=3)
     encoding = expected.train.encoding
     whole, known = open_log(*source), open_log(*source, None, encoding)
-    monkeypatch.setattr(log_files, "ROWS", 11)
+    monkeypatch.setattr(read_log, "ROWS", 11)
     monkeypatch.setattr(encoded_log, "BLOCK_ROWS", 11)
     monkeypatch.setattr(opened_log, "LARGE", 1000)
     with log_folder(folder / "p.npz") as create:
@@ -213,7 +212,7 @@ def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, mes
     frame.loc[57, column] = value
     path, quote = write_table(frame, tmp_path, form), "'" if form == "csv" else ""
     for rows in (1000, 10):
-        monkeypatch.setattr(log_files, "ROWS", rows)
+        monkeypatch.setattr(read_log, "ROWS", rows)
         with pytest.raises(InputError) as error:
             read_files(path, as_mapping(MAPPING), lambda: tmp_path)
         assert str(error.value) == f"{path}: {message.format(quote, quote)}"
