@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from log_answers import ANSWERS
+from log_answers import ANSWERS, better
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
@@ -77,3 +77,22 @@ def test_a_page_can_be_read(browser, tmp_path, kind, width):
     expected = ("blank", "a table") if kind == "hostile" else ()
     messages = problems(browser, log_page(ANSWERS[kind]()), width, tmp_path)
     assert [message for message in messages if not message.startswith(expected)] == []
+
+
+PLANTED = {
+    "<section>": ('<div style="width: 2000px">x</div><section>', "the page is wider than the screen"),
+    "<h1>": ('<h1 style="font-size: 8px">small', "too small: "),
+    "<footer>": ('<footer><img src="http://localhost:9/x.png">', "console: "),
+    "<main>": ('<main><script>alert(1)</script><div style="height: 900px"></div>', "the verdict is not"),
+    '<div class="line">': ('<div class="line"></div><div>', "blank: "),
+}
+
+
+def test_problems_are_found(browser, tmp_path):
+    page = log_page(better())
+    for place, (html, _) in PLANTED.items():
+        assert place in page
+        page = page.replace(place, html, 1)
+    messages = problems(browser, page, WIDTHS[0], tmp_path)
+    for _, problem in PLANTED.values():
+        assert any(message.startswith(problem) for message in messages)

@@ -121,3 +121,27 @@ def check_ink(picture: bytes, name: str) -> list[str]:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_table_and_figure_can_be_read(browser, width):
     assert problems(browser, REPORT, width) == []
+
+
+PLANTED = (
+    ("filename=01 Expected", "filename=01, Expected", "01 Expected Hamming loss by clipped SNIPS: shows 'Expected"),
+    ('<script id="metadata">', '<script id="metadata">console.error("planted");', "console: planted"),
+    (
+        '<div id="loading-screen">',
+        '<script src="http://localhost:9/x.js"></script><div id="loading-screen">',
+        "request: http://localhost:9/x.js",
+    ),
+    ("filename=paired_digits.svg;base64,", "filename=paired_digits.svg;base64,AAAA", "EncodingError"),  # ends the visit
+)
+
+
+def test_problems_are_found(browser, tmp_path):
+    page = REPORT.read_text(encoding="utf-8")
+    assert not re.search(COMMANDS, page)
+    for text, planted, _ in PLANTED:
+        assert page.count(text) == 1
+        page = page.replace(text, planted)
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    messages = problems(browser, tmp_path / "report.html", WIDTHS[0])
+    for _, _, problem in PLANTED:
+        assert any(problem in message for message in messages)

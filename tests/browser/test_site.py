@@ -70,3 +70,11 @@ def test_every_page_can_be_read_and_followed(browser, width):
     facts = visit(browser, width, SITE)
     assert len(facts) > 100
     assert list(problems(facts, width)) == []
+
+
+def test_problems_are_found(browser, tmp_path):
+    page = '<p style="width: 2000px" id="here">x</p><img src="none.png"><a href="#there"></a><a href="gone.html"></a>'
+    (tmp_path / "page.html").write_text(f'{page}<a href="#here"></a><a href="https://example.org"></a>')
+    found = list(problems(visit(browser, 1400, tmp_path), 1400))
+    expected = ["is wider", "no picture", "a picture without", "no target", "no target"]
+    assert all(problem in line for problem, line in zip(expected, found, strict=True))

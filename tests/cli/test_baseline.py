@@ -15,7 +15,7 @@ import drcrm
 from drcrm import off_policy_value
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.cli.common.candidates import compare_with_baseline, read_algorithms
+from drcrm.cli.common.candidates import compare_with_baseline, fit_candidates, read_algorithms
 from drcrm.diagnostics.comparison.baseline import policy_on_rows
 from drcrm.diagnostics.opened_log import open_log
 from drcrm.errors import InputError
@@ -23,6 +23,7 @@ from drcrm.logs.encoded_log import encode
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
+from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.successive_halving import fit_algorithm
 
 OTHER = MAPPING | {"features": {"categorical": ["city"]}, "explore": 0.1}  # another encoding than MAPPING's
@@ -89,6 +90,13 @@ def test_the_difference_and_its_bound_are_those_of_the_library(weeks, compare, t
     assert answer["sensitivity"] is None
 
 
+def test_evaluate_policy_names_the_baseline(weeks, compare, run):
+    _, text = compare("evaluate_policy", weeks / "new.npz", weeks / "week2.csv")
+    assert "Compared with the baseline old.npz, " in text
+    arguments = ["evaluate_policy", weeks / "new.npz", weeks / "week2.csv", "--baseline", weeks / "old.npz"]
+    assert "so it cannot be used with --baseline" in run(*arguments, "--sensitivity", "2")[2]
+
+
 def test_a_policy_does_not_differ_from_itself(weeks, compare):
     for command in ("certify", "evaluate_policy"):
         answer, _ = compare(command, weeks / "new.npz", weeks / "week2.csv", baseline="new.npz")
@@ -122,7 +130,7 @@ def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path
     assert not any("itself" in caution for caution in compared["verdict"]["cautions"])
 
 
-def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks):
+def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks, monkeypatch):
     mapping, stored = as_mapping(MAPPING | {"algorithm": "kl_dro_dr"}), read_policy(weeks / "old.npz", with_rows=True)
     opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, baseline=stored)
     plain = fit_algorithm(opened.train, opened.log, read_algorithms(mapping)[0])
@@ -134,6 +142,12 @@ def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks):
         if not learned.candidates[place].is_logging:
             assert learned.differences.valid[:, place].mean() == pytest.approx(float(expected), abs=1e-9)
     assert not np.allclose(learned.differences.clipped, plain.differences.clipped)
+    chosen_by, choose = [], PairedDifferences.choose
+    monkeypatch.setattr(PairedDifferences, "choose", lambda self, *rest: chosen_by.append(self) or choose(self, *rest))
+    fit_candidates(opened, read_algorithms(mapping), lambda message: None)
+    for differences in chosen_by:
+        np.testing.assert_allclose(differences.valid, learned.differences.valid, atol=1e-12)
+    assert len(chosen_by) == 2  # among all candidates, and among those of the algorithm
 
 
 def test_rows_that_trained_the_baseline_are_left_out(weeks, compare):

@@ -228,6 +228,21 @@ def algorithms_of(algorithm=None, has_scores: bool = False) -> list[Algorithm]:
     return read_algorithms(as_mapping({"algorithm": algorithm}), has_scores)
 
 
+def test_default_and_named_algorithms():
+    assert [entry.name for entry in algorithms_of(has_scores=True)] == [DEFAULT, WITH_SCORES]
+    assert [entry.name for entry in algorithms_of()] == [DEFAULT]
+    [entry] = algorithms_of({"estimator": "CIPS", "label": "mine", "options": {"safe": False}})
+    assert (entry.name, entry.label, entry.safe) == ("CIPS", "mine", False)
+    assert [entry.name for entry in algorithms_of(["cips", "kl_dro_dr"])] == ["cips", "kl_dro_dr"]
+
+
+def test_an_algorithm_without_tests_and_cost_model_can_be_learned(learn):
+    unsafe = {"estimator": "CIPS", "label": "mine", "options": {"safe": False}}
+    answer = learn(decisions(400), MAPPING | {"algorithm": unsafe})
+    [candidate] = [entry for entry in answer["candidates"] if entry["label"] == "mine"]
+    assert np.isfinite(candidate["difference"]["value"])
+
+
 @pytest.mark.parametrize(
     ("lists", "fault"),
     [({}, "every row has the same action"), ({"starts": np.arange(61)}, "every list has only one action")],

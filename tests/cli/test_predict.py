@@ -206,3 +206,13 @@ class TestFormulas:
         assert run("evaluate_policy", odd / "policy.npz", tmp_path / "next.csv")[0] == 0
         assert run("learn", tmp_path / "next.csv", "--config", odd / "map.json", "--output", tmp_path / "p.npz")[0] == 0
         assert set(read_policy(tmp_path / "p.npz").encoding.names) == set(FORMULAS)
+
+    def test_column_names_are_escaped_too(self, tmp_path, run):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": rng.normal(size=300), "=a": rng.integers(0, 2, 300), "b": rng.integers(0, 2, 300)})
+        frame.assign(p=0.25, cost=-frame["b"].astype(float)).to_csv(tmp_path / "log.csv", index=False)
+        mapping = {"labels": ["=a", "b"], "propensity": "p", "cost": "cost", "features": {"numeric": ["x"]}}
+        config = json.dumps(mapping | {"algorithm": "cips"})
+        run("learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz")
+        run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "o.csv")
+        assert list(pd.read_csv(tmp_path / "o.csv")) == ["'=a", "b", "propensity"]

@@ -17,6 +17,7 @@ from drcrm.experiments.runs import (
     shown_algorithms,
     uses_cost_model,
 )
+from drcrm.reports.roles import PAPER_ALGORITHMS
 from drcrm.selection.registry.shipped_algorithms import shipped_algorithms
 
 CURVE = {"datasets": ["toy"], "counts": [1, 16]}
@@ -78,6 +79,25 @@ class TestDefaults:
         kl = config["algorithms"]["kl"]
         assert (kl["label"], kl["group"], kl["options"]) == ("kl", "Yours", {})
         assert {"colour", "marker"} <= kl.keys()
+
+    def test_options_of_an_experiment_are_filled_in(self):
+        assert complete(changed("experiments.demo", {"datasets": ["toy"]}), SCHEMA)["experiments"]["demo"] == {
+            "datasets": ["toy"],
+            "seeds": 20,
+            "replay_count": 4,
+            "selection": ["clipped_snips", "snips", "ips"],
+            "split_unit": "row",
+            "logging_c": 0.1,
+            "logging_sharpness": 1,
+            "click_rates": [1, 0],
+            "test_shift": None,
+            "logging_fraction": 0.05,
+            "heldout_fraction": 0.25,
+            "absent_label_score": "logged",
+            "variance_penalty_scale": "calibrated",
+            "stopping": "scaled",
+            "algorithms": list(PAPER_ALGORITHMS),
+        }
 
     def test_algorithms_without_a_look_get_a_colour_and_a_marker_of_their_own(self):
         added = {f"own{i}": {"estimator": "CIPS"} for i in range(20)}

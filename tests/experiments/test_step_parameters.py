@@ -7,8 +7,10 @@ import json
 import pytest
 
 from drcrm.experiments.step_parameters import (
+    fetch_parameters,
     fit_parameters,
     mapping_of,
+    provenance_parameters,
     study_options,
 )
 
@@ -35,6 +37,10 @@ CONFIG = {
 }
 
 
+def test_fetch_does_not_know_the_names_in_print():
+    assert fetch_parameters(CONFIG, "toy") == {"features": 3, "labels": 2}
+
+
 @pytest.mark.parametrize(("scale", "calibrated"), [("unit", False), ("calibrated", True)])
 def test_the_unit_of_poems_grid_concerns_poem_only(scale, calibrated):
     config = {**CONFIG, "experiments": {"tiny": {**CONFIG["experiments"]["tiny"], "variance_penalty_scale": scale}}}
@@ -50,6 +56,13 @@ def test_the_unit_of_poems_grid_concerns_poem_only(scale, calibrated):
     assert fit_parameters(config, "tiny", "cips") == {"estimator": "CIPS", "stopping": "scaled", **expected}
 
 
+def test_other_hyper_parameters_of_poem_have_no_unit():
+    entry = {"estimator": "POEM", "parameter": "ridge", "grid": [0.1], "options": {"variance_penalty": 1.0}}
+    tiny = {**CONFIG["experiments"]["tiny"], "variance_penalty_scale": "calibrated"}
+    config = {**CONFIG, "algorithms": {**CONFIG["algorithms"], "poem": entry}, "experiments": {"tiny": tiny}}
+    assert not fit_parameters(config, "tiny", "poem")["calibrated"]
+
+
 def test_a_mapping_has_the_entries_of_the_configurations_estimators():
     """Names of shipped algorithms and of classifiers stay names."""
     entry = {"name": "cips", "label": "My own", "estimator": "CIPS", "options": {"estimate": "snips"}}
@@ -60,3 +73,14 @@ def test_a_mapping_has_the_entries_of_the_configurations_estimators():
 def test_a_study_knows_its_algorithms_but_not_their_looks():
     entry = {"estimator": "CIPS", "options": {"estimate": "snips"}}
     assert study_options(CONFIG, "support") == {"algorithms": {"cips": entry}, "replays": 4}
+
+
+def test_provenance_is_of_the_experiment_with_its_data_sets_and_algorithms():
+    experiment, datasets = CONFIG["experiments"]["tiny"], CONFIG["datasets"]
+    tiny = {"experiment": experiment, "datasets": datasets, "algorithms": {"poem": CONFIG["algorithms"]["poem"]}}
+    assert provenance_parameters(CONFIG, "tiny") == tiny
+    theory = {"experiment": CONFIG["theory"], "datasets": datasets, "algorithms": {}}
+    assert provenance_parameters(CONFIG, "theory") == theory
+    study = provenance_parameters(CONFIG, "studies/support")
+    assert study["runs"] == {"tiny": tiny}
+    assert study["algorithms"] == study_options(CONFIG, "support")["algorithms"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from copy import deepcopy
 from decimal import Decimal
 from typing import Any
 
@@ -240,3 +242,12 @@ def test_a_context_of_lists_needs_its_candidates(context, text_policies):
     (lists, _), _ = text_policies
     with pytest.raises(InputError, match="context 0: _multi is missing or not a list of dicts"):
         lists.decide(context)
+
+
+@pytest.mark.parametrize("kind", ["single", "labels"])
+@pytest.mark.parametrize("copy", [lambda served: pickle.loads(pickle.dumps(served)), deepcopy], ids=["pickle", "copy"])
+def test_a_copied_policy_decides_like_the_policy(kind, copy):
+    """Its caches of categories, weekdays and hours are not copied."""
+    served = ServedPolicy(STORED[kind])
+    for _ in range(2):
+        assert copy(served).decide(CONTEXT, random_state=1) == served.decide(CONTEXT, random_state=1)

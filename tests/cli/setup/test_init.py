@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from drcrm.cli.setup.columns import assign_roles
 from drcrm.cli.setup.example import MAPPING, draw_visits
-from drcrm.logs.mapping import as_mapping
+from drcrm.cli.setup.init import read_columns
+from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.read_log import read_raw_log
 
 
@@ -169,3 +171,12 @@ def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_pa
     status, _, error = run("init", tmp_path / name)
     assert (status, error.count("\n")) == (1, 1)
     assert message in error
+
+
+def test_odd_parquet_columns_are_left_out(tmp_path):
+    frame = pd.DataFrame({"lists": [[1, 2]] * 30, "clicked": [True, False] * 15, "many": np.arange(30) / 7})
+    frame.to_parquet(tmp_path / "log.parquet")
+    columns = read_columns(tmp_path / "log.parquet", LogMapping())
+    assert [column.name for column in columns] == ["clicked", "many"]
+    assert assign_roles(columns) == {"reward": columns[0]}
+    assert columns[0].describe() == "2 values: True, False"

@@ -97,6 +97,19 @@ def test_init_proposes_booleans_as_reward_and_learn_reads_them(tmp_path, capsys)
     assert abs(yes - no) > 1e-6
 
 
+def test_init_proposes_decimal_commas_and_the_encoding(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"größe": rng.normal(size=300).round(3), "p": 0.25, "reward": rng.integers(0, 2, 300)})
+    frame["action"] = rng.choice(["Löschen", "Öffnen"], 300)
+    path, proposal = tmp_path / "log.csv", tmp_path / "m.yaml"
+    path.write_bytes(frame.to_csv(index=False, sep=";", decimal=",").encode("cp1252"))
+    assert main(["init", str(path), "--output", str(proposal)]) == 1
+    assert main(["init", str(path), "--output", str(proposal), "--encoding", "cp1252"]) == 0
+    mapping = yaml.safe_load(proposal.read_text("utf-8"))
+    assert (mapping["decimal"], mapping["encoding"]) == (",", "cp1252")
+    assert_same_log(drcrm.read_log(path, mapping), drcrm.BanditLog.from_frame(frame, mapping))
+
+
 def test_commands_accept_several_files(tmp_path):
     frames = [own_log(200, seed) for seed in range(3)]
     paths = [tmp_path / name for name in ("monday.csv", "tuesday.parquet", "days")]
