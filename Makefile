@@ -12,7 +12,7 @@
 # make bench MIRROR=PATH_OR_URL    run times compared with lower bounds, results/bench.json; fewer of them without a mirror
 # make site    the documentation as a site, results/site/index.html; warnings are errors
 # make docs    the documentation's figures and tables from docs/results; TAKE="sample ..." first copies results there
-# make lint    ruff, import-linter, mypy, snakefmt, snakemake --lint
+# make lint    ruff, import-linter, mypy, snakefmt, snakemake --lint, and that the faults of benchmarks can be planted
 # make pins    renew requirements.txt from pyproject.toml
 
 PYTHON ?= python3
@@ -87,6 +87,7 @@ lint: .venv/installed
 	mypy
 	snakefmt --check Snakefile workflow
 	snakemake --lint
+	python benchmarks/protection.py --check
 
 .venv/installed: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

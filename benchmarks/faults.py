@@ -139,8 +139,8 @@ FAULTS = {
         "return hashlib.sha256(stream.read(1 << 16)).hexdigest()\n    except",
     ),
     "products of hashed features lack the context's value": (
-        "sign[pair] * action.data[first] * shared.data[second]",
-        "sign[pair] * action.data[first]",
+        '{name}{TIMES}{other}", value * factor)',
+        '{name}{TIMES}{other}", value)',
     ),
     "an unknown category is encoded as the first one": (
         "places.get(number_text(value), -1)",
