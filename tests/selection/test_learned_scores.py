@@ -99,8 +99,19 @@ def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
         expected = weights / weights.sum(axis=1, keepdims=True)
         assert candidate.policy.marginals(heldout.X) == pytest.approx(expected, abs=1e-9)
     modelled = learned.cost_model.model.action_effects(features(heldout.X), heldout.actions)
-    deviation = features.transformer.deviation
-    assert modelled == pytest.approx(-deviation * scores[:, 1], abs=1e-9)
+    training = fit_scores(log, logging).training
+    spreads = (training.max(axis=2) - training.mean(axis=2)).mean(axis=0)
+    weights = learned.start[features.n_features :: 3, 0] * features.scale * spreads / 10
+    assert weights.max() == pytest.approx(1)
+    assert weights[1:] == pytest.approx(weights[1])
+    logged = training[np.arange(900), :, log.Y] / spreads
+    design = np.column_stack([logged[:, 0], logged[:, 1:].sum(axis=1), np.ones(900)])
+    slopes = np.maximum(-np.linalg.lstsq(design, log.cost)[0][:2], 0)
+    assert weights[:2] == pytest.approx(slopes / slopes.max(), rel=0.01)  # the regression has a small penalty
+    vote = (scores / spreads[:, None])[:, 1:].sum(axis=1)
+    line = np.polynomial.Polynomial.fit(vote.ravel(), modelled.ravel(), 1)
+    assert line(vote) == pytest.approx(modelled, abs=1e-9)
+    assert np.linalg.lstsq(design[:, 1:], log.cost)[0] == pytest.approx(line.convert().coef[::-1], rel=0.01)
 
 
 @pytest.mark.filterwarnings(
@@ -136,7 +147,7 @@ def test_ineligible_actions_are_not_listed():
     listed = scores.as_lists(some, scores.training)
     assert listed.X.shape == (eligible.sum(), 4)
     row = listed.actions.starts[listed.context] + listed.Y
-    assert listed.X[row] == pytest.approx(scores.training[log.context, :, log.Y])
+    assert listed.X[row] * scores.spreads == pytest.approx(scores.training[log.context, :, log.Y])
 
 
 def draw_lists(n: int = 1500, seed: int = 0) -> tuple[BanditLog, SoftmaxPolicy, np.ndarray]:
@@ -230,7 +241,11 @@ def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(t
     assert main(["predict", policy, table, "--output", decisions]) == 0
     served, drawn = load_policy(policy), pd.read_csv(decisions)
     assert served.policy.features is not None
-    for row in range(3):
+    rows_checked = 0
+    for row in range(10):
         candidates = frame[["x", "y", "z"]][starts[row] : starts[row + 1]].to_dict("records")
-        draws = [served.decide({"_multi": candidates}, random_state=seed) for seed in range(30)]
-        assert dict(draws)[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
+        draws = dict(served.decide({"_multi": candidates}, random_state=seed) for seed in range(10))
+        if drawn["action"][row] in draws:
+            assert draws[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
+            rows_checked += 1
+    assert rows_checked > 5

@@ -37,6 +37,6 @@ def warn_of_result(estimator: BaseEstimator, log: BanditLog, learned: Learned) -
     if not estimator.converged_:
         hint = "" if estimator.n_iter_ else f" ({describe_extreme_values(log)})"
         warn(f"{name} did not converge in {estimator.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
-    elif not estimator.n_iter_:
+    elif not estimator.n_iter_ and learned.objectives:
         reason = explain_flat_start(learned.objectives[0], learned.start)
         warn(f"{name} ends where it began: {reason}", ConvergenceWarning)

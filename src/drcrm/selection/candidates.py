@@ -73,7 +73,7 @@ class Learned:
     selected : int
         Index of the candidate that a test for an improvement chooses, for a safe algorithm; else of the first one.
     objectives : list of Objective
-        One for each value of the grid.
+        One for each value of the grid; none over learned scores, whose start is a policy that other models made.
     start : array (d, …)
         Start of the fits, Θ.
     clip : float or None

@@ -4,8 +4,18 @@ The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. For
 log-probabilities from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and
 sharper and tilted versions of π0. As θ_j grows, the policy approaches that of model j. The scores of a training row
 come from models that were fitted to other contexts, or other groups. To fit θ, every context lists its actions, and the
-scores are their features. The cost model is linear in these features: ĉ = −σ s_1. The result is a softmax policy over
-X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed candidate, and the number r scales them.
+scores are their features. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all
+actions, or of a listed candidate, and the number r scales them.
+
+The fit starts with a vote of the scores, θ_j = V v_j / b_j. The spread b_j is the mean over contexts of the largest
+score minus the mean score, so with equal weights v_j all scores have the same influence. The models share one weight,
+and π0 has its own. A regression of the logged costs on s_0/b_0 and on the sum of the other s_j/b_j gives both weights:
+they are proportional to the slopes, and the larger one is 1. So π0 counts more if few rows make the models poor. A
+ridge on θ_j b_j draws the fit to the vote.
+
+The doubly robust costs of the fit have their own cost model, a regression of the logged costs on the sum of the models'
+s_j/b_j. There, the support rule acts on s_1 only, because the classifiers know more of rare actions than the rule does.
+Held-out scores and bounds apply the rule to the whole cost model.
 """
 
 from __future__ import annotations
@@ -16,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.adapters import PaddedModel
 from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
@@ -32,8 +43,9 @@ from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 
 FOLDS = 3
-START = (4.0, 5.0, 1.0, 1.0)  # θ with which the fit starts: a sharpened π0, tilted by the models
-RIDGE = 0.2  # n λ of a ridge towards the start if the algorithm has none: see Algorithm. With few rows θ stays close
+VOTE = 10.0  # V
+LEAST_SPREAD = 0.1  # smaller spreads are raised to it, so that a model that tells no actions apart stays weak
+RIDGE = 0.05  # n λ of a ridge towards the vote if the algorithm has none: see Algorithm. With few rows θ stays close
 PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (1.5, 2, 4, 8), "greedy": 10.0}
 
 
@@ -55,18 +67,19 @@ class LearnedScores:
         X ↦ X', whose φ is a :class:`drcrm.policies.action_scores.ActionScores`.
     training : array (m, J, K) or (N, J)
         Scores of the training contexts, by models that were fitted to other contexts.
-    deviation : float
-        σ.
+    spreads : array (J,)
+        b_j.
     """
 
     features: Any
     training: np.ndarray
-    deviation: float
+    spreads: np.ndarray
 
     def as_lists(self, log: BanditLog, scores: np.ndarray) -> BanditLog:
-        """Return a log with the same rows, in which each context lists its available actions with their scores."""
+        """Return a log with the same rows, in which each context lists its available actions with s_j / b_j."""
         actions: Any = log.actions
         lists, place = actions.as_lists(scores, log)
+        lists = ActionLists(lists.features / self.spreads, lists.starts)
         listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
         listed.imitated_propensities = log.imitated_propensities
         return listed
@@ -76,10 +89,11 @@ class LearnedScores:
         return self.features.transformer.transform(X).reshape(X.shape[0], *self.training.shape[1:])
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
-        """Return coefficients of X', (…, d', K) or (…, d'), for coefficients θ of the scores, (…, J)."""
+        """Return coefficients of X', (…, d', K) or (…, d'), for coefficients θ_j b_j of the scores, (…, J)."""
         shape = self.training.shape[2:]
         identity = np.eye(int(np.prod(shape))).reshape(shape + shape)
-        blocks = np.multiply.outer(theta / self.features.scale, identity).reshape(*theta.shape[:-1], -1, *shape)
+        theta = theta / (self.spreads * self.features.scale)
+        blocks = np.multiply.outer(theta, identity).reshape(*theta.shape[:-1], -1, *shape)
         zeros = np.zeros((*theta.shape[:-1], self.features.n_features, *shape))
         return np.concatenate([zeros, blocks], axis=theta.ndim - 1)
 
@@ -139,7 +153,15 @@ def fit_scores(
         inside = log.actions.repeat(of_context == number)
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], folds[number : number + 1])
-    return LearnedScores(FeatureMap(transformer, log.X), training, deviation)
+    actions: Any = log.actions
+    return LearnedScores(FeatureMap(transformer, log.X), training, _spreads(actions.as_lists(training, log)[0]))
+
+
+def _spreads(lists: ActionLists) -> np.ndarray:
+    """Return b_j for the scores (J,) of listed actions: the mean over lists of the largest score minus the mean."""
+    first, sizes = lists.starts[:-1], np.diff(lists.starts)[:, None]
+    means = np.add.reduceat(lists.features, first) / sizes
+    return np.maximum((np.maximum.reduceat(lists.features, first) - means).mean(axis=0), LEAST_SPREAD)
 
 
 def _weighted_models(models: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -162,6 +184,17 @@ def _fit_model(log: BanditLog, weights: str, model: Any) -> Any:
     return fit_classifier(log, clone(model), weights)
 
 
+def _vote(listed: BanditLog) -> tuple[np.ndarray, CostModel]:
+    """Return v, (J,), and the cost model, from a log whose contexts list their actions with s_j / b_j."""
+    is_model = np.arange(listed.X.shape[1]) > 0
+    total = listed.X[:, is_model].sum(axis=1, keepdims=True)
+    slopes = np.maximum(-CostModel().fit_log(listed.replace(X=np.hstack([listed.X[:, :1], total]))).coef_, 0)
+    weight, of_models = slopes / slopes.max() if slopes.max() > 0 else (1, 0)
+    model = CostModel().fit_log(listed.replace(X=total))
+    model.coef_ = model.coef_ * is_model
+    return np.where(is_model, of_models, weight), model
+
+
 def learn_over_scores(
     log: BanditLog,
     algorithm: Algorithm,
@@ -177,24 +210,21 @@ def learn_over_scores(
     units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.recount(log.count)
     scores = fit_scores(log, logging_policy, models, units)
-    n_scores = scores.training.shape[1]
-    start = np.array((*START, *[1.0] * n_scores))[:n_scores]
-    known, model = np.eye(n_scores)[0], CostModel()
-    model.coef_ = -scores.deviation * np.eye(n_scores)[1]
+    listed = scores.as_lists(log, scores.training)
+    vote, model = _vote(listed)
+    known = scores.spreads * (np.arange(len(vote)) == 0)  # π0
     supported = SupportedModel(
         model, SoftmaxPolicy(known), SUPPORT, scores.features.transformer.limits, is_cloned=logging_policy is None
     )
     if heldout is not None:
         heldout = heldout.recount(heldout.count)
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
-    listed = scores.as_lists(log, scores.training)
     lbfgs = replace(algorithm.lbfgs, stopping="scaled")  # the ridge is in units of the scores
     ridge = algorithm.ridge or RIDGE / log.size
-    learned = learn(
-        listed, replace(algorithm, origin=start, ridge=ridge, lbfgs=lbfgs, **PATH), heldout, None, supported
-    )
+    settings = replace(algorithm, origin=VOTE * vote, ridge=ridge, support=0.0, lbfgs=lbfgs, **PATH)
+    learned = learn(listed, settings, heldout, None, supported)
     expanded = CostModel()
-    expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
+    expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.full(log.actions.shape, model.intercept_)
     cost_model = replace(supported, model=expanded, logging_policy=SoftmaxPolicy(scores.expand(known)))
     if cost_model.is_cloned:
         cost_model = cost_model.trust_propensities(log.replace(X=scores.features(log.X)))
@@ -202,7 +232,8 @@ def learn_over_scores(
     for candidate in learned.candidates:
         policy = SoftmaxPolicy(scores.expand(candidate.policy.coef)).with_exploration(candidate.policy.explore)
         candidates.append(replace(candidate, policy=policy))
-    expanded_result = replace(learned, candidates=candidates, start=scores.expand(start), cost_model=cost_model)
+    start = scores.expand(learned.start)
+    expanded_result = replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])
     return expanded_result.with_features(scores.features)
 
 
