@@ -24,6 +24,7 @@ from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, UNBIASED, default_estimate
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import Progress, show_progress
@@ -101,15 +102,18 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
 
 def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
     """Evaluate the policy. The default estimate is "dr" for a policy with a cost model, else "snips"."""
-    has_model, estimate = case.policy.cost_model is not None, getattr(options, "estimate", None)
-    if estimate == "dr" and not has_model:
+    has_model = case.policy.cost_model is not None
+    estimate = getattr(options, "estimate", None) or default_estimate(has_model)
+    if EVALUATIONS[estimate].kind.uses_model and not has_model:
         raise InputError(
-            f"--estimate dr needs a cost model of this outcome, which {case.policy.label} lacks; use snips or ips"
+            f"--estimate {estimate} needs a cost model of this outcome, which {case.policy.label} lacks; use "
+            f"{RATIO} or {UNBIASED}"
         )
-    estimate = estimate or ("dr" if has_model else "snips")
     mapping = case.opened.mapping
-    if estimate == "ips" and mapping.shift is not None:
-        raise InputError(f"--estimate ips has no worst case for shift {mapping.shift:g}; use dr or snips")
+    if mapping.shift is not None and estimate not in NORMALISED:
+        raise InputError(
+            f"--estimate {estimate} has no worst case for shift {mapping.shift:g}; use {' or '.join(NORMALISED)}"
+        )
     settings = ComparisonSettings(
         estimate=estimate,
         confidence=options.confidence,
@@ -147,7 +151,8 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     verdict, settings, [comparison] = evaluation.verdict, evaluation.settings, evaluation.comparisons
     if failed := {*evaluation.diagnosis.failed} - (set() if is_asymptotic else OVERLAP_CHECKS):
         return _without_bounds(evaluation, f"failed checks: {', '.join(sorted(failed))}", verdict)
-    model = case.policy.cost_model if is_asymptotic and comparison.difference.estimate == "dr" else None
+    uses_model = EVALUATIONS[comparison.difference.estimate].kind.uses_model
+    model = case.policy.cost_model if is_asymptotic and uses_model else None
     watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic, model)
     try:
         running = watch(case.opened, case.policy.policy, watched)

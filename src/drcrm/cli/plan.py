@@ -25,6 +25,7 @@ from drcrm.diagnostics.comparison.exploration_plan import (
     uniform_policy,
 )
 from drcrm.errors import InputError
+from drcrm.estimates import RATIO, default_estimate
 from drcrm.policies.tabular import policy_for_log
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.terminal import plan_text
@@ -46,7 +47,7 @@ def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
     opened, log = case.opened, case.opened.log
     tested, label = _hardest_action(log) if case.policy is None else _test_of_policy(case)
     uniform = uniform_policy(log)
-    cost = off_policy_value(uniform, log, "snips", baseline=LOGGING, groups=opened.units)
+    cost = off_policy_value(uniform, log, RATIO, baseline=LOGGING, groups=opened.units)
     rows = opened.checks.propensity.size
     costs = infer_cost_range(opened.mapping.cost_range, log.cost, opened.log.description.is_reward)
     settings = PlanSettings(rows, float(cost), options.confidence, options.choices, costs)
@@ -74,7 +75,8 @@ def _test_of_policy(case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
     """
     log, policy, groups = case.opened.log, case.policy, case.opened.units
     has_all = policy_for_log(policy.policy, log).knows_all_actions
-    estimate, model = ("dr", policy.cost_model) if policy.cost_model is not None and has_all else ("snips", None)
+    model = policy.cost_model if has_all else None
+    estimate = default_estimate(model is not None)
     value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=groups)
     inputs = EvaluationInputs.create(policy.policy, log, None, None, None, model)
     terms = TermBuilder(inputs, estimate).with_support().terms(inputs.policy)
@@ -98,4 +100,4 @@ def _hardest_action(log: BanditLog) -> tuple[PlannedPolicy, dict[str, Any]]:
         policy = PlannedPolicy(weight, np.full(len(weight), value), log.cost - value)
         policies.append((mean_and_deviation(policy.terms(log), log.count, log.size)[1], int(action), policy))
     _, action, hardest = max(policies, key=lambda entry: entry[:2])
-    return hardest, {"action": str(log.encoding.names[action]), "estimate": "snips"}
+    return hardest, {"action": str(log.encoding.names[action]), "estimate": RATIO}

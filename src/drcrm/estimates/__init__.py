@@ -56,6 +56,11 @@ UNBIASED, RATIO, ROBUST = "ips", "snips", "dr"  # defaults: for risks, without a
 NORMALISED = [name for name, entry in EVALUATIONS.items() if entry.normalised]
 
 
+def default_estimate(has_model: bool, without_model: str = RATIO) -> str:
+    """Return the name of the default estimate with a cost model, or without one."""
+    return ROBUST if has_model else without_model
+
+
 def find_estimate(name: str) -> type[Estimate]:
     """Return the class of an estimate by its name; raise InputError if there is no such name."""
     return ESTIMATES[check_choice(ESTIMATES, name, "estimate")]
@@ -75,5 +80,6 @@ __all__ = [
     "InversePropensity",
     "SelfNormalised",
     "SelfNormalisedDoublyRobust",
+    "default_estimate",
     "find_estimate",
 ]

@@ -68,9 +68,12 @@ def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
 
 def uses_cost_model(config: Mapping, name: str) -> bool:
     """Return whether fits or scores of an experiment use a cost model."""
+    from drcrm.estimates import ESTIMATES  # imported here: Snakemake reads this module at every start
+
     for algorithm in all_algorithms(config, name):
         options = config["algorithms"][algorithm]["options"]
-        if options.get("estimate") in ("dr", "dm") or options.get("start") == "model" or options.get("safe"):
+        estimate = ESTIMATES.get(options.get("estimate"))
+        if (estimate and estimate.uses_model) or options.get("start") == "model" or options.get("safe"):
             return True
     return any(score in MODELLED for score in config["experiments"][name]["selection"])
 

@@ -14,7 +14,7 @@ from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised
+from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import importance_weights
 from drcrm.risks import KLBall
@@ -67,7 +67,7 @@ class HeldoutScores:
         self.logged = self._share @ log.cost
         tabular = None if model is None else TabularModel(model.action_effects(log.X, log.actions))
         inputs = EvaluationInputs(log, None, cost_model=tabular)
-        self._builder = TermBuilder(inputs, UNBIASED if model is None else ROBUST)
+        self._builder = TermBuilder(inputs, default_estimate(model is not None, UNBIASED))
         self._compared = self._builder if shift is None else make_builder(inputs, ROBUST, shift)
         if model is not None:
             self._baseline = self._compared.reference(LOGGING if model.is_cloned else model.logging_policy).z

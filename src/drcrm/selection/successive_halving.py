@@ -31,6 +31,7 @@ from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.grid_search import score_policy
 from drcrm.selection.learned_scores import learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.score_names import COSTS
 
 MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action
 MANY_ACTIONS = 32  # all fits use all rows if contexts have fewer actions on average
@@ -126,7 +127,8 @@ def _make_trials(
     number: int, algorithm: Algorithm, candidates: Sequence[Candidate], is_beyond: Callable[[LinearPolicy], bool] | None
 ) -> list[_Trial]:
     """Return the fits of an algorithm to a sample."""
-    trials, has_model = [], any(np.isfinite(candidate.scores["dr"]) for candidate in candidates)
+    trials, (robust, without_model) = [], COSTS
+    has_model = any(np.isfinite(candidate.scores[robust]) for candidate in candidates)
     for index, fit in enumerate(candidates):
         if not fit.is_fit:
             continue
@@ -137,7 +139,7 @@ def _make_trials(
             if is_in_grid and 0 < other.step < 1 and (other.value == fit.value or np.isnan(other.value))
         ]
         bounds = np.nan_to_num([candidate.scores[IMPROVEMENT] for candidate in [fit, *same]], nan=np.inf)
-        cost = np.nan_to_num(fit.scores["dr" if has_model else "snips_bound"], nan=np.inf)
+        cost = np.nan_to_num(fit.scores[robust if has_model else without_model], nan=np.inf)
         beyond = is_beyond is not None and is_beyond(fit.policy)
         trials.append(_Trial(number, fit, is_in_grid, float(bounds.min()), float(cost), beyond))
     return trials

@@ -34,7 +34,7 @@ from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED
+from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.policies.linear_predictor import importance_weights, modelled_cost
 
 ROUNDING = 1e-6  # relative, of weights
@@ -73,7 +73,7 @@ def choose_anytime_estimate(
     elif has_policy:
         lacking = f"baseline={LOGGING!r} or None"
     if estimate == AUTO:
-        return UNBIASED if lacking else ROBUST
+        return default_estimate(not lacking, UNBIASED)
     if EVALUATIONS[estimate].kind.uses_model and lacking:
         raise InputError(f"the estimate {estimate!r} by anytime needs {lacking}")
     return estimate

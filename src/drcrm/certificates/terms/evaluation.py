@@ -17,7 +17,7 @@ from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.clipping import as_clip
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, RATIO, ROBUST, UNBIASED
+from drcrm.estimates import EVALUATIONS, UNBIASED, default_estimate
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import policy_for_log
 
@@ -73,7 +73,7 @@ class EvaluationInputs:
         if prefers_ips:
             return UNBIASED
         policies = [policy for policy in (self.policy, self.baseline) if not isinstance(policy, str | None)]
-        return ROBUST if all(policy.knows_all_actions for policy in policies) else RATIO
+        return default_estimate(all(policy.knows_all_actions for policy in policies))
 
     def cross_fitted(self, estimate: str) -> EvaluationInputs:
         """Return the inputs with a cross-fitted cost model if the estimate needs a model and they have none.

@@ -19,7 +19,7 @@ from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
-from drcrm.estimates import ROBUST, UNBIASED
+from drcrm.estimates import UNBIASED, default_estimate
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 LOOKS = 100  # how often the bound is computed, and at least again between two looks
@@ -54,7 +54,7 @@ class Watch:
     @property
     def estimate(self) -> str:
         """The estimate, "dr" with a cost model, otherwise "ips"."""
-        return UNBIASED if self.cost_model is None else ROBUST
+        return default_estimate(self.cost_model is not None, UNBIASED)
 
 
 def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:

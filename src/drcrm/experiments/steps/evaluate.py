@@ -18,6 +18,7 @@ from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.estimates import default_estimate
 from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.experiments.datasets.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.experiments.simulation.truth import Rates, Truth
@@ -138,7 +139,7 @@ class _Certifier:
                     self.heldout,
                     confidence=0.95,
                     choices=choices,
-                    estimate="dr" if self.cost_model else "snips",
+                    estimate=default_estimate(self.cost_model is not None),
                     cost_model=self.cost_model,
                     logging_policy=self.logging_policy,
                     method="kl",  # the paper's bound, without the correction for skewed tails
