@@ -155,7 +155,7 @@ def test_weights_are_repetitions_and_groups_count_with_their_means(method):
         ([-1, -2], {"method": 3}, "method is 3, expected one of student, confidence_sequence"),
         ([-1, np.nan], {}, "z is nan in row 1, expected a finite number"),
         ([-1, -2], {"weights": [1e308, 1e308]}, "the sum of weights is beyond the range of floating-point numbers"),
-        ([-1e308, 1e308], {"method": "student"}, "the bound on costs from -1e[+]308 to 1e[+]308 is beyond"),
+        ([-1e308, 1e308], {"method": "student"}, "z has the largest magnitude 1e[+]308.*another unit"),
         ([-1, -2], {"groups": [0]}, r"groups has shape \(1,\), expected \(2,\)"),
         *(
             ([-1, -2], {"groups": groups}, "groups is .* in row 1, expected an id for each row")
@@ -185,7 +185,7 @@ def test_group_ids_may_have_any_type(ids):
 
 
 @pytest.mark.parametrize("method", ["student", "empirical_bernstein"])
-@pytest.mark.parametrize("scale", [1e-300, 1e-165, 1e290])
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_bound_scales_with_the_unit_of_the_costs(method, scale):
     z = np.array([-1.0, -2, -3])
     scaled = upper_bound(scale * z, **with_range(method, -4 * scale, 0.0))

@@ -100,7 +100,7 @@ def test_the_model_is_ridge_regression_on_joint_features(dense, penalty, has_con
 @pytest.mark.parametrize("limit", [MAX_MULTIPLICATIONS, 0], ids=["preconditioned", "plain"])
 @pytest.mark.parametrize("penalty", [1e-4, "auto"])
 @pytest.mark.parametrize("has_constant", [True, False])
-@pytest.mark.parametrize("unit", [1e-12, 1e300])
+@pytest.mark.parametrize("unit", [1e-12, 1e90])
 def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work, limit, penalty, has_constant, unit):
     limit_work(limit)
     log = make_log() if has_constant else without_constant(make_log())
@@ -213,7 +213,7 @@ def fit_two_rows(x: float = 1.0, actions=((0,), (1,)), cost=(1.0, 2.0)) -> CostM
         (lambda: fit_two_rows(actions=[[0], [2]]), "Y has 2 in row 1, label 0"),
         (lambda: fit_two_rows(actions=None), r"Y is not an array|Y has shape \(\)"),
         (lambda: fit_two_rows(x=1e-320), "the cost model is not finite"),
-        (lambda: fit_two_rows(cost=[1e308, 1e308]), "the cost model is not finite"),
+        (lambda: fit_two_rows(cost=[1e308, 1e308]), "cost has the largest magnitude 1e[+]308.*in another unit"),
         (lambda: fitted().predict(np.ones((2, 4)), np.ones((2, 3))), r"\(5, 4\), expected \(4, 4\) for 4 features"),
         (lambda: fitted().predict(np.ones((2, 5)), np.ones((2, 2))), r"\(5, 4\), expected .* 5 features and 2 labels"),
         (lambda: fitted().predict(np.ones((2, 5)), np.ones((3, 3))), "Y has 3 rows, expected 2"),

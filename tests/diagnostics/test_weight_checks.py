@@ -131,7 +131,7 @@ def test_one_row_with_most_of_the_estimate_fails():
     assert tail_checks(cost)[1].level == "fail"
 
 
-@pytest.mark.parametrize("unit", [1e-100, 1e100])
+@pytest.mark.parametrize("unit", [1e-90, 1e90])
 def test_clicks_and_normal_costs_have_light_tails_in_any_unit(unit):
     rng = np.random.default_rng(2)
     for cost in (-(rng.random(1000) < 0.05).astype(float), rng.normal(size=1000)):

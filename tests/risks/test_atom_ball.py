@@ -15,7 +15,7 @@ VALUES = json.loads((Path(__file__).parents[1] / "data" / "anytime_values.json")
 
 
 @pytest.mark.parametrize("entry", VALUES, ids=lambda entry: f"{entry['name']} {entry['delta']}")
-@pytest.mark.parametrize(("unit", "shift"), [(1.0, 0.0), (1e-200, 0.0), (1e200, 0.0), (1.0, 50.0)])
+@pytest.mark.parametrize(("unit", "shift"), [(1.0, 0.0), (1e-90, 0.0), (1e90, 0.0), (1.0, 50.0)])
 def test_the_bound_has_the_reference_value(entry, unit, shift):
     z, count = unit * np.array(entry["z"]) + shift, np.array(entry["count"], dtype=float)
     ball = PhiBall("reverse_kl", float(entry["radius"]), atom=unit * entry["largest"] + shift)

@@ -88,28 +88,16 @@ def test_monotone_risks_have_non_negative_gradients(risk):
     assert VariancePenalizedRisk(30.0)(np.append(draw_costs(6), outlier))[1].min() < 0
 
 
-@pytest.mark.parametrize("unit", [1e150, 1e160, 1e300])
-def test_costs_whose_squares_overflow(risk, is_homogeneous, unit):
+@pytest.mark.parametrize("unit", [1e-99, 1e99])
+def test_costs_of_extreme_magnitude(risk, is_homogeneous, unit):
     z = draw_costs(20, 8)
+    z /= np.abs(z).max()
     value, gradient = risk(unit * z)
     if is_homogeneous:
         assert value == pytest.approx(unit * risk(z)[0], rel=1e-12)
         assert gradient == pytest.approx(risk(z)[1], rel=1e-9, abs=1e-12)
-    elif isinstance(risk, LogSmoothingRisk):
-        assert value == pytest.approx(-np.mean(np.log(-risk.smoothing * z) + np.log(unit)) / risk.smoothing, rel=1e-12)
-        assert gradient == pytest.approx(0, abs=1e-140)
-    else:
-        assert value == unit * z.max()
-        assert gradient == pytest.approx(np.where(z == z.max(), 1, 0))
-
-
-@pytest.mark.parametrize("unit", [1e-156, 1e-162, 1e-170, 1e-250])
-@pytest.mark.parametrize("ball", [VariancePenalizedRisk(0.5), AdaptiveBoltzmannRisk(0.3), KLBall(0.3), Chi2Ball(0.7)])
-def test_costs_whose_squares_underflow(ball, unit):
-    z = np.array([0.0, -1, -2, -5])
-    value, gradient = ball(unit * z)
-    assert value == pytest.approx(unit * ball(z)[0], rel=1e-9)
-    assert gradient == pytest.approx(ball(z)[1], rel=1e-9)
+    with pytest.raises(InputError, match=r"z has the largest magnitude 1e[+-]101, expected 0 or a number from 1e-100"):
+        risk(unit * unit ** (2 / 99) * z)
 
 
 @pytest.mark.parametrize("name", WITH_PARAMETER)
@@ -143,7 +131,7 @@ def test_the_robust_end_of_a_grid_is_the_more_pessimistic(name):
         (lambda: MeanRisk()([1, 2], [1, -1]), "weights .*-1.0 in row 1"),
         (lambda: MeanRisk()([1, 2], [0, 0]), "at least one cost must have a positive weight, got none among 2"),
         (lambda: MeanRisk()([]), "got none among 0 costs"),
-        (lambda: VariancePenalizedRisk(1e10)([1e308, -1e308]), "costs from -1e[+]308 to 1e[+]308 with weights from 1"),
+        (lambda: VariancePenalizedRisk(1e10)([1e308, -1e308]), "largest magnitude 1e[+]308.*another unit"),
         (lambda: MeanRisk()([1, 2], [1e308, 1e308]), "must be a finite number, got .* from 1e[+]308 to 1e[+]308"),
         (lambda: MeanRisk()([1, 2], [1e-320, 1e300]), r"weights from 9\.99989e-321 to 1e[+]300"),
         (lambda: AdaptiveBoltzmannRisk(1e308)([1, 2]), "must be a finite number"),

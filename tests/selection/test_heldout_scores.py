@@ -135,11 +135,9 @@ def test_scores_with_exploration_are_those_of_the_mixture(seed, logged):
     assert scorer.noise(mixture) == pytest.approx(deviation)
 
 
-def test_logarithmic_smoothing_needs_costs_of_at_most_0_in_range(logged):
+def test_logarithmic_smoothing_needs_costs_of_at_most_0(logged):
     log = logged()
-    for cost in (log.cost + 5, np.full(len(log.cost), -1e308)):
-        with np.errstate(over="ignore"):
-            assert np.isnan(score(log.with_cost(cost), np.full((4, 2), 3.0))["ls_bound"])
+    assert np.isnan(score(log.with_cost(log.cost + 5), np.full((4, 2), 3.0))["ls_bound"])
 
 
 def test_a_policy_without_weight_has_no_ratio_and_is_never_chosen_by_one(logged, parts):

@@ -15,6 +15,7 @@ from drcrm.errors import InputError
 
 BLOCK = 2**20  # number of entries that are checked at once
 LARGEST_PROBABILITY = 1 + 1e-5  # a larger one is no rounding error of float32
+LARGEST_COST, SMALLEST_COST = 1e100, 1e-100  # costs of other magnitudes have squares that overflow or vanish
 LARGEST_INTEGER = 1e15  # exact in floats, which represent all whole numbers up to 2^53
 
 # Feature matrices
@@ -117,7 +118,18 @@ def check_costs(cost: Any, rows: int) -> np.ndarray:
             f"{np.iinfo(dtype).max}; use a signed type"
         )
         reject_rows(checked > np.iinfo(dtype).max // 2, checked, "cost", wrapped)
+    check_magnitude(checked, "cost")
     return checked
+
+
+def check_magnitude(values: np.ndarray, name: str) -> None:
+    """Raise InputError if the largest magnitude of costs, (n,), is not 0 and their squares could overflow or vanish."""
+    largest = np.abs(values).max(initial=0)
+    if largest and not SMALLEST_COST <= largest <= LARGEST_COST:
+        raise InputError(
+            f"{name} has the largest magnitude {largest:.3g}, expected 0 or a number from {SMALLEST_COST:g} to "
+            f"{LARGEST_COST:g}; give the costs in another unit"
+        )
 
 
 def check_integers(values: Any, rows: int, name: str) -> np.ndarray:

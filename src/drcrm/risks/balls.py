@@ -15,7 +15,7 @@ from drcrm.arrays.validation import check_confidence, check_nonnegative, to_floa
 from drcrm.divergences import KL, Chi2, CVaR, Divergence, SmoothDivergence, as_divergence
 from drcrm.divergences.dual_search import WorstCase, find_worst_case
 from drcrm.errors import InputError
-from drcrm.risks.base import LARGEST_SAFE, SMALLEST_SAFE, ChunkedCosts, Evaluation, Risk, check_costs, rescale_extremes
+from drcrm.risks.base import ChunkedCosts, Evaluation, Risk, check_costs
 from drcrm.risks.mean import mean_cost, mean_gradient
 
 SMALLEST_SHARE = np.finfo(float).tiny  # rows with a smaller share of the total weight do not count
@@ -120,14 +120,6 @@ class PhiBall(Risk):
             return calibrated_radius(self.curvature, self.confidence, n)
         return self.radius
 
-    def in_units_of(self, scale: float) -> Self:
-        if self.atom is None:
-            return self
-        ball = copy(self)
-        ball.atom = self.atom / scale
-        return ball
-
-    @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         worst = self.solve(z, share, n, guess)
         return worst.value, worst.weights, worst.guess
@@ -136,8 +128,7 @@ class PhiBall(Risk):
         radius, (low, high) = self.radius_at(n), costs.range()
         if radius == 0 or low == high:
             return float(costs.sum(mean_cost)), mean_gradient, guess
-        is_safe = SMALLEST_SAFE <= max(high, -low) <= LARGEST_SAFE
-        if not (is_safe and self.atom is None and isinstance(self.divergence, SmoothDivergence)):
+        if self.atom is not None or not isinstance(self.divergence, SmoothDivergence):
             return None
         worst = find_worst_case(self.divergence, radius, costs.sum, high, high - low, guess)
         return worst.value, worst.weights, worst.guess

@@ -7,21 +7,16 @@ entry has a factor w_i.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drcrm.arrays.numerics import constructor_repr
-from drcrm.arrays.validation import check_vector, reject_rows
+from drcrm.arrays.validation import check_magnitude, check_vector, reject_rows
 from drcrm.errors import InputError
 
 Evaluation = tuple[Any, np.ndarray, Any]  # value, gradient, start for the next search
-
-LARGEST_SAFE = 1e150  # squares of larger numbers may overflow
-SMALLEST_SAFE = 1e-130  # squares of smaller numbers may lose digits
-FARTHEST = 1e140  # a dropped cost may be this many times as far from the largest one as the others are
 
 
 class ChunkedCosts(Protocol):
@@ -104,21 +99,6 @@ class Risk(ABC):
                 f"weights from {weights[support].min():.6g} to {weights.max():.6g}. Rescale the costs or the weights."
             )
         return float(value), gradient
-
-    def in_units_of(self, scale: float) -> "Risk":
-        """Return the risk of costs in units of ``scale`` > 0; by default the same risk.
-
-        Parameters
-        ----------
-        scale : float
-            Unit of the costs.
-
-        Returns
-        -------
-        Risk
-            Risk R' with R(z) = scale · R'(z / scale).
-        """
-        return self
 
     def for_fewer_rows(self, factor: float) -> "Risk":
         """Return the risk to use on a sample of a log, so that it is as robust as this one on the whole log.
@@ -215,6 +195,7 @@ class Risk(ABC):
 def check_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return costs and weights as vectors of one length, or raise InputError."""
     z = check_vector(z, np.size(z), "z")
+    check_magnitude(z, "z")
     if weights is None:
         weights = np.ones(len(z))
     weights = check_vector(weights, len(z), "weights")
@@ -222,30 +203,3 @@ def check_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndar
     if not weights.any():
         raise InputError(f"at least one cost must have a positive weight, got none among {len(z)} costs")
     return z, weights
-
-
-def rescale_extremes(evaluate: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
-    """Decorate ``evaluate`` of a positively homogeneous risk, for which risk(s z) = s risk(z) for s > 0.
-
-    The risk of very large or very small z is evaluated in units of max |z|, so that squares neither overflow nor
-    vanish. Infinite z give NaN. A monotone risk does not depend on the size of a cost without weight, so such a cost
-    may lie closer to the others.
-    """
-
-    @wraps(evaluate)
-    def evaluate_rescaled(self: Risk, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
-        scale = max(z.max(), -z.min())
-        if SMALLEST_SAFE <= scale <= LARGEST_SAFE or scale == 0:
-            return evaluate(self, z, share, n, guess)
-        if not np.isfinite(scale):
-            return np.nan, np.full(len(z), np.nan), None
-        value, gradient, next_guess = evaluate(self.in_units_of(scale), z / scale, share, n, guess)
-        is_dropped = gradient == 0
-        if self.monotone and is_dropped.any() and not is_dropped.all():
-            largest = z.max()
-            floor = largest - FARTHEST * (largest - z[~is_dropped].min())
-            if z.min() < floor < largest:
-                return evaluate_rescaled(self, np.maximum(z, floor), share, n)
-        return value * scale, gradient, next_guess
-
-    return evaluate_rescaled

@@ -6,7 +6,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative, check_positive
 from drcrm.errors import InputError
-from drcrm.risks.base import Evaluation, Risk, rescale_extremes
+from drcrm.risks.base import Evaluation, Risk
 from drcrm.risks.moments import boltzmann_mean, centred_moments
 
 OUTLIER_RATIO = 1e6  # if (max z − mean)/(max z − value) is larger, mean + centred value loses precision
@@ -57,7 +57,6 @@ class AdaptiveBoltzmannRisk(Risk):
         self.radius = check_nonnegative(radius, "radius")
         self.variance = variance
 
-    @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         mean, centred, weighted, variance = centred_moments(z, share)
         if variance == 0 or self.radius == 0:

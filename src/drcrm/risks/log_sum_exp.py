@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_positive
-from drcrm.risks.base import LARGEST_SAFE, Evaluation, Risk
-from drcrm.risks.moments import exponential_weights
+from drcrm.risks.base import Evaluation, Risk
+from drcrm.risks.moments import LARGEST_EXPONENT, exponential_weights
 
 SMALL_RANGE = 1e-4  # range of z/γ below which log mean e^{z/γ} loses digits
 
@@ -37,6 +37,6 @@ class LogSumExpRisk(Risk):
             excess = np.expm1((below - mean) / self.temperature)
             log_mass = np.log1p(share @ excess)
             return largest + mean + self.temperature * log_mass, share * (1 + excess) / np.exp(log_mass), None
-        np.maximum(below, -LARGEST_SAFE * self.temperature, out=below)
+        np.maximum(below, -LARGEST_EXPONENT * self.temperature, out=below)
         tilted, log_mass = exponential_weights(below, share, 1 / self.temperature)
         return largest + self.temperature * log_mass, tilted, None

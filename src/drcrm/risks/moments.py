@@ -3,9 +3,9 @@
 import numpy as np
 
 from drcrm.arrays.numerics import exp
-from drcrm.risks.base import LARGEST_SAFE
 
 RARE = 1e-70  # if the total mass is smaller, terms that underflow to 0 may matter
+LARGEST_EXPONENT = 1e150  # squares of larger β |z| may overflow
 LARGE_EXPONENT = 1e3  # if β |max z| is larger, z minus its tilted mean loses digits
 
 
@@ -45,8 +45,8 @@ def boltzmann_mean(z: np.ndarray, share: np.ndarray, beta: float) -> tuple[float
     """
     largest = z.max()
     below, origin = z - largest, 0.0
-    if abs(largest) * beta > LARGE_EXPONENT or below.min() * beta < -LARGEST_SAFE:
-        z = below = np.maximum(below, -LARGEST_SAFE / beta)  # from here on relative to the largest z
+    if abs(largest) * beta > LARGE_EXPONENT or below.min() * beta < -LARGEST_EXPONENT:
+        z = below = np.maximum(below, -LARGEST_EXPONENT / beta)  # from here on relative to the largest z
         origin = largest
     tilted, _ = exponential_weights(below, share, beta)
     mean = tilted @ z

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
-from drcrm.risks.base import Evaluation, Risk, rescale_extremes
+from drcrm.risks.base import Evaluation, Risk
 from drcrm.risks.moments import centred_moments
 
 
@@ -24,7 +24,6 @@ class VariancePenalizedRisk(Risk):
     def __init__(self, variance_penalty: float):
         self.variance_penalty = check_nonnegative(variance_penalty, "variance_penalty")
 
-    @rescale_extremes
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
         mean, _, gradient, variance = centred_moments(z, share)
         if variance == 0 or n <= 1:
