@@ -97,18 +97,16 @@ def test_results_are_those_of_the_definition(kind, m, rows, has_counts):
 
 
 @both_kinds
-@pytest.mark.parametrize("scale", [1e-250, 1e-120, 1e-9, 3.7, 1e9, 1e250])
+@pytest.mark.parametrize("scale", [1e-90, 1e-9, 3.7, 1e90])
 def test_effects_are_in_the_unit_of_the_costs(kind, scale):
-    """The squares of the extreme scales are beyond the range of numbers."""
     log, effects, _ = make_log(kind, has_counts=True, rows=8)
     plain, moved = context_effects(log, effects), scale * effects
     log.actions.add_constant(moved, scale * 5.0)
     fitted = context_effects(log.with_cost(scale * (log.cost + 5.0)), moved)
     assert fitted.rounds == plain.rounds
     assert fitted.delta / scale == pytest.approx(plain.delta, rel=1e-10, abs=1e-12)
-    if abs(np.log10(scale)) < 100:
-        assert fitted.covariance / scale**2 == pytest.approx(plain.covariance, rel=1e-10, abs=1e-12)
-        assert fitted.noise == pytest.approx(scale**2 * plain.noise, rel=1e-10)
+    assert fitted.covariance / scale**2 == pytest.approx(plain.covariance, rel=1e-10, abs=1e-12)
+    assert fitted.noise == pytest.approx(scale**2 * plain.noise, rel=1e-10)
 
 
 @both_kinds

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.arrays.validation import as_float_array, to_float
-from drcrm.cost_models.solvers.random_effect_solvers import FewRows, ManyRows, make_batches
+from drcrm.cost_models.solvers.random_effect_solvers import ContextBatch, make_batches
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
@@ -49,7 +49,7 @@ class ContextEffects:
     delta : array, in the shape of the effects
         δ̂, to be added to the effects of the cost model.
     covariance : array (r, r)
-        Σ, in squared units of the cost; infinite or 0 if that is beyond the range of numbers.
+        Σ, in squared units of the cost.
     noise : float
         σ², in the same unit.
     rounds : int
@@ -110,15 +110,14 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     rows = np.flatnonzero(log.count)
     count = np.minimum(log.count[rows], MAX_COUNT).astype(float)
     residual = (log.cost - modelled_cost(log, effects))[rows]
-    unit = _root_mean_square(residual, count)
+    unit = float(np.sqrt(count @ residual**2 / count.sum()))
     if not np.isfinite(unit):
         raise InputError("the modelled costs, or the costs, are beyond the range of numbers")
     loadings, delta = log.actions.loadings(log.Y[rows]), np.zeros(np.shape(effects))
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        square = np.square(unit)
+    square = unit**2
     if loadings is None or unit == 0:
         n_loadings = 0 if loadings is None else loadings.shape[1]
-        return ContextEffects(delta, np.zeros((n_loadings, n_loadings)), float(square), 0)
+        return ContextEffects(delta, np.zeros((n_loadings, n_loadings)), square, 0)
     batches = list(make_batches(log.context[rows], loadings, residual / unit, count))
     if variances is None:
         covariance, noise, rounds = _maximise(batches, _initial_covariance(loadings, count), count)
@@ -126,9 +125,7 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
         covariance, noise, rounds = variances[0] / square, variances[1] / square, 0
     for batch in batches:
         delta[batch.contexts] = unit * (batch.weighted_residuals(covariance, noise) @ covariance)
-    with np.errstate(over="ignore", under="ignore"):
-        scaled = covariance * square, float(noise * square)
-    return ContextEffects(delta, *scaled, rounds)
+    return ContextEffects(delta, covariance * square, float(noise * square), rounds)
 
 
 def _initial_covariance(loadings: sparse.csr_array, count: np.ndarray) -> np.ndarray:
@@ -136,17 +133,7 @@ def _initial_covariance(loadings: sparse.csr_array, count: np.ndarray) -> np.nda
     return variance * np.eye(loadings.shape[1])
 
 
-def _root_mean_square(values: np.ndarray, count: np.ndarray) -> float:
-    """Return the root mean square of values with multiplicities; very large or small values do not overflow."""
-    largest = np.abs(values).max()
-    if largest == 0 or not np.isfinite(largest):
-        return float(largest)
-    return float(largest * np.sqrt(count @ (values / largest) ** 2 / count.sum()))
-
-
-def _maximise(
-    batches: list[FewRows | ManyRows], covariance: np.ndarray, count: np.ndarray
-) -> tuple[np.ndarray, float, int]:
+def _maximise(batches: list[ContextBatch], covariance: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, float, int]:
     """Return Σ, σ² and the rounds of EM, of residuals whose mean square is 1."""
     m, n, logged = sum(len(batch.contexts) for batch in batches), len(count), count.sum()
     noise, last = 0.5, -np.inf

@@ -1,10 +1,10 @@
 """E-step of the context effects: sums over batches of contexts, at given variances Σ and σ².
 
-The notation is that of :mod:`drcrm.cost_models.context_effects`. For a context with p rows and r loadings, ``FewRows``
-inverts V_k, (p, p), and ``ManyRows`` inverts an (r, r) matrix. ``FewRows`` applies the map Σ ↦ A_k Σ A_kᵀ by
-``SparsePairs`` or ``DensePairs``, whichever is faster. In 20 000 contexts with 4 rows and one of 20 actions, sparse
-pairs take a quarter of the time of dense ones. In 3000 contexts with 8 rows of 22 labels, they take 2.4 times as long.
-A log with a single context has more rows than V_k can have.
+The notation is that of :mod:`drcrm.cost_models.context_effects`. A context with p rows has a
+matrix V_k, (p, p). If it has more rows than loadings r, ``_compress`` replaces them by r rows. The map Σ ↦ A_k Σ A_kᵀ
+is applied by ``SparsePairs`` or ``DensePairs``, whichever is faster. In 20 000 contexts with 4 rows and one of 20
+actions, sparse pairs take a quarter of the time of dense ones. In 3000 contexts with 8 rows of 22 labels, they take 2.4
+times as long.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 from scipy import sparse
 
 BATCH_SIZE = 1_000_000  # largest number of entries in an array of a batch
+SMALLEST_ROOT = 1e-7  # of an eigenvalue of H_k relative to the largest; smaller ones are rounding
 SPARSE_RATIO = 4  # in measurements, SparsePairs were faster up to this number of products of ones per loading
 
 
 def make_batches(
     context: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray
-) -> Iterator[FewRows | ManyRows]:
+) -> Iterator[ContextBatch]:
     """Yield batches of the contexts that have rows.
 
     The contexts of a batch have the same number of rows, or all have more rows than loadings.
@@ -37,12 +38,13 @@ def make_batches(
         for contexts, part in zip(_split(alike, numbers), _split(rows.T, numbers), strict=True):
             residuals, counts = (np.ascontiguousarray(array[part.T]) for array in (residual, count))
             pairs = SparsePairs if is_sparse else DensePairs
-            yield FewRows(contexts, loadings[part.T.ravel()], residuals, counts, pairs)
+            yield ContextBatch(contexts, loadings[part.T.ravel()], residuals, counts, pairs)
     many = np.flatnonzero(sizes > r)
     for contexts in _split(many, len(many) * r * r):
         rows = np.concatenate([order[starts[k] : starts[k] + sizes[k]] for k in contexts])
         position = np.repeat(np.arange(len(contexts)), sizes[contexts])
-        yield ManyRows(contexts, loadings[rows], residual[rows], count[rows], position)
+        *compressed, misfit = _compress(loadings[rows], residual[rows], count[rows], position, len(contexts))
+        yield ContextBatch(contexts, *compressed, DensePairs, len(rows) - len(contexts) * r, misfit)
 
 
 def _split(array: np.ndarray, numbers: float) -> list[np.ndarray]:
@@ -96,7 +98,7 @@ class SparsePairs:
         return (gram + gram.T) / 2
 
 
-class FewRows:
+class ContextBatch:
     """Solver for b contexts with p rows each, which inverts all V_k by the same array operations.
 
     Parameters
@@ -106,12 +108,24 @@ class FewRows:
     residual, count : array (p, b)
     pairs : DensePairs or SparsePairs
         The class of the map Σ ↦ A_k Σ A_kᵀ.
+    n_left_out : int
+        Number of further rows, which the loadings do not reach.
+    misfit : float
+        Sum of the squared residuals of these rows, with their counts.
     """
 
     def __init__(
-        self, contexts: np.ndarray, loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray, pairs: type
+        self,
+        contexts: np.ndarray,
+        loadings: sparse.csr_array,
+        residual: np.ndarray,
+        count: np.ndarray,
+        pairs: type,
+        n_left_out: int = 0,
+        misfit: float = 0.0,
     ):
         self.contexts, self._loadings, self._residual, self._count = contexts, loadings, residual, count
+        self._n_left_out, self._misfit = n_left_out, misfit
         self._pairs = pairs(loadings, *residual.shape)
 
     def _solve(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -124,9 +138,11 @@ class FewRows:
     def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
         """Return G, Σ_i W_ii / count_i, and the log likelihood without the terms that depend on counts only."""
         inverse, dual, log_determinant = self._solve(covariance, noise)
-        likelihood = -(log_determinant.sum() + np.vdot(dual, self._residual)) / 2
+        n, squares = self._n_left_out, self._misfit / noise
+        likelihood = -(log_determinant.sum() + np.vdot(dual, self._residual) + n * np.log(noise) + squares) / 2
         W = np.subtract(dual[:, None] * dual, inverse, out=inverse)
-        return self._pairs.backward(W), (np.einsum("iik->ik", W) / self._count).sum(), likelihood
+        misfit = (np.einsum("iik->ik", W) / self._count).sum() + (squares - n) / noise
+        return self._pairs.backward(W), misfit, likelihood
 
     def weighted_residuals(self, covariance: np.ndarray, noise: float) -> sparse.csr_array:
         """Return A_kᵀ α_k of each context, (b, r)."""
@@ -135,57 +151,23 @@ class FewRows:
         return sum(by_row[i * b : (i + 1) * b] for i in range(p))
 
 
-class ManyRows:
-    """Solver for b contexts with more rows than loadings.
+def _compress(
+    loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray, position: np.ndarray, b: int
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, float]:
+    """Return r rows for each of b contexts in place of its rows: loadings (r b, r), residuals and counts (r, b).
 
-    It uses A_kᵀ V_k⁻¹ = J A_kᵀ C_k/σ² with J = (1 + H_k Σ/σ²)⁻¹, (r, r). H_k = A_kᵀ C_k A_k and h_k = A_kᵀ C_k r_k are
-    computed once.
-
-    Parameters
-    ----------
-    contexts : integer array (b,)
-    loadings : CSR (n, r)
-    residual, count : array (n,)
-    position : integer array (n,)
-        Position of each row's context in ``contexts``.
+    They have the sums H_k = Σ count a aᵀ and h_k = Σ count a c of the rows of the context, and a count of 1. The last
+    result is the sum of the squared residuals, with counts, that these sums do not explain.
     """
-
-    def __init__(
-        self,
-        contexts: np.ndarray,
-        loadings: sparse.csr_array,
-        residual: np.ndarray,
-        count: np.ndarray,
-        position: np.ndarray,
-    ):
-        r = loadings.shape[1]
-        columns = loadings.indices + np.repeat(position * r, np.diff(loadings.indptr))
-        shape = len(residual), len(contexts) * r
-        self._by_context = sparse.csr_array((loadings.data, columns, loadings.indptr), shape)
-        counted = (self._by_context * count[:, None]).T
-        self.contexts, self._residual, self._count = contexts, residual, count
-        self._H = (counted @ loadings).toarray().reshape(-1, r, r)
-        self._h = (counted @ residual).reshape(-1, r)
-
-    def moments(self, covariance: np.ndarray, noise: float) -> tuple[np.ndarray, float, float]:
-        """Return G, Σ_i W_ii / count_i, and the log likelihood without the terms that depend on counts only."""
-        n, system = len(self._residual), self._system(covariance, noise)
-        J = np.linalg.inv(system)
-        sums = (J @ self._h[..., None])[..., 0] / noise
-        explained = J @ self._H / noise  # A_kᵀ V_k⁻¹ A_k
-        predicted = sums @ covariance
-        squared_error = self._count @ (self._residual - self._by_context @ predicted.ravel()) ** 2
-        misfit = squared_error / noise**2 - (n - np.einsum("kij,ji->", explained, covariance)) / noise
-        log_determinant = np.linalg.slogdet(system)[1].sum() + n * np.log(noise) - np.log(self._count).sum()
-        likelihood = -(log_determinant + squared_error / noise + np.vdot(sums, predicted)) / 2
-        return sums.T @ sums - explained.sum(axis=0), misfit, likelihood
-
-    def weighted_residuals(self, covariance: np.ndarray, noise: float) -> np.ndarray:
-        """Return A_kᵀ α_k of each context, (b, r)."""
-        return np.linalg.solve(self._system(covariance, noise), self._h[..., None])[..., 0] / noise
-
-    def _system(self, covariance: np.ndarray, noise: float) -> np.ndarray:
-        return np.eye(len(covariance)) + self._H @ covariance / noise
+    r = loadings.shape[1]
+    columns = loadings.indices + np.repeat(position * r, np.diff(loadings.indptr))
+    counted = (sparse.csr_array((loadings.data, columns, loadings.indptr), (len(residual), b * r)) * count[:, None]).T
+    values, vectors = np.linalg.eigh((counted @ loadings).toarray().reshape(b, r, r))
+    root = np.sqrt(np.maximum(values, 0))
+    projected = np.einsum("kri,kr->ki", vectors, (counted @ residual).reshape(b, r))
+    rotated = np.divide(projected, root, out=np.zeros((b, r)), where=root > SMALLEST_ROOT * root.max())
+    compressed = sparse.csr_array((vectors * root[:, None, :]).transpose(2, 0, 1).reshape(r * b, r))
+    return compressed, np.ascontiguousarray(rotated.T), np.ones((r, b)), float(count @ residual**2 - (rotated**2).sum())
 
 
 def _invert(V: np.ndarray) -> np.ndarray:
