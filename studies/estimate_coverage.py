@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
+from synthetic import draw_actions
 
 from drcrm.certificates.off_policy_value import off_policy_value, off_policy_values
 from drcrm.certificates.terms.evaluation import cross_fit
@@ -66,7 +67,7 @@ class Population:
         rows = rng.integers(0, len(self.X), ROWS)
         mean, labels = self.logging[rows], self.labels[rows]
         if labels.ndim == 1:
-            action = (mean.cumsum(axis=1) > rng.random((ROWS, 1))).argmax(axis=1)
+            action = draw_actions(mean, rng)
             propensity, cost = mean[np.arange(ROWS), action], -(action == labels).astype(float)
             log = BanditLog(self.X[rows], action, propensity, cost, n_actions=mean.shape[1])
         else:

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from synthetic import run_command
+from synthetic import draw_actions, run_command
 
 from drcrm.cli.evaluate_policy import open_policy_on_log
 from drcrm.logs.policy_file import read_policy
@@ -71,7 +71,7 @@ def draw_log(kind: str, rows: int, first: int, rng: np.random.Generator) -> pd.D
     """Return a log, whose ids begin with ``first``."""
     x = contexts(kind, rows, rng)
     probability = logging_probabilities(x)
-    a = (probability.cumsum(axis=1) > rng.random(rows)[:, None]).argmax(axis=1)
+    a = draw_actions(probability, rng)
     place = np.arange(rows), a
     click = (rng.random(rows) < click_rates(x)[place]).astype(int)
     return pd.DataFrame({"id": first + np.arange(rows), "x": x, "a": a, "p": probability[place], "click": click})

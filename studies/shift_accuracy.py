@@ -26,6 +26,7 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
+from synthetic import draw_actions
 
 from drcrm import BanditLog, EnvironmentDRO, off_policy_value
 from drcrm.certificates import policy_certificate
@@ -63,7 +64,7 @@ def draw_log(rows: int, seed: int, propensities: str = "known") -> BanditLog:
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (rows, 2))
     logging = softmax(2 * x @ ROOTS, axis=1)
-    action = (logging.cumsum(axis=1) > rng.random((rows, 1))).argmax(axis=1)
+    action = draw_actions(logging, rng)
     reward = (x @ ROOTS)[np.arange(rows), action] + SCALES[action] * rng.normal(size=rows)
     if propensities == "estimated":
         logging = LogisticRegression(C=1e6, max_iter=1000).fit(x, action).predict_proba(x)
