@@ -99,7 +99,7 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
     rare = log.replace(count=np.where(log.Y == 3, (np.arange(600) % 20 == 0).astype(int), log.count))
     log = rare.recount(rare.count)
     objective, gamma = make_objective(log), 1.2
-    blocks = objective._blocks_of_moments()
+    blocks = objective._blocks()
     factor = np.exp(blocks.smear(gamma).log_factor)
     fold, effects = context_folds(log), objective.design.effects
     residual = log.cost - effects[log.context, log.Y]

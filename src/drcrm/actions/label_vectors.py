@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 
 from drcrm.actions.base import LARGE_SCORE, Actions
 from drcrm.actions.costs import RowMap
-from drcrm.actions.row_maps import DenseRows, SparseRows, TabledRows
+from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.arrays.numerics import exp
 from drcrm.arrays.validation import append_constant, check_actions
 from drcrm.errors import InputError
@@ -68,8 +68,7 @@ class LabelVectors(Actions):
             )
 
     def row_map(self, Y: np.ndarray, context: np.ndarray | None, n_contexts: int) -> RowMap:
-        if context is None:
-            return DenseRows(Y)
+        context = np.arange(len(Y)) if context is None else context
         kind = TabledRows if len(Y) >= TABLE_ROWS * n_contexts else SparseRows
         return kind(Y, context, n_contexts)
 

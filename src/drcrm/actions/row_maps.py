@@ -51,30 +51,6 @@ class ChosenRows:
         return by_action, self._actions.sum_actions(by_action)
 
 
-class DenseRows:
-    """Row map of label vectors if row i belongs to context i.
-
-    Parameters
-    ----------
-    Y : array (m, q) of 0 and 1
-    """
-
-    def __init__(self, Y: np.ndarray):
-        self._ones = Y
-
-    def to_rows(self, scores: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        by_row = np.einsum("kl,kl->k", self._ones.astype(float), scores)
-        if np.isnan(by_row.sum()):  # 0 · ∞
-            by_row = np.where(self._ones, scores, 0).sum(axis=1)
-        by_row -= constant
-        return by_row
-
-    def to_contexts(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if np.isfinite(values.sum()):
-            return self._ones * values[:, None], values.copy()
-        return np.where(self._ones, values[:, None], 0.0), values.copy()
-
-
 class SparseRows:
     """Row map of label vectors, stored as a sparse matrix (n, m · q): fast for few rows per context.
 

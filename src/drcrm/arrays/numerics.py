@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from inspect import signature
 
 import numpy as np
-from scipy import sparse
 
 SMALLEST_EXPONENT = -200.0
 
@@ -20,14 +19,6 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     if vanishing is not None:
         out[vanishing] = 0
     return out
-
-
-def transposed_product(left: np.ndarray, X: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return leftᵀ X for dense or CSR X with many rows.
-
-    Unlike ``@``, ``np.dot`` releases the interpreter's lock, so that other threads continue.
-    """
-    return left.T @ X if sparse.issparse(X) else np.dot(left.T, X)
 
 
 def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[float]) -> np.ndarray:

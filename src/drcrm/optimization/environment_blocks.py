@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,30 +11,6 @@ from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
 from drcrm.policies.linear_predictor import LinearPredictor, ScoreMap
 from drcrm.weights import Weight
-
-
-class MomentSums(NamedTuple):
-    """Sums over the rows, with shares s, weights w, E = e^{(c − C)/γ} and the model f; and derivatives in γ.
-
-    Attributes
-    ----------
-    weight : float
-        Σ s w.
-    logged, logged_slope : float
-        Σ s w E.
-    modelled, modelled_slope : float
-        Σ s w f(x, a).
-    expected, expected_slope : float
-        Σ s E_π f(x, ·).
-    """
-
-    weight: float
-    logged: float
-    logged_slope: float
-    modelled: float
-    modelled_slope: float
-    expected: float
-    expected_slope: float
 
 
 class EnvironmentBlock:
@@ -89,7 +65,10 @@ class EnvironmentBlock:
         return moments.of_rows, moments.of_contexts
 
     def sums(self, coef: np.ndarray, gamma: float, smear: Smear) -> np.ndarray:
-        """Return the sums of ``MomentSums``."""
+        """Return Σ s w, Σ s w E, Σ s w f(x, a) and Σ s E_π f(x, ·), each of the last three with its derivative in γ.
+
+        The sums are over the rows, with shares s, weights w, E = e^{(c − C)/γ} and the model f.
+        """
         weight, _, _, exponential, moments = self._forward(coef, gamma, smear)
         log, share = self._block.log, self._share
         weighted, context_share = share * weight, np.bincount(log.context, share, len(moments.of_contexts))
@@ -166,9 +145,9 @@ class EnvironmentBlocks:
             sum(self._blocks.map(EnvironmentBlock.residual_sums, gamma, self._top)), gamma, self._top
         )
 
-    def sums(self, coef: np.ndarray, gamma: float, smear: Smear) -> MomentSums:
-        """Return the sums over the log at Θ and γ."""
-        return MomentSums(*sum(self._blocks.map(EnvironmentBlock.sums, coef, gamma, smear)).tolist())
+    def sums(self, coef: np.ndarray, gamma: float, smear: Smear) -> np.ndarray:
+        """Return the sums of ``EnvironmentBlock.sums`` over the whole log."""
+        return sum(self._blocks.map(EnvironmentBlock.sums, coef, gamma, smear))
 
     def moments(self, gamma: float, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,), for μ of a policy."""

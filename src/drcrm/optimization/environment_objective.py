@@ -25,11 +25,11 @@ from drcrm.divergences import KL
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
-from drcrm.optimization.objective import MAX_KEPT_SCORES, Objective
+from drcrm.optimization.objective import Objective
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks.balls import EnvironmentBall
 from drcrm.risks.base import Evaluation
-from drcrm.weights import Weight, cache_key
+from drcrm.weights import Weight
 
 RANGE = 20.0  # γ is within this factor of σ/√(2κ), the γ of normal costs with the standard deviation σ of the log
 LARGEST_EXPONENT = 500.0  # and at least the range of costs and residuals divided by this
@@ -89,17 +89,13 @@ class EnvironmentObjective(Objective):
     @cached_property
     def _log_range(self) -> tuple[float, float]:
         """Centre and half width of the range of log γ, in units of the costs."""
-        span = max(np.ptp(self.design.log.cost), self._blocks_of_moments().residual_span) / self._unit
+        span = max(np.ptp(self.design.log.cost), self._blocks().residual_span) / self._unit
         centre, log_range = -0.5 * np.log(2 * self.risk.radius), np.log(RANGE)
         low, high = max(centre - log_range, np.log((span or 1.0) / LARGEST_EXPONENT)), centre + log_range
         return float(low + high) / 2, max(float(high - low), 1.0) / 2
 
-    def _blocks_of_moments(self) -> EnvironmentBlocks:
-        design, key = self.design, ("environment", cache_key(self.weight))
-        if design.objective_blocks[0] != key:
-            keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MAX_KEPT_SCORES)
-            design.objective_blocks = key, EnvironmentBlocks(design, self._fold, self.weight, keeps)
-        return design.objective_blocks[1]
+    def _make_blocks(self, keeps: bool) -> EnvironmentBlocks:
+        return EnvironmentBlocks(self.design, self._fold, self.weight, keeps)
 
     def start_extras(self, coef: np.ndarray) -> np.ndarray:
         """Return the variable u of a fit, (1,), at the self-normalised optimum of γ.
@@ -141,22 +137,21 @@ class EnvironmentObjective(Objective):
         return self.risk.solve_weighted(estimate.cost, weight, estimate.share, estimate.size)
 
     def _evaluate_at(self, coef: np.ndarray, gamma: float) -> _Point:
-        blocks, risk = self._blocks_of_moments(), self.risk
+        blocks, risk = self._blocks(), self.risk
         smear = blocks.smear(gamma)
-        sums = blocks.sums(coef, gamma, smear)
-        if not 0 < sums.weight < np.inf:
+        weight, *weighted, expected, expected_slope = blocks.sums(coef, gamma, smear)
+        if not 0 < weight < np.inf:
             return _Point(np.nan, np.nan, 0.0, np.zeros(coef.size))
-        normalised, model = sums.logged / sums.weight, sums.modelled / sums.weight
-        ratio = (sums.expected + normalised - model) / normalised
+        normalised, logged_slope, model, model_slope = np.array(weighted) / weight
+        ratio = (expected + normalised - model) / normalised
         log_ratio, slope = log_with_barrier(ratio)
         exponent = risk.radius + np.log(normalised) + log_ratio
         # W and W_s have the derivatives dW and dW_s; V has γ/W_s (h' dW + (1 − r h') dW_s), with h the barred log.
-        logged_slope, model_slope = sums.logged_slope / sums.weight, sums.modelled_slope / sums.weight
         of_model, of_logged = slope, 1 - ratio * slope
-        change = of_model * (sums.expected_slope + logged_slope - model_slope) + of_logged * logged_slope
-        unit = gamma / normalised / sums.weight
+        change = of_model * (expected_slope + logged_slope - model_slope) + of_logged * logged_slope
+        unit = gamma / normalised / weight
         constant = of_model * (normalised - model) + of_logged * normalised
-        factors = unit * (of_model + of_logged), unit * of_model, unit * constant, unit * of_model * sums.weight
+        factors = unit * (of_model + of_logged), unit * of_model, unit * constant, unit * of_model * weight
         gradient = blocks.gradient(coef, gamma, smear, factors).ravel()
         value = float(self.design.log.cost.max() + gamma * exponent)
         return _Point(value, ratio, exponent + gamma * change / normalised, gradient)

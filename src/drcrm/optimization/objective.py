@@ -101,25 +101,25 @@ class Objective:
             value, in_z, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
             return value, costs.gradient(in_z).ravel(), guess
         log_prob, expected = design.gather(blocks.map(ObjectiveBlock.forward, coef))
-        value, by_row, by_context, guess = self.evaluate_forward(log_prob, expected, guess)
+        weight = slope = None
+        if self.estimate.uses_weights:
+            weight, slope = self.weight(log_prob, design.log.log_propensity)
+        value, by_row, by_context, guess = self.estimate.evaluate(self.risk, weight, slope, expected, guess)
         gradients = [
             (None if by_row is None else by_row[block.rows], None if by_context is None else by_context[block.contexts])
             for block in design.chunked.blocks
         ]
         return value, reduce(np.add, blocks.map(ObjectiveBlock.backward, coef, by_chunk=gradients)).ravel(), guess
 
-    def evaluate_forward(self, log_prob: np.ndarray, expected: np.ndarray | None, guess: Any = None) -> Any:
-        """Return the evaluation of the estimate, from a forward pass of the design: see ``Estimate.evaluate``."""
-        weight = slope = None
-        if self.estimate.uses_weights:
-            weight, slope = self.weight(log_prob, self.design.log.log_propensity)
-        return self.estimate.evaluate(self.risk, weight, slope, expected, guess)
-
-    def _blocks(self) -> Chunks:
+    def _blocks(self) -> Any:
         """Return the blocks of the log; objectives with the same estimate and weight share them."""
-        design, key = self.design, (self.estimate, cache_key(self.weight))
+        design, key = self.design, (type(self), self.estimate, cache_key(self.weight))
         if design.objective_blocks[0] != key:
             keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MAX_KEPT_SCORES)
-            arguments, blocks = (design.scores, self.weight, self.estimate, keeps), design.chunked.blocks
-            design.objective_blocks = key, Chunks([ObjectiveBlock(block, *arguments) for block in blocks])
+            design.objective_blocks = key, self._make_blocks(keeps)
         return design.objective_blocks[1]
+
+    def _make_blocks(self, keeps: bool) -> Any:
+        """Return the blocks; ``keeps`` says whether they keep arrays of the last evaluation for its gradient."""
+        arguments = self.design.scores, self.weight, self.estimate, keeps
+        return Chunks([ObjectiveBlock(block, *arguments) for block in self.design.chunked.blocks])

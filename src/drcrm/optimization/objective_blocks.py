@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import local
 from typing import Any
 
@@ -125,7 +125,8 @@ class BlockCosts:
         """Return z and share of all rows, (n,): 16 bytes a row."""
         costs = [*self._blocks.map(_costs_and_shares, self._coef)]
         self._ends = np.cumsum([len(z) for z, _ in costs])[:-1]
-        return _concatenate_pairs(costs)
+        z, share = map(np.concatenate, zip(*costs, strict=True))
+        return z, share
 
     def gradient(self, in_z: GradientInZ) -> np.ndarray:
         """Return the gradient in Θ, (d, …), from the gradient in z; an array has the order of ``gather``."""
@@ -139,14 +140,6 @@ def _costs_and_shares(block: ObjectiveBlock, coef: np.ndarray) -> tuple[np.ndarr
 
 def _block_sum(block: ObjectiveBlock, coef: np.ndarray, function: Callable, *arguments: Any) -> np.ndarray:
     return function(*_costs_and_shares(block, coef), *arguments)
-
-
-def _concatenate_pairs(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenate the first and the second arrays of pairs; a single pair is not copied."""
-    if len(pairs) == 1:
-        return pairs[0]
-    first, second = zip(*pairs, strict=True)
-    return np.concatenate(first), np.concatenate(second)
 
 
 _BUFFERS = local()

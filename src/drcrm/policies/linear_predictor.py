@@ -19,7 +19,6 @@ import numpy as np
 
 from drcrm.actions.base import explored_log_prob, uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
-from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.listeners import report_pass
@@ -91,7 +90,7 @@ class ScoreMap:
             by_action, total = log.row_map.to_contexts(by_row)
             by_action -= np.multiply(mean, log.actions.broadcast(total), out=buffer)
             in_scores = by_action if in_scores is None else np.add(in_scores, by_action, out=in_scores)
-        gradient = transposed_product(in_scores, log.X).T
+        gradient = (in_scores.T @ log.X).T
         return append_row(gradient, in_scores.sum(axis=0)) if self.intercept else gradient
 
 

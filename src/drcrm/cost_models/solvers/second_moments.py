@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.arrays.numerics import transposed_product
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
@@ -140,7 +139,7 @@ def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.nd
     moments = np.zeros((n_groups, rows.shape[1], rows.shape[1]))
     for number, (start, stop) in enumerate(pairwise(ends)):
         if start < stop:
-            moments[number] = transposed_product(rows[start:stop], counted[start:stop])
+            moments[number] = rows[start:stop].T @ counted[start:stop]
     return moments
 
 
