@@ -127,7 +127,7 @@ def test_blocks_and_threads_do_not_matter(kind, monkeypatch):
     with use_threads(2):
         assert parts.evaluate(point)[0] == pytest.approx(value, rel=1e-12)
         assert parts.evaluate(point)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-12)
-    monkeypatch.setattr("drcrm.optimization.environment_objective.MAX_KEPT_SCORES", 0)
+    monkeypatch.setattr("drcrm.optimization.objective.MAX_KEPT_SCORES", 0)
     forgetful = make_objective(log)
     assert forgetful.evaluate(point)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-12)
 

@@ -256,7 +256,7 @@ class _Search:
     def evaluate(self, beta: float, top: float) -> tuple[DualWeights, Sums]:
         """Return the weights at β and top, and sums over the rows."""
         weights = DualWeights(self.divergence, self.largest, float(beta), float(top))
-        return weights, Sums(*self.sum_rows(_sum_density, weights))
+        return weights, Sums(*self.sum_rows(weights.sums))
 
 
 def _sum_largest(z: np.ndarray, share: np.ndarray, largest: float) -> np.ndarray:
@@ -269,8 +269,3 @@ def _sum_powers(z: np.ndarray, share: np.ndarray, largest: float, span: float, c
     distance = (z - largest) / span - centre
     weighted = share * distance
     return np.array([weighted.sum(), weighted @ distance])
-
-
-def _sum_density(z: np.ndarray, share: np.ndarray, weights: DualWeights) -> np.ndarray:
-    """Return the sums of ``Sums``."""
-    return weights.sums(z, share)

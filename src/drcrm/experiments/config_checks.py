@@ -1,9 +1,9 @@
 """Checks of the configuration that a JSON schema cannot express: names, file names, estimators, actions, mappings."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from drcrm.errors import InputError
 from drcrm.experiments.runs import CLASSIFIERS, is_classifier, is_single
@@ -46,13 +46,12 @@ def _unknown(key: str, names: Iterable[str], allowed: Collection[str], kind: str
             yield f"{key}: unknown {kind} {name!r}{suggest(name, allowed)}"
 
 
-@contextmanager
-def _collected(key: str, faults: list[str]) -> Iterator[None]:
-    """Append the message of an InputError to a list of faults."""
+def _faults(key: str, check: Callable, *arguments: Any) -> Iterator[str]:
+    """Yield the message of the InputError that a check raises."""
     try:
-        yield
+        check(*arguments)
     except InputError as error:
-        faults.append(f"{key}: {error}")
+        yield f"{key}: {error}"
 
 
 def _check_numbers(value: object, key: str = "") -> Iterator[str]:
@@ -64,37 +63,26 @@ def _check_numbers(value: object, key: str = "") -> Iterator[str]:
         yield from _check_numbers(item, f"{key}{name}.")
 
 
-def _check_algorithm(key: str, entry: Mapping) -> list[str]:
-    faults: list[str] = []
+def _check_algorithm(key: str, entry: Mapping) -> Iterator[str]:
     if "estimator" in entry:
-        with _collected(key, faults):
-            parts = ("estimator", "parameter", "grid", "options")
-            check_algorithm(Algorithm(**{part: entry[part] for part in parts if part in entry}))
+        parts = ("estimator", "parameter", "grid", "options")
+        settings = {part: entry[part] for part in parts if part in entry}
+        yield from _faults(key, lambda: check_algorithm(Algorithm(**settings)))
     elif "competitor" in entry:
-        with _collected(key, faults):
-            make_object(entry["competitor"], "competitor", "fit")
+        yield from _faults(key, make_object, entry["competitor"], "competitor", "fit")
     elif entry["classifier"] not in CLASSIFIERS:
-        with _collected(key, faults):
-            make_object(entry["classifier"], "classifier", "predict_proba")
-    return faults
+        yield from _faults(key, make_object, entry["classifier"], "classifier", "predict_proba")
 
 
 def _check_files(key: str, dataset: Mapping) -> Iterator[str]:
     files = [*dataset.get("train", []), *dataset.get("test", [])]
-    yield from _file_name_faults(key, files)
+    for file in files:
+        yield from _faults(key, check_file_name, file)
     yield from _unknown(f"{key}.sha256", dataset["sha256"], files, "file")
     if derived := dataset.get("derived_labels"):
         labels = dataset["labels"]
         kept = [str(label) for label in (range(labels) if isinstance(labels, int) else labels)]
         yield from _unknown(f"{key}.derived_labels", map(str, derived), kept, "label")
-
-
-def _file_name_faults(key: str, files: Iterable[str]) -> list[str]:
-    faults: list[str] = []
-    for file in files:
-        with _collected(key, faults):
-            check_file_name(file)
-    return faults
 
 
 def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:
@@ -136,19 +124,20 @@ def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: M
 
 def _check_log(name: str, entry: Mapping, config: Mapping) -> Iterator[str]:
     """Yield the faults of a log: the name of an experiment, an invalid mapping, unknown or invalid algorithms."""
-    key, faults = f"logs.{name}", []
+    key = f"logs.{name}"
     if name in config["experiments"]:
         yield f"{key}: an experiment has this name; choose another"
     mapping = {option: value for option, value in entry.items() if option != "path"}
-    with _collected(key, faults):
+    try:
         algorithms = as_mapping(mapping, key).algorithm
         for algorithm in algorithms if isinstance(algorithms, list) else [algorithms] if algorithms else []:
             if isinstance(algorithm, str):
                 estimators = [key for key, options in config["algorithms"].items() if "estimator" in options]
-                faults += _unknown(f"{key}.algorithm", [algorithm], estimators, "algorithm")
+                yield from _unknown(f"{key}.algorithm", [algorithm], estimators, "algorithm")
             else:
                 as_algorithm(algorithm)
-    yield from faults
+    except InputError as error:
+        yield f"{key}: {error}"
 
 
 def _check_theory(config: Mapping) -> Iterator[str]:
@@ -160,7 +149,8 @@ def _check_theory(config: Mapping) -> Iterator[str]:
 
 
 def _check_study(key: str, study: Mapping, config: Mapping) -> Iterator[str]:
-    yield from _file_name_faults(f"{key}.files", study.get("files", {}))
+    for file in study.get("files", {}):
+        yield from _faults(f"{key}.files", check_file_name, file)
     yield from _unknown(f"{key}.algorithms", study.get("algorithms", []), config["algorithms"], "algorithm")
     yield from _unknown(f"{key}.runs", study.get("runs", {}), config["experiments"], "experiment")
     for experiment, seeds in study.get("runs", {}).items():

@@ -51,7 +51,7 @@ class NormalEquations:
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return the left side at B without the term λ B."""
-        modelled = self._chunked.map_rows(_modelled_costs, coef)
+        modelled = self._chunked.map_rows(modelled_costs, coef)
         return self._weighted_features(self.share * (modelled - self.share @ modelled))
 
     def intercept(self, coef: np.ndarray) -> float:
@@ -109,7 +109,8 @@ def _weighted_features(block: Block, values: np.ndarray) -> np.ndarray:
     return (log.actions.sum_rows(*log.row_map.to_contexts(values)).T @ log.X).T
 
 
-def _modelled_costs(block: Block, coef: np.ndarray) -> np.ndarray:
+def modelled_costs(block: Block, coef: np.ndarray) -> np.ndarray:
+    """Return ĉ of a block's rows, (n,), without the intercept."""
     log = block.log
     return log.actions.costs_of_rows(log.row_map, (coef.T @ log.X.T).T)
 

@@ -43,8 +43,8 @@ def make_batches(
     for contexts in _split(many, len(many) * r * r):
         rows = np.concatenate([order[starts[k] : starts[k] + sizes[k]] for k in contexts])
         position = np.repeat(np.arange(len(contexts)), sizes[contexts])
-        *compressed, misfit = _compress(loadings[rows], residual[rows], count[rows], position, len(contexts))
-        yield ContextBatch(contexts, *compressed, DensePairs, len(rows) - len(contexts) * r, misfit)
+        arrays, misfit = _compress(loadings[rows], residual[rows], count[rows], position, len(contexts))
+        yield ContextBatch(contexts, *arrays, DensePairs, len(rows) - len(contexts) * r, misfit)
 
 
 def _split(array: np.ndarray, numbers: float) -> list[np.ndarray]:
@@ -153,7 +153,7 @@ class ContextBatch:
 
 def _compress(
     loadings: sparse.csr_array, residual: np.ndarray, count: np.ndarray, position: np.ndarray, b: int
-) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, float]:
+) -> tuple[tuple[sparse.csr_array, np.ndarray, np.ndarray], float]:
     """Return r rows for each of b contexts in place of its rows: loadings (r b, r), residuals and counts (r, b).
 
     They have the sums H_k = Σ count a aᵀ and h_k = Σ count a c of the rows of the context, and a count of 1. The last
@@ -167,7 +167,8 @@ def _compress(
     projected = np.einsum("kri,kr->ki", vectors, (counted @ residual).reshape(b, r))
     rotated = np.divide(projected, root, out=np.zeros((b, r)), where=root > SMALLEST_ROOT * root.max())
     compressed = sparse.csr_array((vectors * root[:, None, :]).transpose(2, 0, 1).reshape(r * b, r))
-    return compressed, np.ascontiguousarray(rotated.T), np.ones((r, b)), float(count @ residual**2 - (rotated**2).sum())
+    arrays = compressed, np.ascontiguousarray(rotated.T), np.ones((r, b))
+    return arrays, float(count @ residual**2 - (rotated**2).sum())
 
 
 def _invert(V: np.ndarray) -> np.ndarray:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.solvers.normal_equations import MAX_STEPS, NormalEquations, build_preconditioner
+from drcrm.cost_models.solvers.normal_equations import MAX_STEPS, NormalEquations, build_preconditioner, modelled_costs
 from drcrm.cost_models.solvers.second_moments import Moments, moments_by_fold
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.chunked_log import Block, ChunkedLog
+from drcrm.data.chunked_log import ChunkedLog
 from drcrm.data.scaling import divide_columns
 from drcrm.errors import InputError, warn
 from drcrm.policies.linear_predictor import LinearPredictor
@@ -139,7 +139,7 @@ class GradientSolver(RidgeSolver):
             baseline = heldout.count @ (heldout.cost - equations.mean_cost) ** 2
             errors = []
             for coef in equations.solve(penalties, self._precondition, tolerance):
-                residual = heldout.cost - _modelled_costs(heldout, coef) - equations.intercept(coef)
+                residual = heldout.cost - ChunkedLog(heldout).map_rows(modelled_costs, coef) - equations.intercept(coef)
                 errors.append(heldout.count @ residual**2)
             yield baseline, errors
 
@@ -152,7 +152,7 @@ class GradientSolver(RidgeSolver):
                 f"the cost model has not converged: after {MAX_STEPS} steps of conjugate gradients the relative error "
                 f"of its normal equations is {error:.2g}; use a larger penalty or fewer features"
             )
-        return coef, log.count @ (log.cost - _modelled_costs(log, coef)) / log.size
+        return coef, log.count @ (log.cost - ChunkedLog(log).map_rows(modelled_costs, coef)) / log.size
 
 
 def make_solver(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> RidgeSolver:
@@ -174,12 +174,3 @@ def require_finite(values: Any) -> Any:
     if not np.isfinite(values).all():
         raise InputError("the cost model is not finite: rescale the features or the costs, which are too large")
     return values
-
-
-def _modelled_costs(log: BanditLog, coef: np.ndarray) -> np.ndarray:
-    """Return ĉ of each row, (n,), without the intercept."""
-    return ChunkedLog(log).map_rows(_modelled_block, coef)
-
-
-def _modelled_block(block: Block, coef: np.ndarray) -> np.ndarray:
-    return block.log.actions.costs_of_rows(block.log.row_map, block.log.X @ coef)
