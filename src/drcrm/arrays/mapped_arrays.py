@@ -204,3 +204,17 @@ def _backing(value: Any) -> Any:
             return value
         value = value.base
     return None
+
+
+def as_input(X: Features, model: Any) -> Features:
+    """Return features in a form that a model of scikit-learn takes: dense if it takes no sparse ones."""
+    if not sparse.issparse(X):
+        return X
+    from sklearn.utils import get_tags
+
+    return X if get_tags(model).input_tags.sparse else X.toarray()
+
+
+def make_read_only(X: Features) -> None:
+    """Forbid changes of the values of features, so that a feature map may remember what it made of them."""
+    (X.data if sparse.issparse(X) else X).flags.writeable = False

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
-from drcrm.arrays.mapped_arrays import Features, take_rows
+from drcrm.arrays.mapped_arrays import Features, as_input, take_rows
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_vector
 from drcrm.data.bandit_log import BanditLog
@@ -92,6 +92,7 @@ class RegressorModel:
         if len(self.regressors_) != int(np.prod(actions.shape)):
             raise InputError(f"the cost model has {len(self.regressors_)} actions, the log has {actions}")
         n, name = X.shape[0], "the prediction of the cost model"
+        X = as_input(X, self.regressor)
         columns = [
             np.full(n, self.mean_) if regressor is None else check_vector(regressor.predict(X), n, name)
             for regressor in self.regressors_
@@ -117,7 +118,8 @@ class RegressorModel:
             rows = np.repeat(rows, count)
         try:
             with limit_openmp():
-                return regressor.fit(take_rows(log.X, log.context[rows]), log.cost[rows], **options)
+                X = as_input(take_rows(log.X, log.context[rows]), regressor)
+                return regressor.fit(X, log.cost[rows], **options)
         except (TypeError, ValueError) as error:
             raise InputError(f"the cost model cannot be fitted by {regressor!r}: {error}") from None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import folder_prefix, scratch_folder, scratch_path
+from drcrm.arrays.mapped_arrays import folder_prefix, make_read_only, scratch_folder, scratch_path
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.baseline import (
@@ -79,6 +79,11 @@ class OpenedLog:
     train: BanditLog | None = None
     whole: OpenedLog | None = None
     baseline: TabularPolicy | None = None
+
+    def __post_init__(self) -> None:
+        for part in (self.log, self.train):
+            if part is not None:
+                make_read_only(part.X)
 
     @property
     def learned_rows(self) -> LearnedRows:

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.mapped_arrays import Features, as_input
 from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, refuse_errors
 from drcrm.policies.base import Policy
-from drcrm.policies.classifier_policy import as_input, fit_classifier, row_weights
+from drcrm.policies.classifier_policy import fit_classifier, row_weights
 from drcrm.selection.registry.user_classes import make_object
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from drcrm.actions.base import Actions
-from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.mapped_arrays import Features, as_input
 from drcrm.policies.boosted_trees import BoostedTrees, is_boosted
-from drcrm.policies.classifier_policy import as_input
 from drcrm.policies.exponential import SoftmaxPolicy
 
 LEAST_PROBABILITY = 1e-4  # smaller probabilities are raised to it before their log is taken

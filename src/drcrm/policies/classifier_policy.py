@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from drcrm.arrays.mapped_arrays import Features, take_rows
+from drcrm.arrays.mapped_arrays import Features, as_input, take_rows
 from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
@@ -89,11 +87,6 @@ def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
             return classifier.fit(X, Y, sample_weight=weight[rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"{classifier!r} cannot be fitted: {error}") from None
-
-
-def as_input(X: Features, classifier: Any) -> Features:
-    """Return contexts in a form that a classifier takes: dense if it takes no sparse ones."""
-    return X.toarray() if sparse.issparse(X) and not get_tags(classifier).input_tags.sparse else X
 
 
 class LogProbabilities(TransformerMixin, BaseEstimator):

@@ -102,7 +102,8 @@ class FeatureMap:
         if last is not None and last() is X:
             return mapped
         mapped = map_rows(X, self._extend)
-        if isinstance(X, np.ndarray) and not X.flags.writeable:
+        values = X.data if sparse.issparse(X) else np.asarray(X)
+        if not values.flags.writeable:
             self._last = ref(X), mapped
         return mapped
 

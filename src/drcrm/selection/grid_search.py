@@ -39,6 +39,7 @@ def learn(
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
     cost_model: Any = None,
+    fitted_costs: Any = None,
 ) -> Learned:
     """Fit an algorithm to a log for each value of its grid, and score the fits on held-out rows.
 
@@ -53,6 +54,8 @@ def learn(
     cost_model : optional
         The cost model of estimates, starts and scores. If it is None and an estimate or a start needs a model, a ridge
         regression is fitted to the log. A regressor of scikit-learn is fitted to the log, too.
+    fitted_costs : CostModel, optional
+        Another cost model for the estimates of the fit, which is trusted for all actions.
 
     Raises
     ------
@@ -69,6 +72,8 @@ def learn(
     is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.compares
     if is_used or cost_model is not None or algorithm.cost_model is not None:
         model, effects = model_training_costs(log, algorithm, cost_model, logging_policy, shift)
+    if fitted_costs is not None:
+        _, effects = model_training_costs(log, replace(algorithm, support=0.0), fitted_costs, logging_policy, shift)
     design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept)
     origin, tilt = algorithm.origin, None
     if origin is None:

@@ -13,9 +13,9 @@ and π0 has its own. A regression of the logged costs on s_0/b_0 and on the sum 
 they are proportional to the slopes, and the larger one is 1. So π0 counts more if few rows make the models poor. A
 ridge on θ_j b_j draws the fit to the vote.
 
-The doubly robust costs of the fit have their own cost model, a regression of the logged costs on the sum of the models'
-s_j/b_j. There, the support rule acts on s_1 only, because the classifiers know more of rare actions than the rule does.
-Held-out scores and bounds apply the rule to the whole cost model.
+The doubly robust costs of the fit have a cost model of their own, a regression of the logged costs on the sum of the
+models' s_j/b_j. It does without the support rule, because the classifiers know more of rare actions than the rule does.
+Held-out scores and bounds have the cost model ĉ = −σ s_1 and the rule.
 """
 
 from __future__ import annotations
@@ -67,12 +67,15 @@ class LearnedScores:
         X ↦ X', whose φ is a :class:`drcrm.policies.action_scores.ActionScores`.
     training : array (m, J, K) or (N, J)
         Scores of the training contexts, by models that were fitted to other contexts.
+    deviation : float
+        σ.
     spreads : array (J,)
         b_j.
     """
 
     features: Any
     training: np.ndarray
+    deviation: float
     spreads: np.ndarray
 
     def as_lists(self, log: BanditLog, scores: np.ndarray) -> BanditLog:
@@ -154,7 +157,8 @@ def fit_scores(
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], folds[number : number + 1])
     actions: Any = log.actions
-    return LearnedScores(FeatureMap(transformer, log.X), training, _spreads(actions.as_lists(training, log)[0]))
+    spreads = _spreads(actions.as_lists(training, log)[0])
+    return LearnedScores(FeatureMap(transformer, log.X), training, deviation, spreads)
 
 
 def _spreads(lists: ActionLists) -> np.ndarray:
@@ -211,8 +215,9 @@ def learn_over_scores(
     log = log.recount(log.count)
     scores = fit_scores(log, logging_policy, models, units)
     listed = scores.as_lists(log, scores.training)
-    vote, model = _vote(listed)
-    known = scores.spreads * (np.arange(len(vote)) == 0)  # π0
+    vote, voted_costs = _vote(listed)
+    known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ
+    model.coef_ = -scores.deviation * scores.spreads * (np.arange(len(vote)) == 1)
     supported = SupportedModel(
         model, SoftmaxPolicy(known), SUPPORT, scores.features.transformer.limits, is_cloned=logging_policy is None
     )
@@ -221,10 +226,10 @@ def learn_over_scores(
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
     lbfgs = replace(algorithm.lbfgs, stopping="scaled")  # the ridge is in units of the scores
     ridge = algorithm.ridge or RIDGE / log.size
-    settings = replace(algorithm, origin=VOTE * vote, ridge=ridge, support=0.0, lbfgs=lbfgs, **PATH)
-    learned = learn(listed, settings, heldout, None, supported)
+    settings = replace(algorithm, origin=VOTE * vote, ridge=ridge, lbfgs=lbfgs, **PATH)
+    learned = learn(listed, settings, heldout, None, supported, voted_costs)
     expanded = CostModel()
-    expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.full(log.actions.shape, model.intercept_)
+    expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
     cost_model = replace(supported, model=expanded, logging_policy=SoftmaxPolicy(scores.expand(known)))
     if cost_model.is_cloned:
         cost_model = cost_model.trust_propensities(log.replace(X=scores.features(log.X)))

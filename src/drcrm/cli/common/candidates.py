@@ -32,6 +32,7 @@ WITH_SCORES = "kl_dro_dr_scores"
 SHIFT_DEFAULT = "shift_dr"
 ESTIMATE = "dr"
 MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
+MAX_CELLS = 5 * 10**7  # contexts times features; boosted trees need them as a dense array, of 0.4 GB
 
 
 def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algorithm]:
@@ -70,9 +71,9 @@ def _is_linear(algorithm: Algorithm) -> bool:
 
 
 def can_have_scores(log: BanditLog) -> bool:
-    """Return whether learned scores compete by default: for choices and dense features, not too many."""
-    is_small = log.n_contexts <= MAX_SCORED and not is_expensive(log)
-    return bool(log.actions.are_choices and is_small and isinstance(log.X, np.ndarray))
+    """Return whether learned scores compete by default: for choices, not too many contexts and features."""
+    is_small = log.n_contexts <= MAX_SCORED and np.prod(log.X.shape) <= MAX_CELLS and not is_expensive(log)
+    return bool(log.actions.are_choices and is_small)
 
 
 class Selection(NamedTuple):
