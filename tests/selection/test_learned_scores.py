@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
@@ -43,24 +44,34 @@ def draw_log(n: int = 900, seed: int = 0, logging: SoftmaxPolicy | None = None) 
     return BanditLog(X, action, np.exp(logging.log_prob(X, action)), cost, n_actions=3), logging
 
 
-def test_training_scores_come_from_models_of_other_contexts():
+@pytest.fixture
+def fitted(monkeypatch):
+    """The models that are fitted for scores, in their order."""
+    models, fit = [], learned_scores._fit_model
+    monkeypatch.setattr(learned_scores, "_fit_model", lambda *arguments: models.append(fit(*arguments)) or models[-1])
+    return models
+
+
+def test_training_scores_come_from_models_of_other_contexts(fitted):
     log, logging = draw_log(200)
     context = np.arange(200) // 4
     log = BanditLog(log.X[::4], log.Y, log.propensity, log.cost, context=context, n_actions=3)
     models = [KNeighborsRegressor(1), _Memory(1)]
     scores = fit_scores(log, logging, models)
     transformer = scores.features.transformer
-    assert len(transformer.folds) == 3
-    number = np.array([[model.classes_.size for model in fold[1:]] for fold in transformer.folds])
+    *folds, whole = np.reshape(np.array(fitted, dtype=object), (4, 3)).tolist()
+    assert transformer.folds == [whole]
+    assert {float(x) for model in whole[0].regressors_ for x in model._fit_X[:, 0]} == set(log.X[:, 0])
+    number = np.array([[model.classes_.size for model in fold[1:]] for fold in folds])
     assert number.min() > 1
-    of_fold = np.stack([transformer.scores(log.X, [fold]) for fold in transformer.folds])
+    of_fold = np.stack([transformer.scores(log.X, [fold]) for fold in folds])
     matches = np.isclose(of_fold, scores.training, atol=1e-12).all(axis=(2, 3))  # (fold, context)
     assert matches.any(axis=0).all()
     for number, contexts in enumerate(matches):
-        fitted = {float(x) for model in transformer.folds[number][0].regressors_ for x in model._fit_X[:, 0]}
+        seen = {float(x) for model in folds[number][0].regressors_ for x in model._fit_X[:, 0]}
         own = np.flatnonzero(contexts & ~np.delete(matches, number, axis=0).any(axis=0))
         assert own.size
-        assert not fitted & set(log.X[own, 0])
+        assert not seen & set(log.X[own, 0])
 
 
 class _Memory(KNeighborsClassifier):
@@ -70,13 +81,12 @@ class _Memory(KNeighborsClassifier):
         return super().fit(X, y)
 
 
-def test_groups_stay_together():
+def test_groups_stay_together(fitted):
     log, logging = draw_log(300)
     groups = np.random.default_rng(0).integers(0, 30, 300)
-    scores = fit_scores(log, logging, [KNeighborsRegressor(1)], units=groups)
-    for fold in scores.features.transformer.folds:
-        fitted = {float(x) for model in fold[0].regressors_ for x in model._fit_X[:, 0]}
-        is_inside = np.isin(log.X[:, 0], list(fitted))
+    fit_scores(log, logging, [KNeighborsRegressor(1)], units=groups)
+    for fold in fitted[:3]:
+        is_inside = np.isin(log.X[:, 0], [float(x) for model in fold.regressors_ for x in model._fit_X[:, 0]])
         assert not set(groups[is_inside]) & set(groups[~is_inside])
 
 
@@ -176,8 +186,6 @@ def test_scores_of_listed_candidates(known):
     assert learned.candidates[0].policy.marginals(lists) == pytest.approx(expected, abs=0.02)
     [candidate] = [candidate.policy for candidate in learned.candidates if candidate.is_logging]
     assert candidate.marginals(lists) == pytest.approx(SoftmaxPolicy(base).marginals(lists), abs=1e-9)
-    in_training = [set(model._bin_mapper.bin_thresholds_[0]) for model in folds]
-    assert len({frozenset(thresholds) for thresholds in in_training}) == 3
     chosen = learned.candidates[learned.selected].policy
     gains = [(policy.marginals(lists) * rate).sum() / 1200 for policy in (chosen, logging)]
     assert gains[0] > gains[1] + 0.1
@@ -246,3 +254,13 @@ def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(t
             assert draws[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
             rows_checked += 1
     assert rows_checked > 5
+
+
+def test_sparse_features_have_the_same_scores():
+    log, logging = draw_log()
+    dense, sparse_ = (
+        learn_over_scores(log.replace(X=form(log.X)), ALGORITHM, None, logging).candidates[0].policy
+        for form in (np.asarray, sparse.csr_array)
+    )
+    X = draw_contexts(100, np.random.default_rng(7))[0]
+    assert sparse_.marginals(sparse.csr_array(X)) == pytest.approx(dense.marginals(X), abs=1e-9)

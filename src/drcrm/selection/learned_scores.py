@@ -2,10 +2,11 @@
 
 The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. For one of K actions, the others are
 log-probabilities from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and
-sharper and tilted versions of π0. As θ_j grows, the policy approaches that of model j. The scores of a training row
-come from models that were fitted to other contexts, or other groups. To fit θ, every context lists its actions, and the
-scores are their features. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all
-actions, or of a listed candidate, and the number r scales them.
+sharper and tilted versions of π0. As θ_j grows, the policy approaches that of model j. To fit θ, every context lists
+its actions, and the scores are their features. These scores come from models that were fitted to other contexts, or
+other groups. New contexts have the scores of models that were fitted to all training rows, as in scikit-learn's
+stacking. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed
+candidate, and the number r scales them.
 
 The fit starts with a vote of the scores, θ_j = V v_j / b_j. The spread b_j is the mean over contexts of the largest
 score minus the mean score, so with equal weights v_j all scores have the same influence. The models share one weight,
@@ -88,7 +89,7 @@ class LearnedScores:
         return listed
 
     def scores_of(self, X: Any) -> np.ndarray:
-        """Return the scores of other contexts, in the shape of ``training``, as means over the folds."""
+        """Return the scores of other contexts, in the shape of ``training``."""
         return self.features.transformer.transform(X).reshape(X.shape[0], *self.training.shape[1:])
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
@@ -104,7 +105,7 @@ class LearnedScores:
 def fit_scores(
     log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
 ) -> LearnedScores:
-    """Fit the models of the scores to a log: for each of three folds, to the other two thirds of the contexts.
+    """Fit the models of the scores to a log, and for each of three folds to the other two thirds of the contexts.
 
     Parameters
     ----------
@@ -150,7 +151,8 @@ def fit_scores(
     is_supported = None
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
-    transformer = ActionScores(folds, logging, deviation, SUPPORT, limits, is_supported)
+    whole = [_fit_model(log, *model) for model in models]
+    transformer = ActionScores([whole], logging, deviation, SUPPORT, limits, is_supported)
     training = np.empty((log.X.shape[0], len(models) + 1, *log.actions.shape))
     for number in range(FOLDS):
         inside = log.actions.repeat(of_context == number)
