@@ -55,7 +55,7 @@ from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # st
 from drcrm import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
 LOGS = {
@@ -133,7 +133,7 @@ def judge_by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], is_imitate
     assert [str(name) for name in log.encoding.names] == NAMES
     verdicts = {}
     for name, mean in means.items():
-        diagnosis = diagnose(log, mean, LogDetails(imitated=is_imitated))
+        diagnosis = diagnose(log, mean)
         comparison = compare_with_logging(mean, log, groups=diagnosis.units)
         verdicts[name] = {
             "verdict": reach_verdict(comparison, diagnosis, reward=True).verdict,

@@ -37,10 +37,9 @@ from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
 from drcrm.diagnostics.comparison.verdict import reach_verdict
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, open_log
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
-from drcrm.logs.batches.description import slices_of
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy
@@ -68,13 +67,7 @@ class Evaluation:
     def evaluate(self, policy, model) -> dict[str, object]:
         """Return click rates of a policy, their effective sample sizes, and the verdict."""
         log = self.part.log
-        diagnosis = diagnose(
-            log,
-            policy,
-            LogDetails(slices=slices_of(self.part.log.rows)),
-            cost_model=model,
-            modelled=self.modelled,
-        )
+        diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled)
         comparison = compare_with_logging(
             policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
         )
@@ -125,11 +118,16 @@ def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:
     return best
 
 
+def positions_of(log: BanditLog) -> np.ndarray:
+    """Return the position of each row on the page, (n,)."""
+    return log.rows.texts("slice 0")
+
+
 def deterministic_policy(items: Mapping[str, int], part: OpenedLog) -> np.ndarray:
     """Return the probabilities of the policy with one item per position, (m, K); other positions draw any item."""
     mean = np.full((part.log.n_contexts, part.log.actions.shape[0]), 1 / part.log.actions.shape[0])
     for position, item in items.items():
-        mean[slices_of(part.log.rows) == position] = np.eye(part.log.actions.shape[0])[item]
+        mean[positions_of(part.log) == position] = np.eye(part.log.actions.shape[0])[item]
     return mean
 
 
@@ -161,7 +159,7 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
     keys = {"set": name, "learned": source, "judged": target}
     for policy in (BTS, RANDOM):
         yield {**keys, "policy": policy, **averages[policy]}
-    best_item = deterministic_policy(best_items(training.log, slices_of(training.log.rows)), part)
+    best_item = deterministic_policy(best_items(training.log, positions_of(training.log)), part)
     policies = {
         "imitation": (make_policy(training.log.actions, model.logging_policy.coef), model, {}),
         "best item": (best_item, model, {}),

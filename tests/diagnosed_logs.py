@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
+from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.logs.batches.description import LogDescription
+from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.mapping import LogMapping
 
 K = 4
 THETA = np.random.default_rng(5).normal(size=(3, K))
@@ -39,6 +44,20 @@ def change_log(log: BanditLog, rows=slice(None), **arrays) -> BanditLog:
     return BanditLog(*(values[rows] for values in arrays.values()), n_actions=K)
 
 
+def with_columns(log: BanditLog, slices=None, names=None, **columns) -> BanditLog:
+    """Return a log with further columns of a file: slices by name, others, such as groups; and names of actions."""
+    coded = {f"slice {at}": pd.factorize(values) for at, values in enumerate((slices or {}).values())}
+    columns |= {name: codes for name, (codes, _) in coded.items()}
+    rows = Table(len(log.Y), columns, {name: [*values] for name, (_, values) in coded.items()})
+    mapping, clock = LogMapping(slice=tuple(slices or ())), "times" if "time" in columns else None
+    description = LogDescription(
+        format="csv", mapping=mapping, kind=log.actions.kind, encoder=ArrayEncoding.fit, clock=clock
+    )
+    names = [*range(*log.actions.shape)] if names is None else names
+    encoding = ArrayEncoding(log.actions.kind, names, log.X.shape[1])
+    return log.replace(rows=rows, description=description, encoding=encoding)
+
+
 LOG = draw_log()
 MODEL = CostModel(0.01).fit_log(draw_log(seed=1))
 
@@ -53,8 +72,8 @@ def find_check(diagnosis, name: str):
     return next((check for check in diagnosis.diagnostics if check.name == name), None)
 
 
-def judge(policy, log: BanditLog = LOG, logging_policy=None, **details):
+def judge(policy, log: BanditLog = LOG, logging_policy=None):
     """Return verdict, diagnosis and comparison of a policy on a log."""
-    diagnosis = diagnose(log, policy, LogDetails(**details), cost_model=MODEL, logging_policy=logging_policy)
+    diagnosis = diagnose(log, policy, cost_model=MODEL, logging_policy=logging_policy)
     comparison = compare_with_logging(policy, log, cost_model=MODEL, groups=diagnosis.units)
     return reach_verdict(comparison, diagnosis), diagnosis, comparison

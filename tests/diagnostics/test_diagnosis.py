@@ -16,12 +16,13 @@ from diagnosed_logs import (
     find_check,
     judge,
     levels,
+    with_columns,
 )
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
 
 
@@ -39,7 +40,7 @@ def test_labels_and_lists_are_checked_too():
     X = draw_contexts(rng, 1000)
     Y = logging.sample(X, rng)
     log = BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), -Y[:, 0].astype(float))
-    diagnosis = diagnose(log, policy, LogDetails(action_names=["left", "right"]))
+    diagnosis = diagnose(with_columns(log, names=["left", "right"]), policy)
     assert diagnosis.failed == ()
     assert [entry["action"] for entry in diagnosis.tables["actions"]] == ["left", "right"]
     halved = BanditLog(X, Y, log.propensity / 2, log.cost)
@@ -57,7 +58,8 @@ def test_labels_and_lists_are_checked_too():
 def test_answers_are_json_and_slices_are_separate():
     slices = np.where(np.arange(3000) % 3, "<b>", "ü")
     names = ["$a$", "b", "c", "d"]
-    _, diagnosis, comparison = judge(BEST, slices=slices, row_numbers=np.arange(3000) + 7, action_names=names)
+    log = with_columns(LOG, {"city": slices}, names, number=np.arange(3000) + 7)
+    _, diagnosis, comparison = judge(BEST, log)
     answer = json.loads(json.dumps(diagnosis.as_dict() | comparison.as_dict(), allow_nan=False))
     assert [(entry["slice"], entry["rows"]) for entry in answer["slices"]] == [("<b>", 2000), ("ü", 1000)]
     assert all(entry["low"] < entry["policy"] < entry["high"] for entry in answer["slices"])
@@ -73,7 +75,7 @@ def test_answers_are_json_and_slices_are_separate():
 
 def test_groups_are_the_independent_units():
     groups = np.repeat(np.arange(1000), 3)
-    _, diagnosis, comparison = judge(BEST, groups=groups)
+    _, diagnosis, comparison = judge(BEST, with_columns(LOG, groups=groups))
     np.testing.assert_array_equal(diagnosis.units, groups)
     assert (comparison.difference.n, comparison.difference.by) == (1000, "group")
     assert comparison.certificate.by == "group"
@@ -126,11 +128,7 @@ def test_constant_costs_and_a_single_action():
     ("arguments", "message"),
     [
         ({"policy": np.ones(3)}, r"policy has shape \(3,\), expected"),
-        ({"details": LogDetails(groups=np.ones(2))}, r"groups has shape \(2,\), expected \(3000,\)"),
-        ({"details": LogDetails(slices=["a"])}, r"slices has shape \(1,\), expected \(3000,\)"),
-        ({"details": LogDetails(row_numbers=[1])}, r"row_numbers has shape \(1,\), expected \(3000,\)"),
         ({"modelled": np.ones((2, 2))}, r"modelled has shape \(2, 2\), expected \(3000, 4\)"),
-        ({"details": LogDetails(action_names=["a"])}, "names has 1 entries, expected 4"),
         ({"log": SimpleNamespace()}, "SimpleNamespace"),
     ],
 )

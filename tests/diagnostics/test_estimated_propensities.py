@@ -8,7 +8,7 @@ import pytest
 from drcrm.actions.action_lists import ActionLists
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics import estimated_propensities
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.estimated_propensities import NAME, _movement, check_estimates, correct_along_policy
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 
@@ -36,11 +36,11 @@ def draw_log(lacks_best: bool, seed: int = 0) -> tuple[BanditLog, np.ndarray]:
 @pytest.mark.parametrize(("lacks_best", "level"), [(True, "fail"), (False, "good")])
 def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, level):
     log, mean = draw_log(lacks_best)
-    diagnosis = diagnose(log, mean, LogDetails(imitated=True))
+    diagnosis = diagnose(log.replace(imitated_propensities=True), mean)
     check = next(check for check in diagnosis.diagnostics if check.name == NAME)
     assert check.level == level, check
     assert (NAME in diagnosis.failed) == lacks_best
-    logged = diagnose(log, mean, LogDetails(imitated=False))
+    logged = diagnose(log, mean)
     assert NAME not in {check.name for check in logged.diagnostics}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from scipy import sparse
 from drcrm import ActionLists, BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
 from drcrm.logs.encoded_log import BanditLog as FileLog
 
@@ -103,8 +105,8 @@ def test_all_columns_of_a_category_are_one_feature():
     log = FileLog.from_frame(frame, mapping)
     numeric = {name: slice(column, column + 1) for column, name in enumerate("abcd")}
     assert log.encoding.columns == {**numeric, "status": slice(4, 7)}
-    policy, details = np.full((400, K), 1 / K), LogDetails(columns=log.encoding.columns)
-    diagnosis = diagnose(log, policy, details)
+    policy = np.full((400, K), 1 / K)
+    diagnosis = diagnose(log, policy)
     assert LEAKAGE in diagnosis.failed
     assert any("feature 'status' alone explains" in check.sentence for check in diagnosis.diagnostics)
     verdict = reach_verdict(compare_with_logging(policy, log), diagnosis)
@@ -112,7 +114,7 @@ def test_all_columns_of_a_category_are_one_feature():
     many = frame.assign(status=[f"{name} {row % 70}" for row, name in enumerate(frame["status"])])
     log = FileLog.from_frame(pd.concat([many] * 5), mapping)
     assert sparse.issparse(log.X)
-    assert check_leakage(log, log.encoding.columns).level == "fail"
+    assert check_leakage(log).level == "fail"
 
 
 def test_labels_lists_and_wide_features():
@@ -136,9 +138,9 @@ def test_counts_stand_for_rows_and_units_are_not_split():
     users = np.repeat(np.arange(20), 10)
     taste = np.random.default_rng(0).normal(size=20)[users]
     log = BanditLog(np.eye(20)[users], action, p, -taste - 0.1 * reward, n_actions=K)
-    user = {"user": slice(0, 20)}
-    assert check_leakage(log, user).level == "fail"
-    assert check_leakage(log, user, users).level == "good"
+    log = log.replace(encoding=SimpleNamespace(columns={"user": slice(0, 20)}))
+    assert check_leakage(log).level == "fail"
+    assert check_leakage(log, users).level == "good"
     log = log_with(reward, X, action, p, reward)
     assert check_leakage(log.replace(count=np.full(200, 3))).value == pytest.approx(check_leakage(log).value)
 

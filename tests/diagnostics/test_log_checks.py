@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from diagnosed_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels
+from diagnosed_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels, with_columns
 
 from drcrm import BanditLog
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.log_checks import check_action_drift, check_cost_drift, check_exploration, check_gain_drift
 
 ORDER = np.arange(3000)
@@ -32,7 +32,8 @@ def test_a_log_without_exploration_fails(certain, level):
 )
 def test_estimated_propensities_near_one_show_a_deterministic_rule(propensity, level):
     log = BanditLog(np.ones((200, 1)), np.zeros(200, int), propensity, -np.ones(200), n_actions=2)
-    assert (check_exploration(log, imitated=True).level, check_exploration(log).level) == (level, "good")
+    estimated = log.replace(imitated_propensities=True)
+    assert (check_exploration(estimated).level, check_exploration(log).level) == (level, "good")
 
 
 def test_drift_is_a_caution_and_changes_no_verdict():
@@ -50,17 +51,17 @@ def test_drift_is_a_caution_if_its_interval_excludes_zero():
     weight = np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity
     for shift in np.linspace(0, 0.8, 21):
         log = change_log(LOG, cost=LOG.cost - shift * IS_LAST * is_best)
-        for check in (check_cost_drift(log, ORDER), check_gain_drift(log, weight, ORDER)):
+        for check in (check_cost_drift(log), check_gain_drift(log, weight)):
             assert (check.level == "good") == (check.low <= 0 <= check.high)
             is_good.add((check.name, check.level == "good"))
     assert len(is_good) == 4
-    assert check_cost_drift(LOG, ORDER, np.zeros(3000, int)).level == "good"  # a single unit has no interval
+    assert check_cost_drift(LOG, np.zeros(3000, int)).level == "good"  # a single unit has no interval
 
 
 def test_copies_of_a_unit_do_not_narrow_the_interval_of_drift():
     twice, ids = np.repeat(np.arange(3000), 2), np.arange(3000)
-    expected = check_cost_drift(LOG, ORDER, ids)
-    grouped = check_cost_drift(change_log(LOG, twice), np.arange(6000), ids[twice])
+    expected = check_cost_drift(LOG, ids)
+    grouped = check_cost_drift(change_log(LOG, twice), ids[twice])
     assert (grouped.low, grouped.high) == pytest.approx((expected.low, expected.high), rel=1e-3)
 
 
@@ -70,17 +71,17 @@ def test_outcomes_that_have_not_arrived_are_named(share, part):
         log = draw_log(2000, seed=seed)
         time = np.random.default_rng(seed).permutation(2000)
         arrived = log.with_cost(np.where(time < 2000 * (1 - share), log.cost, 0.0))
-        check = find_check(diagnose(arrived, details=LogDetails(time=time)), "drift of costs")
+        check = find_check(diagnose(with_columns(arrived, time=time)), "drift of costs")
         assert check.level == "caution"
         assert f"the mean cost is 0 in the last {part} of the rows" in check.sentence
         assert "outcomes may not have arrived yet" in check.sentence
-        assert check_cost_drift(log, time).level == "good"
+        assert check_cost_drift(with_columns(log, time=time)).level == "good"
 
 
 def test_actions_that_vanish_at_the_end_drift():
     log = draw_log(2000)
     Y = np.where((log.Y == 1) & (np.arange(2000) >= 1800), 2, log.Y)
-    check = check_action_drift(change_log(log, Y=Y), np.arange(2000), ["a", "b", "c", "d"])
+    check = check_action_drift(with_columns(change_log(log, Y=Y), names=["a", "b", "c", "d"]))
     assert check.level == "caution"
     assert "action b was logged in 0.0 % of the last tenth" in check.sentence
     assert check.value == pytest.approx(-np.mean(log.Y[:1800] == 1))
@@ -92,7 +93,7 @@ def test_a_user_with_many_rows_is_one_unit_of_the_drift_of_actions():
     users = np.arange(2000) // 20
     Y = np.random.default_rng(0).integers(0, 3, 100)[users]
     log = BanditLog(np.ones((2000, 1)), Y, np.full(2000, 1 / 3), np.zeros(2000), n_actions=3)
-    levels_of = [check_action_drift(log, np.arange(2000), units=units).level for units in (users, None)]
+    levels_of = [check_action_drift(log, units).level for units in (users, None)]
     assert levels_of == ["good", "caution"]
 
 
@@ -112,6 +113,6 @@ def test_gain_drift_is_the_difference_of_the_mean_gains():
     weight = np.exp(BEST.log_prob(log.X, log.Y)) / log.propensity
     ratio = weight @ log.cost / weight.sum()
     gain = ratio + weight * (log.cost - ratio) / weight.mean() - log.cost
-    check = check_gain_drift(log, weight, np.arange(500))
+    check = check_gain_drift(log, weight)
     assert check.value == pytest.approx(gain[250:].mean() - gain[:250].mean())
     assert check.level == "good"

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from diagnosed_logs import with_columns
 from shop import NAMES, decisions
 
 from drcrm import ActionLists, BanditLog
+from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_changes import MAX_CHANGED, describe_changes
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.logs.encoding.tables import TableEncoding, table_features
@@ -54,7 +56,7 @@ def test_a_rule_is_recovered_in_the_units_of_the_file():
     log, frame = shop_log(4000)
     is_news = ((frame["city"] == "Genf") & (frame["price"] > 30)).to_numpy()
     mean = np.where(is_news[:, None], [0.9, 0.05, 0.05], [0.1, 0.1, 0.8])
-    changes = describe_changes(weights_of(log, mean, np.full((4000, 3), 1 / 3)), NAMES.tolist())
+    changes = describe_changes(weights_of(log, mean, np.full((4000, 3), 1 / 3)))
     assert changes["fidelity"] > 0.99
     found = {path: segment for path, segment in leaves(changes) if segment["shares"][0]["policy"] > 0.5}
     [(path, segment)] = found.items()
@@ -98,7 +100,8 @@ def test_changed_contexts_are_the_surest():
     rng = np.random.default_rng(0)
     mean, logging_mean = (rng.dirichlet(np.full(3, 0.6), 500) for _ in range(2))
     rows = np.arange(500) + 1000
-    entries = describe_changes(weights_of(log, mean, logging_mean), NAMES.tolist(), rows)["contexts"]
+    log = log.replace(rows=Table(500, {"number": rows}))
+    entries = describe_changes(weights_of(log, mean, logging_mean))["contexts"]
     sureness = np.minimum(mean.max(axis=1), logging_mean.max(axis=1))
     sureness[mean.argmax(axis=1) == logging_mean.argmax(axis=1)] = 0
     best = np.argsort(-sureness, kind="stable")[:MAX_CHANGED]
@@ -107,21 +110,23 @@ def test_changed_contexts_are_the_surest():
         assert entry["after"] == NAMES[mean[place].argmax()]
         assert entry["before"] == NAMES[logging_mean[place].argmax()]
         assert (entry["policy"], entry["logging"]) == (mean[place].max(), logging_mean[place].max())
-    assert describe_changes(weights_of(log, mean, mean), NAMES.tolist())["contexts"] == []
+    assert describe_changes(weights_of(log, mean, mean))["contexts"] == []
 
 
 def test_rows_of_a_context_have_its_first_row():
     log = BanditLog(np.eye(2), [0, 1, 1, 0], np.full(4, 0.5), np.zeros(4), context=[1, 1, 0, 0])
+    log = with_columns(log, names=["a", "b"], number=np.array([7, 8, 9, 10]))
     mean = np.array([[0.9, 0.1], [0.2, 0.8]])
-    entries = describe_changes(weights_of(log, mean, mean[::-1]), ["a", "b"], np.array([7, 8, 9, 10]))["contexts"]
+    entries = describe_changes(weights_of(log, mean, mean[::-1]))["contexts"]
     assert [(entry["row"], entry["before"], entry["after"]) for entry in entries] == [(9, "b", "a"), (7, "a", "b")]
 
 
 def test_label_vectors_name_the_label_that_changed():
     log = BanditLog(np.ones((3, 1)), np.zeros((3, 2), dtype=int), np.full(3, 0.25), np.zeros(3))
+    log = with_columns(log, names=["red", "blue"])
     mean = np.array([[0.9, 0.1], [0.4, 0.95], [0.3, 0.3]])
     logging_mean = np.array([[0.2, 0.2], [0.4, 0.3], [0.6, 0.9]])
-    entries = describe_changes(weights_of(log, mean, logging_mean), ["red", "blue"])["contexts"]
+    entries = describe_changes(weights_of(log, mean, logging_mean))["contexts"]
     assert [tuple(entry.values()) for entry in entries] == [
         (0, "not red", "red", 0.8, 0.9),
         (1, "not blue", "blue", 0.7, 0.95),
@@ -139,7 +144,7 @@ def test_unknown_probabilities_and_lists_have_no_description():
 def test_a_policy_that_ignores_the_context_has_one_segment():
     log, _ = shop_log(400)
     mean = np.tile([0.1, 0.2, 0.7], (400, 1))
-    changes = describe_changes(weights_of(log, mean, mean), NAMES.tolist())
+    changes = describe_changes(weights_of(log, mean, mean))
     assert (len(changes["segments"]), changes["fidelity"]) == (1, None)
     answer = SimpleNamespace(part=lambda key: changes)
     section = policy_changes(answer)

@@ -16,11 +16,12 @@ from diagnosed_logs import (
     find_check,
     judge,
     levels,
+    with_columns,
 )
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.propensity_audit import (
     BETS,
     audit_propensities,
@@ -48,7 +49,7 @@ def test_propensities_wrong_by_a_factor(factor, direction):
 
 def test_the_action_with_wrong_propensities_is_named():
     wrong = change_log(LOG, propensity=np.where(LOG.Y == 2, LOG.propensity / 2, LOG.propensity))
-    diagnosis = diagnose(wrong, details=LogDetails(action_names=["a", "b", "<c>", "d"]))
+    diagnosis = diagnose(with_columns(wrong, names=["a", "b", "<c>", "d"]))
     check = find_check(diagnosis, "propensity audit, mean ratio")
     assert check.level == "fail"
     assert "for action <c>, " in check.sentence
@@ -115,7 +116,7 @@ def test_small_logs_are_reported_as_untested():
     X, Y = draw_contexts(rng, needed), rng.integers(0, K, needed)
     enough = BanditLog(X, Y, np.full(needed, 1 / K), rng.random(needed), n_actions=K)
     assert not any(name.startswith("propensity audit") for name in levels(diagnose(enough)))
-    pairs = diagnose(enough, details=LogDetails(groups=np.arange(needed) // 2))
+    pairs = diagnose(with_columns(enough, groups=np.arange(needed) // 2))
     assert "propensity audit" in levels(pairs)
     wrong = diagnose(change_log(log, propensity=log.propensity / 2))
     assert wrong.failed
@@ -223,7 +224,7 @@ def test_actions_that_are_not_always_available_accuse_no_right_log(kind):
     mean /= mean.sum(axis=1, keepdims=True)
     Y = draw_actions(mean, rng)
     log, time = BanditLog(X, Y, mean[place, Y], np.zeros(2000), n_actions=4), rng.permutation(2000)
-    shuffled = change_log(log, np.argsort(time)), LogDetails(time=np.argsort(time))
-    for diagnosis in (diagnose(log), diagnose(shuffled[0], details=shuffled[1])):
+    shuffled = with_columns(change_log(log, np.argsort(time)), time=np.argsort(time))
+    for diagnosis in (diagnose(log), diagnose(shuffled)):
         assert find_check(diagnosis, "propensity audit, mean ratio").level == "good"
         assert find_check(diagnosis, LIKELIHOOD).level == "good"

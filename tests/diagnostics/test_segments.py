@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from diagnosed_logs import with_columns
 
 from drcrm import BanditLog
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.diagnostics.comparison.segments import name_periods, natural_key
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
 N = 3000
+DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
 POLICY = SoftmaxPolicy(np.array([[0.0, 0.3], [0.0, 1.0]]))  # mostly the second action
 
 
@@ -65,14 +67,15 @@ def test_differences_are_those_of_the_library_on_the_rows_of_the_part(has_model,
     log = draw()
     model = CostModel().fit_log(draw(seed=1)) if has_model else None
     values = np.array(["10", "9"], dtype=object)[np.arange(N) % 2]
-    details = LogDetails(slices=values, periods=np.repeat(["p1", "p2", "p3", "p4"], N // 4), groups=groups)
-    diagnosis = diagnose(log, POLICY, details, cost_model=model, confidence=0.9)
+    days = np.repeat(DAYS, N // 4)
+    log = with_columns(log, {"city": values}, time=microseconds(pd.DatetimeIndex(days)), groups=groups)
+    diagnosis = diagnose(log, POLICY, cost_model=model, confidence=0.9)
     assert [entry["slice"] for entry in diagnosis.tables["slices"]] == ["9", "10"]
-    assert [entry["period"] for entry in diagnosis.tables["periods"]] == ["p1", "p2", "p3", "p4"]
+    assert [entry["period"] for entry in diagnosis.tables["periods"]] == DAYS
     level = 1 - 0.1 / 6
     for entry, rows in (
         (diagnosis.tables["slices"][0], values == "9"),
-        (diagnosis.tables["periods"][2], details.periods == "p3"),
+        (diagnosis.tables["periods"][2], days == DAYS[2]),
     ):
         part = log.recount(rows.astype(int))
         options = {"cost_model": model, "groups": None if groups is None else groups[rows]}
@@ -86,21 +89,20 @@ def test_differences_are_those_of_the_library_on_the_rows_of_the_part(has_model,
 
 
 def test_a_harmful_period_and_a_harmful_slice_are_named():
-    period = np.repeat(["week 1", "week 2", "week 3", "week 4"], N // 4)
-    log = draw(period == "week 3")
-    diagnosis = diagnose(log, POLICY, LogDetails(periods=period))
+    period = np.repeat(DAYS, N // 4)
+    log = with_columns(draw(period == DAYS[2]), time=microseconds(pd.DatetimeIndex(period)))
+    diagnosis = diagnose(log, POLICY)
     checks = {check.name: check for check in diagnosis.diagnostics}
     worse, drift = checks["difference by slice"], checks["drift of the gain by period"]
     assert (worse.level, drift.level) == ("caution", "caution")
-    assert "in the period 'week 3', the policy's cost per row minus the logging policy's is +0." in worse.sentence
+    assert f"in the period {DAYS[2]!r}, the policy's cost per row minus the logging policy's is +0." in worse.sentence
     assert worse.low > 0
-    assert "in the period 'week 3' and -0." in drift.sentence
+    assert f"in the period {DAYS[2]!r} and -0." in drift.sentence
     assert drift.low > 0
     city = np.array(["Bern", "Genf", "Zug"])[np.random.default_rng(3).integers(0, 3, N)]
-    columns = np.column_stack([period, city])
-    diagnosis = diagnose(draw(city == "Zug"), POLICY, LogDetails(slices=columns, slice_columns=["week", "city"]))
+    diagnosis = diagnose(with_columns(draw(city == "Zug"), {"day": period, "city": city}), POLICY)
     assert [(entry["column"], entry["slice"]) for entry in diagnosis.tables["slices"][3:6]] == [
-        ("week", "week 4"),
+        ("day", DAYS[3]),
         ("city", "Bern"),
         ("city", "Genf"),
     ]
@@ -114,7 +116,7 @@ def test_a_part_without_a_trustworthy_interval_has_none():
     log = draw()
     cost = log.cost.copy()
     cost[:5], cost[4] = 0, 50
-    diagnosis = diagnose(log.with_cost(cost), POLICY, LogDetails(slices=np.arange(N) >= 5))
+    diagnosis = diagnose(with_columns(log.with_cost(cost), {"late": np.arange(N) >= 5}), POLICY)
     [small, large] = diagnosis.tables["slices"]
     assert (small["slice"], small["difference"]["low"], large["rows"]) == ("False", None, N - 5)
     [check] = [check for check in diagnosis.diagnostics if check.name == "difference by slice"]

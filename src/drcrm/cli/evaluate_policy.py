@@ -218,7 +218,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
         if stored is None:
             opened = read_rows()
-            policy = None if name is None else EvaluatedPolicy(name, name, opened.log.rows.get("candidate"))
+            policy = None if name is None else EvaluatedPolicy(name, name, opened.log.column("candidate"))
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise), own

@@ -206,8 +206,23 @@ class BanditLog:
     @property
     def units(self) -> np.ndarray:
         """The group of each row, (n,), or its context if the file has no groups."""
-        groups = None if self.rows is None else self.rows.get("groups")
+        groups = self.column("groups")
         return self.context if groups is None else groups
+
+    def column(self, name: str) -> Any:
+        """Return a column of ``rows``, (n, …); None if the log does not have it.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column, such as ``groups``.
+
+        Returns
+        -------
+        array or None
+            A value for each row.
+        """
+        return None if self.rows is None else self.rows.get(name)
 
     @cached_property
     def log_propensity(self) -> np.ndarray:

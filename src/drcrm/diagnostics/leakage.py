@@ -27,9 +27,7 @@ MAX_FEATURES = 200  # if there are more, those most correlated with the costs ar
 ROUNDING = 1e-9  # costs with a smaller standard deviation, relative to the largest cost, are constant
 
 
-def check_leakage(
-    log: BanditLog, columns: Mapping[str, slice] | None = None, units: np.ndarray | None = None
-) -> Diagnostic | None:
+def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic | None:
     """Check the largest share of the variance of costs that one feature explains on rows that it was not fitted to.
 
     A numeric feature predicts costs by a line, or by the mean cost in each of at most 20 quantile bins. A categorical
@@ -39,9 +37,8 @@ def check_leakage(
     Parameters
     ----------
     log : BanditLog
-        A log without rows of count 0.
-    columns : mapping of slice, optional
-        Columns of X that encode each feature. By default each column is a feature.
+        A log without rows of count 0. Its encoding has the columns of X of each feature; otherwise each column is a
+        feature.
     units : array (n,), optional
         Ids of independent units of rows. All rows of a unit are in the same half.
 
@@ -64,6 +61,7 @@ def check_leakage(
     action: np.ndarray | None = None  # equal actions have equal numbers; the actions of lists differ by context
     if log.actions.are_shared:
         action = np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
+    columns = getattr(log.encoding, "columns", None)
     features = _features(X.tocsc() if sparse.issparse(X) else X, columns, deviation * count)
     shares = {name: _explained_share(deviation, action, count, half, values) for name, values in features}
     if not shares:

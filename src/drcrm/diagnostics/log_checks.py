@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, MIN_ROWS, Diagnostic, percent, worst_level
+from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.estimates import SelfNormalised
 from drcrm.policies.linear_predictor import modelled_cost
 
@@ -49,14 +50,15 @@ class Parts(NamedTuple):
         return Diagnostic(name, float(self.last - self.first), threshold, level, sentence, "Welch 1947", *self.ends)
 
 
-def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
+def check_exploration(log: BanditLog) -> Diagnostic:
     """Check whether the logging policy takes several actions in similar contexts.
 
-    Estimated propensities (``imitated``) of a deterministic rule are below 1 near the boundaries of the rule. For them,
+    Estimated propensities of a deterministic rule are below 1 near the boundaries of the rule. For them,
     the check fails if most propensities are near 1 and their mean is high. Randomised decisions lower the mean.
     """
-    share = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if imitated else CERTAIN)) / log.size)
-    if imitated:
+    is_estimated = log.imitated_propensities
+    share = float(log.count @ (log.propensity >= (NEARLY_CERTAIN if is_estimated else CERTAIN)) / log.size)
+    if is_estimated:
         which = f"an estimated propensity of at least {NEARLY_CERTAIN:g}"
         failure = f"{percent(ALMOST_ALL_ESTIMATED)} or more, if the mean is at least {LEAST_MEAN:g}"
         fails = share >= ALMOST_ALL_ESTIMATED and log.count @ log.propensity / log.size >= LEAST_MEAN
@@ -70,7 +72,7 @@ def check_exploration(log: BanditLog, imitated: bool = False) -> Diagnostic:
     return Diagnostic("exploration", share, threshold, level, sentence, "this project")
 
 
-def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None = None) -> Diagnostic | None:
+def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic | None:
     """Check whether the mean cost changes towards the end of a log.
 
     The last half, fifth, tenth and twentieth of the rows are compared with all rows before them. Outcomes that have
@@ -79,8 +81,6 @@ def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None
     Parameters
     ----------
     log : BanditLog
-    order : int array (n,)
-        Place of each row in the order of time.
     units : array (n,), optional
         Ids of independent units of rows.
 
@@ -91,7 +91,7 @@ def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None
     """
     if not _has_enough_rows(log):
         return None
-    last_parts = _last_parts(order)
+    last_parts = _last_parts(log)
     name, parts = compare_worst(log.cost, log, last_parts, units)
     sentence = (
         f"the mean cost is {parts.last:.4g} in the last {name} of the rows and {parts.first:.4g} in the rows before"
@@ -103,14 +103,13 @@ def check_cost_drift(log: BanditLog, order: np.ndarray, units: np.ndarray | None
     return parts.diagnose("drift of costs", NO_DRIFT, sentence)
 
 
-def _last_parts(order: np.ndarray) -> dict[str, np.ndarray]:
+def _last_parts(log: BanditLog) -> dict[str, np.ndarray]:
     """Return the mask of each last part of the rows that the drift checks compare with the rest, by name."""
+    order = time_order(log)
     return {name: order >= len(order) - int(share * len(order)) for name, share in LAST_PARTS.items()}
 
 
-def check_gain_drift(
-    log: BanditLog, weight: np.ndarray, order: np.ndarray, units: np.ndarray | None = None
-) -> Diagnostic | None:
+def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | None = None) -> Diagnostic | None:
     """Check whether a policy's gain over the logging policy differs between the first and the last half of a log.
 
     The gain is the self-normalised estimate of the cost difference. The check fails if the gain changes significantly
@@ -120,7 +119,7 @@ def check_gain_drift(
     if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
-    parts = compare_parts(terms, log, order >= len(order) // 2, units)
+    parts = compare_parts(terms, log, time_order(log) >= len(log.Y) // 2, units)
     sentence = (
         f"the policy's cost per row minus the logging policy's is {parts.first:+.4g} in the first half of the rows and "
         f"{parts.last:+.4g} in the last half"
@@ -161,20 +160,18 @@ def compare_worst(
     return name, results[name]
 
 
-def check_action_drift(
-    log: BanditLog, order: np.ndarray, names: Sequence | None = None, units: np.ndarray | None = None
-) -> Diagnostic | None:
+def check_action_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic | None:
     """Check whether the shares of actions or labels change towards the end of a log.
 
     The parts of :func:`check_cost_drift` are compared in the share of the action that changes most, at the level of all
     actions together. Return None for lists of actions, for fewer than 40 rows, and if no action is expected often
-    enough in a part. :func:`check_cost_drift` describes the other parameters.
+    enough in a part. :func:`check_cost_drift` describes the parameters.
     """
     if not _has_enough_rows(log) or not log.actions.are_shared:
         return None
     is_taken, results = log.actions.is_taken(log.Y), {}
     share = log.count @ is_taken / log.size
-    for name, is_last in _last_parts(order).items():
+    for name, is_last in _last_parts(log).items():
         size = log.count @ is_last
         tested = np.flatnonzero((min(size, log.size - size) * share >= MIN_EXPECTED) & (share < 1))
         if len(tested):
@@ -186,17 +183,17 @@ def check_action_drift(
         return None
     (name, action), parts = max(results.items(), key=lambda result: result[1].distance)
     sentence = (
-        f"{log.actions.noun} {action if names is None else names[action]} was logged in "
+        f"{log.actions.noun} {action_names(log)[action]} was logged in "
         f"{percent(parts.last, 1)} of the last {name} of the rows and in {percent(parts.first, 1)} of the rows before"
     )
     sentence += ". The logged actions drift" if parts.is_shifted else ""
     return parts.diagnose("drift of actions", NO_DRIFT, sentence)
 
 
-def check_action_names(names: Sequence | None) -> Diagnostic | None:
+def check_action_names(log: BanditLog) -> Diagnostic | None:
     """Return a caution if two names of actions may mean the same action, such as 1 and 01; else None."""
     first: dict[str, object] = {}
-    pairs = [(first[text], name) for name in names or () if first.setdefault(text := _plain(name), name) != name]
+    pairs = [(first[text], name) for name in action_names(log) if first.setdefault(text := _plain(name), name) != name]
     if not pairs:
         return None
     sentence = (

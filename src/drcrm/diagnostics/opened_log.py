@@ -22,6 +22,7 @@ from drcrm.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
+from drcrm.diagnostics.log_columns import independent_units
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_repeated_rows, hash_log
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
@@ -63,8 +64,8 @@ class OpenedLog:
         Rows of the file that train a policy, and those held out.
     train : BanditLog, optional
         The rows that train a policy; None if the policy is known already.
-    whole : OpenedLog, optional
-        The log with all rows. None if this log has all rows, or is so large that checks do not need more.
+    whole : BanditLog, optional
+        All rows of the file. None if ``log`` has all rows, or is so large that checks do not need more.
     baseline : TabularPolicy, optional
         Policy to compare with, on the rows of ``log``; None compares with the logging policy.
     """
@@ -77,7 +78,7 @@ class OpenedLog:
     unseen: Mapping[str, int] = field(default_factory=dict)
     recognised: RecognisedRows | None = None
     train: BanditLog | None = None
-    whole: OpenedLog | None = None
+    whole: BanditLog | None = None
     baseline: TabularPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -98,14 +99,8 @@ class OpenedLog:
 
     @property
     def units(self) -> np.ndarray | None:
-        """Return the group of each row. Without groups, each row is a unit, whatever its count.
-
-        None if there are no groups and all counts are 1.
-        """
-        rows: Any = self.log.rows
-        if rows.get("groups") is None and (self.log.count != 1).any():
-            return np.arange(len(self.log.Y))
-        return rows.get("groups")
+        """Return the independent units of the rows of ``log``: see :func:`independent_units`."""
+        return independent_units(self.log)
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
@@ -211,20 +206,19 @@ def open_log(
         unseen: Counter[str] = Counter()
         for _, block in blocks_of(raw_log, rows) if encoding else ():
             unseen.update(encoding.unseen(block.X))
-        file, train, whole = partial(OpenedLog, path, known_digest, raw_log.n_contexts), None, None
+        train = whole = None
         if encoding or seed is None:
             log = encode(raw_log, encoding or fit_encoding(raw_log), rows, scratch())
         else:
             assert recognised is not None
             encoding = fit_encoding(raw_log, recognised.training)
-            guarded: Any = raw_log.rows
-            outcomes = Table(n, {"guardrails": guarded.get("guardrails")}) if mapping.guardrails else None
+            outcomes = Table(n, {"guardrails": raw_log.column("guardrails")}) if mapping.guardrails else None
             train = encode(raw_log.replace(rows=outcomes), encoding, recognised.training, scratch())
             train.actions.check_not_one_hot(train.Y)
             log = encode(raw_log, encoding, rows)
-            whole = file(encode(raw_log, encoding), checks) if n <= MAX_CHECKED else None
+            whole = encode(raw_log, encoding) if n <= MAX_CHECKED else None
         on_rows = baseline and policy_on_rows(baseline, known, rows, log)
-    return file(log, checks, unseen, recognised, train, whole, on_rows)
+    return OpenedLog(path, known_digest, raw_log.n_contexts, log, checks, unseen, recognised, train, whole, on_rows)
 
 
 def _checked_log(
@@ -238,17 +232,17 @@ def _checked_log(
     log = read_files(path, mapping, folder, most)
     with prefix_errors(name_of(path)):
         log = log if log.count.all() else log.recount(log.count)
-        rows: Any = log.rows
-        _require_range(log, rows)
+        _require_range(log)
         if log.propensity is None:
             tell("estimating propensities")
             log = log.replace(propensity=estimate_propensities(log))
         tell("encoding")
-        checks = check_repeated_rows(log, path, rows.get("groups"))
+        checks = check_repeated_rows(log, path, log.column("groups"))
+    rows: Any = log.rows
     return log.replace(rows=rows.assign(groups=checks.groups)), checks
 
 
-def _require_range(log: BanditLog, rows: Table) -> None:
+def _require_range(log: BanditLog) -> None:
     """Raise InputError if costs, propensities or outcomes of a guardrail are outside of the mapping's ranges."""
     mapping, is_reward = log.description.mapping, log.description.is_reward
     low, high = mapping.cost_range or (-np.inf, np.inf)
@@ -262,9 +256,9 @@ def _require_range(log: BanditLog, rows: Table) -> None:
     if known is not None and log.propensity is not None:
         bad = log.propensity < known * (1 - ROUNDING)
         expected = f"at least least_propensity, {known:g}"
-        reject_rows(bad, log.propensity, mapping.label_of("propensity"), rows.columns["number"], expected)
+        reject_rows(bad, log.propensity, mapping.label_of("propensity"), log.column("number"), expected)
     for number, guardrail in enumerate(mapping.guardrails):
-        outcome = guardrail.sign * np.asarray(rows.columns["guardrails"][:, number]) + 0.0
+        outcome = guardrail.sign * np.asarray(log.column("guardrails")[:, number]) + 0.0
         low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))
         if not low <= outcome.min() <= outcome.max() <= high:
             raise InputError(

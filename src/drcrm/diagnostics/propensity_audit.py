@@ -40,6 +40,7 @@ from drcrm.certificates.independent_units import Interval, check_groups, group_m
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
+from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.logs.propensities.boosted import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.rows.folds import draw_folds
@@ -123,12 +124,9 @@ def audit_propensities(
     log: BanditLog,
     modelled: np.ndarray,
     units: np.ndarray | None = None,
-    imitated: bool = False,
-    names: Sequence | None = None,
-    order: np.ndarray | None = None,
     boosted: np.ndarray | None = None,
 ) -> tuple[list[Diagnostic], list[dict[str, float]]]:
-    """Test a log's propensities.
+    """Test a log's propensities. Propensities that were estimated from the log itself cannot be tested.
 
     Parameters
     ----------
@@ -138,12 +136,6 @@ def audit_propensities(
         q of all actions of each context, from :func:`cross_fit_propensities`.
     units : array (n,), optional
         Ids of independent units of rows.
-    imitated : bool
-        Whether the propensities are estimated from the log itself. Such propensities cannot be tested.
-    names : list, optional
-        Names of the actions.
-    order : int array (n,), optional
-        Place of each row in the order of time; by default rows are in order.
     boosted : array in the shape of scores, optional
         The result of :func:`boost_model`, which does not depend on the propensities; computed by default.
 
@@ -154,7 +146,7 @@ def audit_propensities(
         Means of p and q in each tenth of the rows.
     """
     tenths = _calibration(log, _model_of_rows(log, modelled))
-    if imitated:
+    if log.imitated_propensities:
         return [_untested("they are estimated from the log itself")], tenths
     needed = required_rows(log)
     n, kind = (log.size, "rows") if units is None else (len(np.unique(units)), "groups of rows")
@@ -163,12 +155,11 @@ def audit_propensities(
         return [too_few], tenths
     boosted = boost_model(log, modelled, units) if boosted is None else boosted
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
-    order = np.arange(len(log.Y)) if order is None else order
     uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
     uniform_log_prob = log.actions.log_prob(uniform, log.Y, log.context)
     is_uniform = np.abs(log.propensity / np.exp(uniform_log_prob) - 1).max() <= ROUNDED
     tests = [
-        _check_means(log, uniform if is_uniform else modelled, units, names, order),
+        _check_means(log, uniform if is_uniform else modelled, units),
         _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity, units),
     ]
     lacks_power = n < needed and log_evidence(log, models, uniform_log_prob, units) <= -np.log(LEVEL)
@@ -250,21 +241,15 @@ def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def _check_means(
-    log: BanditLog,
-    modelled: np.ndarray,
-    units: np.ndarray | None,
-    names: Sequence | None,
-    order: np.ndarray,
-) -> Diagnostic:
+def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None) -> Diagnostic:
     """Check E q/p = 1 for all actions and for each one, and report the worst mean.
 
     A mean that is too large fails. A mean that is too small fails only if q explains p.
     """
     model = _model_of_rows(log, modelled)
     ratio, means = model / log.propensity, []
-    for action, is_action, expected, occurring in _tested_actions(log, modelled, order):
-        name = ALL if action is None else f"action {action if names is None else names[action]}"
+    for action, is_action, expected, occurring in _tested_actions(log, modelled):
+        name = ALL if action is None else f"action {action_names(log)[action]}"
         tested = _estimate_mean(is_action * ratio, expected, log, units, name)
         if tested.mean < 1:
             tested = _estimate_mean(is_action * ratio, occurring, log, units, name)
@@ -287,12 +272,12 @@ def _check_means(
     return Diagnostic("propensity audit, mean ratio", mean, threshold, level, sentence, SOURCE, *ends)
 
 
-def _tested_actions(log: BanditLog, modelled: np.ndarray, order: np.ndarray) -> list[tuple]:
+def _tested_actions(log: BanditLog, modelled: np.ndarray) -> list[tuple]:
     """Return None for all actions, and each single action with enough rows. For labels and lists, return only None.
 
     Also return the mask of its rows, q of the action in each row, and the same without rows in which it is absent.
     """
-    everywhere = np.ones(len(log.Y))
+    everywhere, order = np.ones(len(log.Y)), time_order(log)
     actions, absent_share = [], np.zeros(len(log.Y))
     if log.actions.n_classes:
         for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):

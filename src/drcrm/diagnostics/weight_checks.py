@@ -16,7 +16,6 @@ that decides whether a certificate is issued.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.clipping import clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, to_json, worst_level
+from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
 
@@ -227,23 +227,10 @@ def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None
     return Diagnostic("sensitivity to the clip", ratio, threshold, level, sentence, "Ionides 2008")
 
 
-def weight_tables(
-    weights: PolicyWeights, names: Sequence | None = None, rows: np.ndarray | None = None
-) -> dict[str, object]:
+def weight_tables(weights: PolicyWeights) -> dict[str, object]:
     """Return the tables as JSON values: weights, overlap, actions and largest_rows.
 
-    Parameters
-    ----------
-    weights : PolicyWeights
-    names : list, optional
-        Names of the actions or labels.
-    rows : integer array (n,), optional
-        Numbers of the rows in their file.
-
-    Returns
-    -------
-    dict
-        Empty if no weight is positive, or their sum overflows.
+    They are empty if no weight is positive, or their sum overflows.
     """
     log, weight = weights.log, weights.weight
     if not 0 < log.count @ weight < np.inf:
@@ -255,8 +242,8 @@ def weight_tables(
             "histogram": _histogram(weight, log.count),
         },
         "overlap": _overlap(weights),
-        "actions": _actions(weights, names),
-        "largest_rows": _largest_rows(log, weight, np.arange(len(weight)) if rows is None else rows),
+        "actions": _actions(weights),
+        "largest_rows": _largest_rows(log, weight),
     }
 
 
@@ -283,7 +270,7 @@ def _overlap(weights: PolicyWeights) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), **histograms}
 
 
-def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, object]]:
+def _actions(weights: PolicyWeights) -> list[dict[str, object]]:
     """Return how often each action or label was logged, and its probability under the policy; empty for lists."""
     log = weights.log
     if not log.actions.are_shared:
@@ -297,20 +284,20 @@ def _actions(weights: PolicyWeights, names: Sequence | None) -> list[dict[str, o
     rows, costs = log.count @ is_chosen, (log.count * log.cost) @ is_chosen
     return [
         {
-            "action": str(action if names is None else names[action]),
+            "action": str(name),
             "rows": int(rows[action]),
             "logging": float(rows[action] / log.size),
             "policy": to_json(policy[action]),
             "unsupported": to_json(unsupported[action]),
             "cost": to_json(costs[action] / rows[action]) if rows[action] else None,
         }
-        for action in range(*log.actions.shape)
+        for action, name in enumerate(action_names(log))
     ]
 
 
-def _largest_rows(log: BanditLog, weight: np.ndarray, numbers: np.ndarray) -> list[dict[str, object]]:
+def _largest_rows(log: BanditLog, weight: np.ndarray) -> list[dict[str, object]]:
     """Return the rows with the largest w |c|, on which the estimate depends most. Ties are broken by the larger w."""
-    total = log.count @ weight
+    total, numbers = log.count @ weight, row_numbers(log)
     order = np.lexsort([-weight, -weight * np.abs(log.cost)])[:LARGEST_ROWS]
     return [
         {

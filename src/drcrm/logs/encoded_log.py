@@ -103,9 +103,8 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     place = {str(name): at for at, name in enumerate(names)}
     action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]
     if (action < 0).any():
-        logged, rows = np.array(description.names, dtype=object)[log.Y], log.rows
-        label, numbers = description.mapping.label_of("action"), rows and rows.get("number")
-        reject_rows(action < 0, logged, label, numbers, f"one of {_listed(names)}")
+        logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
+        reject_rows(action < 0, logged, label, log.column("number"), f"one of {_listed(names)}")
     return log.replace(Y=action, actions=encoding.actions, description=replace(description, names=names))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
@@ -32,12 +30,11 @@ def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
         If the log has a single unit.
     """
     kind, share = log.description.mapping.split_rule
-    rows: Any = log.rows
     first, unit = _units(log)
     if len(first) < 2:
-        name = "context" if rows.get("groups") is None else "group"
+        name = "context" if log.column("groups") is None else "group"
         raise InputError(f"the log has a single {name}, expected at least two: one is held out")
-    if kind == "last" and (time := rows.get("time")) is not None:
+    if kind == "last" and (time := log.column("time")) is not None:
         first = np.full(len(first), len(log.Y))
         np.minimum.at(first, unit, ranks(time))
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))

@@ -12,7 +12,7 @@ from log_contexts import read_contexts
 from log_fixtures import encoded, read_as
 
 import drcrm
-from drcrm.diagnostics.diagnosis import LogDetails, diagnose
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.encoding.timestamps import order_of
@@ -163,7 +163,7 @@ def test_drift_compares_halves_by_time(frame, mapping):
     mapping = {**mapping, "features": {"numeric": ["x"]}, "time": "ts"}
     levels = []
     for raw_log in (read_raw_log(frame, mapping), read_raw_log(frame, {**mapping, "time": None})):
-        diagnostics = diagnose(encoded(raw_log), details=LogDetails(time=raw_log.rows.get("time"))).diagnostics
+        diagnostics = diagnose(encoded(raw_log)).diagnostics
         levels.append({time.name: time.level for time in diagnostics}["drift of costs"])
     assert levels == ["caution", "good"]
     same = diagnose(encoded(read_raw_log(frame.sort_values("ts"), mapping))).diagnostics

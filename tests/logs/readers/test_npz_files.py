@@ -10,7 +10,6 @@ from log_contexts import read_contexts
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.batches.description import slices_of
 from drcrm.logs.read_log import read_raw_log
 
 DATASET = """,timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,user-item_affinity_0
@@ -85,7 +84,7 @@ def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
         assert np.array_equal(log.cost, -feedback["reward"])
         assert np.array_equal(log.propensity, feedback["pscore"])
         assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
-    assert slices_of(read_raw_log(path).rows).tolist() == feedback["position"].astype(str).tolist()
+    assert read_raw_log(path).rows.texts("slice 0").tolist() == feedback["position"].tolist()
 
 
 @pytest.mark.parametrize("name", ["position", "n_actions", "n_rounds", "action_names", "users"])
@@ -123,10 +122,10 @@ def test_the_csv_of_the_dataset_needs_no_mapping(tmp_path):
     path.write_text(DATASET)
     raw_log = read_raw_log(path)
     assert raw_log.description.mapping.categorical == ("user_feature_0", "user_feature_1", "position")
-    assert slices_of(raw_log.rows).tolist() == ["1", "2"] * 2
+    assert raw_log.rows.texts("slice 0").tolist() == ["1", "2"] * 2
     assert raw_log.description.names == [0, 1, 2]
     assert (raw_log.description.is_reward, raw_log.propensity.tolist()) == (True, [0.25] * 4)
     mapping = {"action": "item_id", "reward": "click", "propensity": "propensity_score", "features": {}}
-    assert slices_of(read_raw_log(path, mapping).rows) is None
+    assert read_raw_log(path, mapping).column("slice 0") is None
     estimated = {"propensity": None, "propensity_model": "softmax"}
     assert drcrm.read_log(path, estimated).imitated_propensities

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -160,11 +160,8 @@ def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearP
 
     The estimate "snips" needs no cost models of the outcomes, which are expensive with many actions.
     """
-    rows: Any = log.rows
-    outcomes, settings = (
-        GuardedOutcomes.of(guardrails, log, rows.get("guardrails"), "snips"),
-        ComparisonSettings("snips"),
-    )
+    settings = ComparisonSettings("snips")
+    outcomes = GuardedOutcomes.of(guardrails, log, log.column("guardrails"), "snips")
     return lambda policy: outcomes.rate(policy, settings) == 0
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.certificates.terms.evaluation import LOGGING
@@ -20,12 +18,10 @@ from drcrm.diagnostics.comparison.policy_comparison import (
     estimate_values,
     sensitivity_to_propensities,
 )
-from drcrm.diagnostics.comparison.segments import name_periods
 from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
 from drcrm.diagnostics.comparison.verdict import Verdict, describe_breakeven, describe_shift, next_step, reach_verdict
-from drcrm.diagnostics.diagnosis import Diagnosis, LogDetails, check_log, diagnose
+from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
-from drcrm.logs.batches.description import slices_of
 from drcrm.version import __version__
 
 
@@ -208,36 +204,19 @@ def evaluate(
 
 def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
     """Return the outcomes of the guardrails on the rows that evaluate policies."""
-    costs = opened.log.rows.get("guardrails")
+    costs = opened.log.column("guardrails")
     return GuardedOutcomes.of(opened.mapping.guardrails, opened.log, costs, estimate, units)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
-    details = _details(opened)
-    if opened.whole and opened.recognised:
-        checks = check_log(opened.whole.log, _details(opened.whole))
-        details = replace(details, log_checks=checks.restrict_to(opened.recognised.heldout, opened.whole.log))
+    row_checks, whole, recognised = opened.checks.diagnostics, opened.whole, opened.recognised
+    checks = check_log(opened.log if whole is None else whole, row_checks=row_checks)
+    if whole is not None and recognised is not None:
+        checks = checks.restrict_to(recognised.heldout, whole)
     if policy is None:
-        return diagnose(opened.log, details=details)
-    return diagnose(opened.log, policy.policy, details, cost_model=policy.cost_model, confidence=confidence)
-
-
-def _details(opened: OpenedLog) -> LogDetails:
-    rows, encoding, clock = opened.log.rows, opened.log.encoding, opened.log.description.clock
-    time: Any = rows.get("time")
-    return LogDetails(
-        groups=opened.units,
-        slices=slices_of(rows),
-        slice_columns=opened.mapping.slice_columns,
-        periods=name_periods(np.asarray(time)) if (clock or "").startswith("times") else None,
-        row_numbers=rows.get("number"),
-        time=time,
-        action_names=encoding.names,
-        columns=getattr(encoding, "columns", None),
-        imitated=opened.log.imitated_propensities,
-        row_checks=opened.checks.diagnostics,
-    )
+        return diagnose(opened.log, checks=checks)
+    return diagnose(opened.log, policy.policy, checks, cost_model=policy.cost_model, confidence=confidence)
 
 
 def build_answer(

@@ -8,7 +8,6 @@ policy's probabilities that the tree explains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json
+from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.logs.encoding.base import ReadableColumn
 
@@ -29,42 +29,28 @@ MAX_CHANGED = 20
 ROUNDING = 1e-12  # variance of probabilities that are equal up to rounding
 
 
-def describe_changes(
-    weights: PolicyWeights, names: Sequence | None = None, rows: np.ndarray | None = None
-) -> dict[str, Any]:
+def describe_changes(weights: PolicyWeights) -> dict[str, Any]:
     """Return the changes of a policy as JSON values.
 
-    Parameters
-    ----------
-    weights : PolicyWeights
-    names : list, optional
-        Names of the actions or labels.
-    rows : integer array (n,), optional
-        Numbers of the rows in their file.
+    Empty for lists of actions, and if the policy's probabilities are known only for the logged actions. Else:
 
-    Returns
-    -------
-    dict
-        Empty for lists of actions, and if the policy's probabilities are known only for the logged actions.
-
-        - contexts: those whose most probable action changed most surely, with the actions and their probabilities
-        - tree, segments, actions and fidelity: the tree, if the features can be read
+    - contexts: those whose most probable action changed most surely, with the actions and their probabilities
+    - tree, segments, actions and fidelity: the tree, if the features can be read
     """
     log, mean = weights.log, weights.mean
     if mean is None or not log.actions.are_shared:
         return {}
-    texts = [str(name) for name in (range(mean.shape[1]) if names is None else names)]
-    rows = np.arange(len(log.Y)) if rows is None else rows
-    changes: dict[str, Any] = {"contexts": _changed_contexts(log, mean, weights.logging_mean, texts, rows)}
+    names = [*map(str, action_names(log))]
+    changes: dict[str, Any] = {"contexts": _changed_contexts(log, mean, weights.logging_mean, names)}
     columns = [] if log.encoding is None else log.encoding.readable_columns
     contexts = _sample_contexts(log, len(columns))
     if columns and len(contexts) >= 2 / LEAST_SHARE:
-        changes |= _describe_segments(log, mean, texts, columns, contexts)
+        changes |= _describe_segments(log, mean, names, columns, contexts)
     return changes
 
 
 def _changed_contexts(
-    log: BanditLog, mean: np.ndarray, logging_mean: np.ndarray, names: list[str], rows: np.ndarray
+    log: BanditLog, mean: np.ndarray, logging_mean: np.ndarray, names: list[str]
 ) -> list[dict[str, Any]]:
     """Return the contexts with another most probable action, by the smaller probability of the two actions.
 
@@ -75,11 +61,11 @@ def _changed_contexts(
     before, after, old, new = logging.argmax(-1), policy.argmax(-1), logging.max(-1), policy.max(-1)
     sureness = np.where(before == after, 0.0, np.minimum(old, new))
     surest = sureness.argmax(axis=1)
-    first = np.unique(log.context, return_index=True)[1]
+    first, numbers = np.unique(log.context, return_index=True)[1], row_numbers(log)
     order = np.argsort(-sureness.max(axis=1), kind="stable")[:MAX_CHANGED]
     return [
         {
-            "row": int(rows[first[context]]),
+            "row": int(numbers[first[context]]),
             "before": str(values[decision, before[context, decision]]),
             "after": str(values[decision, after[context, decision]]),
             "logging": float(old[context, decision]),

@@ -19,6 +19,7 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, to_json, worst_level
 from drcrm.diagnostics.log_checks import compare_worst
+from drcrm.diagnostics.log_columns import action_names
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
@@ -80,11 +81,17 @@ def natural_key(name: str) -> list[tuple[bool, float, str]]:
     return [(not piece[0].isdecimal(), float(piece) if piece[0].isdecimal() else 0.0, piece) for piece in pieces]
 
 
-def find_parts(log: BanditLog, slices: Mapping[str, np.ndarray], periods: np.ndarray | None) -> list[Part]:
+def find_parts(log: BanditLog) -> list[Part]:
     """Return the slices of each column, the values in natural order, and the periods in order of time."""
-    parts = []
-    columns = [("slice", name, values) for name, values in slices.items()]
-    columns += [] if periods is None else [("period", "", periods)]
+    rows, description, parts = log.rows, log.description, []
+    if rows is None or description is None:
+        return []
+    coded = [name for name in rows.columns if name.startswith("slice ")]
+    names = description.mapping.slice_columns or [""] * len(coded)
+    columns = [("slice", name, rows.texts(column)) for name, column in zip(names, coded, strict=True)]
+    if (description.clock or "").startswith("times"):
+        periods = name_periods(np.asarray(rows.get("time")))
+        columns += [] if periods is None else [("period", "", periods)]
     for kind, column, values in columns:
         names, index = np.unique(values.astype(str), return_inverse=True)
         kept = np.argsort(-np.bincount(index, log.count), kind="stable")[:MAX_SLICES]
@@ -94,11 +101,7 @@ def find_parts(log: BanditLog, slices: Mapping[str, np.ndarray], periods: np.nda
 
 
 def estimate_parts(
-    weights: PolicyWeights,
-    parts: Sequence[Part],
-    units: np.ndarray | None,
-    confidence: float,
-    names: Sequence | None = None,
+    weights: PolicyWeights, parts: Sequence[Part], units: np.ndarray | None, confidence: float
 ) -> list[dict[str, Any]]:
     """Return the estimates of a policy in each part as JSON values, and the action that it takes most often.
 
@@ -108,7 +111,7 @@ def estimate_parts(
     level = 1 - (1 - confidence) / max(len(parts), 1)
     return [
         _estimate_part(weights, part, None if units is None else units[part.rows], confidence, level)
-        | _most_frequent_action(weights, part.rows, names)
+        | _most_frequent_action(weights, part.rows)
         for part in parts
     ]
 
@@ -138,7 +141,7 @@ def _estimate_part(
     )
 
 
-def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray, names: Sequence | None) -> dict[str, object]:
+def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray) -> dict[str, object]:
     """Return the action or label that the policy takes most often on selected rows, and its share; empty for lists."""
     log = weights.log
     if weights.mean is None or not log.actions.are_shared:
@@ -146,7 +149,7 @@ def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray, names: Seque
     count = np.bincount(log.context, log.count * rows, log.n_contexts)
     share = count @ weights.mean / count.sum()
     action = int(share.argmax())
-    return {"action": str(action if names is None else names[action]), "share": float(share[action])}
+    return {"action": str(action_names(log)[action]), "share": float(share[action])}
 
 
 def check_parts(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -112,7 +111,7 @@ def _identifier_columns(log: BanditLog, path: Source | None) -> dict[str, np.nda
         frame = first_frame(path, unmapped, FIRST_ROWS, description.mapping)
     except (InputError, OSError):  # these columns may contain anything, so errors do not matter
         return columns
-    numbers: Any = log.rows and log.rows.get("number")
+    numbers = log.column("number")
     rows = numbers[: np.searchsorted(numbers, min(FIRST_ROWS, len(frame)))]
     codes = {name: identifier_codes(frame[name].iloc[rows]) for name in unmapped([*frame.columns]).names}
     return columns | {name: values for name, values in codes.items() if values is not None}
@@ -158,9 +157,8 @@ def _hash_block(log: BanditLog) -> Table:
     if not (description.mapping.lacks_propensities if description else log.imitated_propensities):
         hashes["propensities"] = hash_numbers(log.propensity)  # known ones depend on the actions of other rows
         hashes["rows"] = mix([hashes["rows"], hashes["propensities"]])
-    if log.rows is not None:
-        time = log.rows.get("time")
-        hashes |= {"times": None if time is None else hash_numbers(time), "ids": log.rows.get("ids")}
+    time = log.column("time")
+    hashes |= {"times": None if time is None else hash_numbers(time), "ids": log.column("ids")}
     return Table(len(log.Y), hashes)
 
 

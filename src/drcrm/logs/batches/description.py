@@ -120,11 +120,3 @@ class Batch(NamedTuple):
                 columns[name] = values
                 reject_rows(~((values >= least) & (values <= 1)), values, mapping.label_of(name), numbers, expected)
         return self._replace(rows=replace(self.rows, columns=columns))
-
-
-def slices_of(rows: Table) -> np.ndarray | None:
-    """Return the slice of each row, (n,) of str, or (n, s) for s > 1 columns; None if the log has no slices."""
-    names = [name for name in rows.columns if name.startswith("slice ")]
-    if len(names) < 2:
-        return rows.texts(names[0]) if names else None
-    return np.column_stack([rows.texts(name) for name in names])

@@ -1,0 +1,36 @@
+"""What the checks of a log read in the rows of its file: units, places in time, row numbers, and names of actions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.rows.folds import ranks
+
+
+def independent_units(log: BanditLog) -> np.ndarray | None:
+    """Return the group of each row, (n,). Without groups, each row is a unit, whatever its count.
+
+    None if there are no groups and all counts are 1.
+    """
+    groups = log.column("groups")
+    return np.arange(len(log.Y)) if groups is None and (log.count != 1).any() else groups
+
+
+def time_order(log: BanditLog) -> np.ndarray:
+    """Return the place of each row in the order of time, (n,); without times, rows are in order."""
+    time = log.column("time")
+    return np.arange(len(log.Y)) if time is None else ranks(time)
+
+
+def row_numbers(log: BanditLog) -> np.ndarray:
+    """Return the number of each row in its file, (n,)."""
+    numbers = log.column("number")
+    return np.arange(len(log.Y)) if numbers is None else numbers
+
+
+def action_names(log: BanditLog) -> list:
+    """Return the names of the actions or labels; their numbers without an encoding; none for lists."""
+    if log.encoding is not None:
+        return log.encoding.names
+    return [*range(*log.actions.shape)] if log.actions.are_shared else []
