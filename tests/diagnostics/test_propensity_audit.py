@@ -124,10 +124,10 @@ def test_small_logs_are_reported_as_untested():
 
 
 def test_estimated_propensities_are_not_tested():
-    verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=LOG.propensity / 2), imitated=True)
+    verdict, diagnosis, _ = judge(BEST, change_log(LOG, propensity=LOG.propensity / 2).replace(imitated_propensities=True))
     assert levels(diagnosis)["propensity audit"] == "caution"
     assert verdict.verdict != "the log is wrong"
-    verdict, _, _ = judge(BEST, imitated=True)
+    verdict, _, _ = judge(BEST, LOG.replace(imitated_propensities=True))
     assert (verdict.verdict, verdict.sentence.endswith("which could not be tested.")) == ("better", True)
 
 

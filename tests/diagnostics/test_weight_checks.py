@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from diagnosed_logs import LOG, THETA, draw_log, find_check, judge, levels
+from diagnosed_logs import LOG, THETA, draw_log, find_check, judge, levels, with_columns
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.diagnostics.diagnosis import diagnose
@@ -31,7 +31,7 @@ def test_a_policy_far_from_the_logging_policy_has_few_effective_rows():
 
 def test_unsupported_actions_fail_with_a_known_logging_policy():
     known = SoftmaxPolicy(np.array([[0, 0, 0, 0], [0, 0, 0, 0], [9.0, 0, 0, 0]]))
-    verdict, diagnosis, _ = judge(SoftmaxPolicy(-known.coef), LOG, logging_policy=known, action_names=list("abcd"))
+    verdict, diagnosis, _ = judge(SoftmaxPolicy(-known.coef), with_columns(LOG, names=list("abcd")), known)
     assert levels(diagnosis)["unsupported actions"] == "fail"
     [advice, _] = verdict.changes
     assert advice.startswith("Explore actions")

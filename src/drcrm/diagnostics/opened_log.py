@@ -256,7 +256,7 @@ def _require_range(log: BanditLog) -> None:
     if known is not None and log.propensity is not None:
         bad = log.propensity < known * (1 - ROUNDING)
         expected = f"at least least_propensity, {known:g}"
-        reject_rows(bad, log.propensity, mapping.label_of("propensity"), log.column("number"), expected)
+        reject_rows(bad, log.propensity, mapping.label_of("propensity"), expected, log.column("number"))
     for number, guardrail in enumerate(mapping.guardrails):
         outcome = guardrail.sign * np.asarray(log.column("guardrails")[:, number]) + 0.0
         low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))

@@ -104,7 +104,7 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]
     if (action < 0).any():
         logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
-        reject_rows(action < 0, logged, label, log.column("number"), f"one of {_listed(names)}")
+        reject_rows(action < 0, logged, label, f"one of {_listed(names)}", log.column("number"))
     return log.replace(Y=action, actions=encoding.actions, description=replace(description, names=names))
 
 

@@ -65,7 +65,7 @@ def read_raw_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> 
     :func:`read_log` describes the parameters and errors.
     """
     if isinstance(path, pd.DataFrame):
-        return collect([frame_batch(path, frame_mapping(mapping), "frame")])
+        return collect([frame_batch(path.set_axis(range(len(path))), frame_mapping(mapping), "frame")])
     mapping = as_mapping(mapping)
     return collect([feedback_batch(path, mapping)]) if isinstance(path, Mapping) else read_files(path, mapping)
 

@@ -123,7 +123,7 @@ def test_a_column_may_not_have_the_name_of_a_derived_feature(frame, mapping):
     ],
 )
 def test_rows_are_ordered_by_the_instants_of_their_times(texts):
-    order, _ = order_of(pd.Series(texts), "ts", np.arange(4))
+    order, _ = order_of(pd.Series(texts), "ts")
     assert np.array_equal(np.argsort(order), np.arange(4))
     assert order[0] == datetime(2025, 12, 3, 12 if "+02" in texts[0] else 14, 5, tzinfo=UTC).timestamp() * 1e6
 
@@ -142,7 +142,7 @@ def test_rows_are_ordered_by_the_instants_of_their_times(texts):
 )
 def test_times_of_several_kinds_are_rejected(values, message):
     with pytest.raises(InputError) as error:
-        order_of(pd.Series(values, dtype=object), "ts", np.arange(2))
+        order_of(pd.Series(values, dtype=object), "ts")
     assert message in str(error.value)
 
 

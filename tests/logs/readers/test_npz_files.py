@@ -84,7 +84,7 @@ def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
         assert np.array_equal(log.cost, -feedback["reward"])
         assert np.array_equal(log.propensity, feedback["pscore"])
         assert np.array_equal(read_contexts(path, log.encoding)[0], log.X)
-    assert read_raw_log(path).rows.texts("slice 0").tolist() == feedback["position"].tolist()
+    assert read_raw_log(path).rows.texts("slice 0").tolist() == feedback["position"].astype(str).tolist()
 
 
 @pytest.mark.parametrize("name", ["position", "n_actions", "n_rounds", "action_names", "users"])

@@ -106,7 +106,7 @@ def _column(column: pd.Series) -> Column:
     with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
     with suppress(InputError):
         if not missing.all():
-            as_numbers = numbers(with_points, str(column.name), codes, optional=True)
+            as_numbers = numbers(with_points, str(column.name), optional=True)
             has_commas = bool((with_points != texts)[~missing].any())
             return Column(str(column.name), codes, values, as_numbers, is_time, has_commas)
     return Column(str(column.name), codes, values, None, is_time)

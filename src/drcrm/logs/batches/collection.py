@@ -18,8 +18,10 @@ from drcrm.errors import InputError
 from drcrm.logs.batches.description import Batch, LogDescription
 from drcrm.logs.encoding.columns import as_names
 from drcrm.logs.encoding.identifiers import number_marks
+from drcrm.logs.mapping import LogMapping
 
 MANY = 1000  # with more actions, the column may be the wrong one
+ARRAYS = ("action", "propensity", "cost", "context", "count", "weights", "follows", "group_marks")
 
 
 def collect(
@@ -58,37 +60,45 @@ def collect(
 
 
 def _log_of(description: LogDescription, features: Table, rows: Table, starts: np.ndarray | None) -> BanditLog:
-    columns, mapping = dict(rows.columns), description.mapping
-    marks, weights, follows = (columns.pop(name, None) for name in ("group_marks", "weights", "follows"))
-    action, cost = columns.pop("action"), columns.pop("cost")
-    if marks is not None:
-        columns["groups"] = as_mapped(number_marks(marks), marks)
-    if weights is not None and (count := counts_of(weights)) is not None:
-        columns["count"] = as_mapped(count, weights)
-    if mapping.id is None and "ids" in columns and len(np.unique(columns["ids"])) < rows.size:
-        del columns["ids"]  # the ids of a format are ignored unless they identify rows
+    mapping, action, cost, context = description.mapping, rows.get("action"), rows.get("cost"), rows.get("context")
     names: list = description.names
     if "action" in rows.values or description.first_action is not None:
         names, action = _named_actions(description, rows.values.get("action", []), action)
     actions = ACTIONS[description.kind].create(len(names)).over(starts)
-    context = columns.pop("context", None)
     log = BanditLog.unchecked(
         X=features,
         actions=actions,
         Y=action,
-        propensity=columns.pop("propensity", None),
+        propensity=rows.get("propensity"),
         cost=cost,
         context=as_mapped(np.arange(rows.size), cost) if context is None else context,
-        count=columns.pop("count", np.broadcast_to(np.intp(1), rows.size)),
-        rows=replace(rows, columns=columns),
+        count=_counts(rows),
+        rows=_further_columns(rows, mapping),
         description=replace(description, names=names, missing=dict(features.missing)),
         skipped=description.skipped,
         imitated_propensities=mapping.propensity_model is not None,
     )
     if mapping.known_propensity is None:
         return log
-    propensity = mapping.known_propensity.probabilities(actions.count_row_choices(log.context), follows)
-    return log.replace(propensity=as_mapped(propensity, cost))
+    n_choices, follows = actions.count_row_choices(log.context), rows.get("follows")
+    return log.replace(propensity=as_mapped(mapping.known_propensity.probabilities(n_choices, follows), cost))
+
+
+def _counts(rows: Table) -> np.ndarray:
+    """Return how often each row occurred: logged counts, or weights rounded to counts, or 1."""
+    weights, count = rows.get("weights"), rows.get("count")
+    if weights is not None and (rounded := counts_of(weights)) is not None:
+        count = as_mapped(rounded, weights)
+    return np.broadcast_to(np.intp(1), rows.size) if count is None else count
+
+
+def _further_columns(rows: Table, mapping: LogMapping) -> Table:
+    """Return the columns that are no arrays of the log, with numbers of groups in place of marks of their names."""
+    marks, ids = rows.get("group_marks"), rows.get("ids")
+    if ids is not None and mapping.id is None and len(np.unique(ids)) < rows.size:
+        ids = None  # the ids of a format are ignored unless they identify rows
+    groups = None if marks is None else as_mapped(number_marks(marks), marks)
+    return rows.assign(**dict.fromkeys(ARRAYS), ids=ids, groups=groups)
 
 
 def _named_actions(description: LogDescription, appeared: list[str], action: np.ndarray) -> tuple[list, np.ndarray]:

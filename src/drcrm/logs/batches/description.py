@@ -109,7 +109,7 @@ class Batch(NamedTuple):
         if not self.rows.size:
             raise InputError("has no rows, expected at least one")
         outcome = "reward" if self.description.is_reward else "cost"
-        reject_rows(~np.isfinite(cost), cost, outcome, numbers, "a finite number")
+        reject_rows(~np.isfinite(cost), cost, outcome, "a finite number", numbers)
         for name, least, expected in (
             ("propensity", np.nextafter(0, 1), "a value in (0, 1]"),
             ("candidate", 0, "a value in [0, 1]"),
@@ -118,5 +118,5 @@ class Batch(NamedTuple):
             if name in columns:
                 values: Any = round_probabilities(columns[name])
                 columns[name] = values
-                reject_rows(~((values >= least) & (values <= 1)), values, mapping.label_of(name), numbers, expected)
+                reject_rows(~((values >= least) & (values <= 1)), values, mapping.label_of(name), expected, numbers)
         return self._replace(rows=replace(self.rows, columns=columns))

@@ -52,59 +52,57 @@ def frame_batch(
     frame: pd.DataFrame,
     mapping: LogMapping,
     form: str,
-    first: int = 0,
     lists: ListIds | None = None,
     unescape: Callable[[Any], Any] = lambda name: name,
 ) -> Batch:
-    """Return the rows of a frame. If it is a part of a file, ``first`` is the number of its first row in the file.
+    """Return the rows of a frame, whose index has their numbers in the file.
 
     ``lists`` knows the lists in earlier parts. ``unescape`` is applied to the names of actions.
     """
     mapping = dataset_mapping(list(frame.columns), mapping).require_table()
     frame = select_columns(frame, mapping.columns)
-    part, starts, values = FramePart(frame, mapping, np.arange(first, first + len(frame)), unescape), None, {}
-    features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, part.rows, mapping.booleans)
+    mapped, starts, values = MappedFrame(frame, mapping, unescape), None, {}
+    features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
     encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
     by_rule: Any = None
     if mapping.labels:
-        kind, action = "labels", part.labels()
+        kind, action = "labels", mapped.labels()
     elif mapping.list is None:
-        kind, (action, values["action"]) = "single", part.actions("action", mapping.action)
+        kind, (action, values["action"]) = "single", mapped.actions("action", mapping.action)
         if mapping.rule is not None:
-            codes, texts = part.actions("propensity.rule", mapping.rule)
+            codes, texts = mapped.actions("propensity.rule", mapping.rule)
             by_rule = np.array(values["action"], dtype=object)[action] == np.array(texts, dtype=object)[codes]
     else:
-        kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list], part.rows)
-        chosen = part.chosen("chosen", mapping.chosen, starts)
+        kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
+        chosen = mapped.chosen("chosen", mapping.chosen, starts)
         if mapping.rule is not None:
-            by_rule = chosen == part.chosen("propensity.rule", mapping.rule, starts)
+            by_rule = chosen == mapped.chosen("propensity.rule", mapping.rule, starts)
         encoder = partial(ListedTableEncoding.fit, list_id=mapping.list, **encoder.keywords)
-        action, part = chosen - starts[:-1], FramePart(frame.iloc[chosen], mapping, part.rows[chosen], unescape)
-    columns, clock = part.columns(values)
-    rows = Table(len(part.rows), columns | {"action": action, "follows": by_rule}, values)
+        action, mapped = chosen - starts[:-1], MappedFrame(frame.iloc[chosen], mapping, unescape)
+    columns, clock = mapped.columns(values)
+    rows = Table(len(mapped.frame), columns | {"action": action, "follows": by_rule}, values)
     facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
     description = LogDescription(format=form, mapping=mapping, kind=kind, encoder=encoder, **facts)
     return Batch(description, Contexts(features, starts), rows).validated()
 
 
-class FramePart(NamedTuple):
-    """Rows of a frame with their numbers, and the columns that a mapping names."""
+class MappedFrame(NamedTuple):
+    """A frame whose index has the numbers of its rows, and the mapping that names its columns."""
 
     frame: pd.DataFrame
     mapping: LogMapping
-    rows: np.ndarray
     unescape: Callable[[Any], Any]
 
     def columns(self, values: dict[str, list]) -> tuple[dict[str, Any], str | None]:
         """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
-        mapping, frame, rows = self.mapping, self.frame, self.rows
+        mapping, frame = self.mapping, self.frame
         reward, time, clock = self.vector("reward"), None, None
         if mapping.time is not None:
-            time, clock = order_of(frame[mapping.time], mapping.time, rows)
+            time, clock = order_of(frame[mapping.time], mapping.time)
         columns = {
             "cost": self.vector("cost") if reward is None else 0 - reward,
             "propensity": self.vector("propensity", "a value in (0, 1]"),
-            "number": rows,
+            "number": frame.index.to_numpy(),
             "candidate": self.vector("candidate"),
             "time": time,
         }
@@ -113,18 +111,18 @@ class FramePart(NamedTuple):
             columns["guardrails"] = np.column_stack(costs) + 0.0
         for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
             if (name := getattr(mapping, key)) is not None:
-                columns[column] = id_marks(frame[name], mapping.label_of(key), rows, is_optional)
+                columns[column] = id_marks(frame[name], mapping.label_of(key), is_optional)
         coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
         coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
         for column, (key, name) in coded.items():
-            reject_rounded(frame[name], _label(key, name), rows)
+            reject_rounded(frame[name], _label(key, name))
             columns[column], values[column] = categories(frame[name], name)
         return columns, clock
 
     def numbers(self, name: str, label: str, expected: str = "a finite number") -> np.ndarray:
         """Return a column as numbers, (n,)."""
         booleans = boolean_numbers(self.mapping.booleans)
-        return numbers(self.frame[name], label, self.rows, expected, booleans=booleans)
+        return numbers(self.frame[name], label, expected, booleans=booleans)
 
     def vector(self, key: str, expected: str = "a finite number") -> Any:
         """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
@@ -134,7 +132,7 @@ class FramePart(NamedTuple):
     def flags(self, name: str, label: str) -> np.ndarray:
         """Return a column of 0 and 1, (n,)."""
         values = self.numbers(name, label, "0 or 1")
-        reject_rows((values != 0) & (values != 1), values, label, self.rows, "0 or 1")
+        reject_rows((values != 0) & (values != 1), values, label, "0 or 1", self.frame.index)
         return values
 
     def labels(self) -> np.ndarray:
@@ -145,10 +143,10 @@ class FramePart(NamedTuple):
     def actions(self, key: str, name: Any) -> tuple[np.ndarray, list[str]]:
         """Return the action of each row, (n,), as a place among the names of actions, and the names."""
         column, label = self.frame[name], _label(key, name)
-        reject_rounded(column, label, self.rows)
+        reject_rounded(column, label)
         codes, values = categories(column, label)
         missing = np.array([value == MISSING for value in values])[codes]
-        reject_rows(missing, column, label, self.rows, "an action's name; remove rows without one")
+        reject_rows(missing, column, label, "an action's name; remove rows without one")
         return codes, [*map(self.unescape, values)]
 
     def chosen(self, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
@@ -158,7 +156,7 @@ class FramePart(NamedTuple):
         counts = np.add.reduceat(is_chosen, starts[:-1])
         if (counts != 1).any():
             at = int(np.argmax(counts != 1))
-            first, last = self.rows[starts[at]], self.rows[starts[at + 1] - 1]
+            first, last = self.frame.index[[starts[at], starts[at + 1] - 1]]
             raise InputError(
                 f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by "
                 f"{self.mapping.list!r}, expected exactly one; the rows of a list must follow one another"

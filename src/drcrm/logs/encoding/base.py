@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from drcrm.actions import ACTIONS
 from drcrm.actions.action_lists import ActionLists
@@ -102,6 +103,7 @@ class Encoding(ABC):
 
     def contexts(self, data: Any) -> Features | ActionLists:
         """Return X, array or CSR (m, d), or the lists of actions."""
+        data = data.set_axis(range(len(data))) if isinstance(data, pd.DataFrame) else data
         features, starts = data if isinstance(data, Contexts) else self.read(data)
         actions = self.actions.over(starts)
         return actions.unbind(self.encode(features))

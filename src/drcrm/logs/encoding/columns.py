@@ -34,7 +34,6 @@ NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 def numbers(
     column: pd.Series,
     name: str,
-    rows: np.ndarray,
     expected: str = "a finite number",
     optional: bool = False,
     booleans: Mapping[str, float] = BOOLEANS,
@@ -58,7 +57,7 @@ def numbers(
     bad = np.isinf(values) if optional else ~np.isfinite(values)
     if bad.any():
         expected += _advice(column.iloc[int(np.argmax(bad))])
-    reject_rows(bad, column, name, rows, expected)
+    reject_rows(bad, column, name, expected)
     return values
 
 
@@ -116,8 +115,11 @@ def _cast(column: pd.Series) -> np.ndarray | None:
         return None
 
 
-def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expected: str) -> None:
-    """Raise InputError if ``bad`` is true anywhere. The message has the number of the first such row in the file."""
+def reject_rows(bad: np.ndarray, values: Any, name: str, expected: str, rows: Any = None) -> None:
+    """Raise InputError if ``bad`` is true anywhere. The message has the number of the first such row in the file.
+
+    ``rows`` are the numbers of the rows, by default the index of ``values``.
+    """
     if not bad.any():
         return
     at = int(np.argmax(bad))
@@ -127,7 +129,8 @@ def reject_rows(bad: np.ndarray, values: Any, name: str, rows: np.ndarray, expec
     text = text if len(text) <= 60 else f"{text[:57]}…"
     if np.ndim(value) == 0 and pd.isna(value):
         text = "nan" if values.dtype.kind == "f" else "missing"
-    raise InputError(f"{name} is {text} in row {rows[at]}, expected {expected}")
+    row = (values.index if rows is None else rows)[at]
+    raise InputError(f"{name} is {text} in row {row}, expected {expected}")
 
 
 def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:

@@ -13,14 +13,14 @@ NONE = 2**64 - 1  # mark of a missing id
 ADVICE = "an integer or a text: a float represents several integers above 2⁵³"
 
 
-def id_marks(column: pd.Series, label: str, rows: np.ndarray, optional: bool = False) -> np.ndarray:
+def id_marks(column: pd.Series, label: str, optional: bool = False) -> np.ndarray:
     """Return a mark of each row's id, a hash, (n,); InputError for a rounded integer, and for a missing id.
 
     If ``optional``, the mark of a missing id is ``NONE``.
     """
     if not optional:
-        reject_rows(is_missing(column), column, label, rows, "an id in every row")
-    reject_rounded(column, label, rows)
+        reject_rows(is_missing(column), column, label, "an id in every row")
+    reject_rounded(column, label)
     codes, values = categories(column, label)
     marks = hash_texts(values)
     marks[[value == MISSING for value in values]] = NONE
@@ -33,7 +33,7 @@ def number_marks(marks: np.ndarray) -> np.ndarray:
     return np.where(marks == NONE, len(distinct) + np.arange(len(codes)), codes)
 
 
-def reject_rounded(column: pd.Series, label: str, rows: np.ndarray) -> None:
+def reject_rounded(column: pd.Series, label: str) -> None:
     """Raise InputError if an identifier is a float beyond 2⁵³, because other identifiers may be the same float."""
     if column.dtype.kind in "biuMm":
         return
@@ -41,4 +41,4 @@ def reject_rounded(column: pd.Series, label: str, rows: np.ndarray) -> None:
     is_rounded = [
         NUMBER.fullmatch(text) and abs(float(text)) >= EXACT and not text.lstrip("+-").isdigit() for text in texts
     ]
-    reject_rows(np.array(is_rounded, dtype=bool)[codes], column, label, rows, ADVICE)
+    reject_rows(np.array(is_rounded, dtype=bool)[codes], column, label, ADVICE)

@@ -36,18 +36,18 @@ class ListIds:
         self._marks: list[np.ndarray] = []
         self._rows: list[np.ndarray] = []
 
-    def starts_of(self, column: pd.Series, rows: np.ndarray) -> np.ndarray:
+    def starts_of(self, column: pd.Series) -> np.ndarray:
         """Return the first row of each list and the number of rows, (m + 1,).
 
-        Raise InputError for a missing id, or if the rows of a list are not consecutive. ``rows`` are their numbers in
-        the file.
+        Raise InputError for a missing id, or if the rows of a list are not consecutive. The column's index has their
+        numbers in the file.
         """
-        marks = id_marks(column, f"list {self._name!r}", rows)
+        marks = id_marks(column, f"list {self._name!r}")
         is_first = np.ones(len(marks), dtype=bool)
         is_first[1:] = marks[1:] != marks[:-1]
         starts = np.append(np.flatnonzero(is_first), len(marks))
         self._marks.append(marks[starts[:-1]])
-        self._rows.append(np.asarray(rows)[starts[:-1]])
+        self._rows.append(column.index.to_numpy()[starts[:-1]])
         self._require_once(self._marks[-1], self._rows[-1])
         return starts
 
@@ -147,12 +147,10 @@ class ListedTableEncoding(Encoding):
         """Return the columns of a table that are features, and the column of the lists' ids."""
         return list(dict.fromkeys([self.list_id, *self.table.inputs]))
 
-    def read(self, data: pd.DataFrame, rows: np.ndarray | None = None, lists: ListIds | None = None) -> Contexts:
-        """Return the contexts of a frame; ``rows`` are the row numbers in messages, ``lists`` the lists before."""
-        rows = np.arange(len(data)) if rows is None else rows
-        column = select_columns(data, [self.list_id])[self.list_id]
-        starts = (lists or ListIds(self.list_id)).starts_of(column, rows)
-        return Contexts(self.table.read(data, rows).features, starts)
+    def read(self, data: pd.DataFrame, lists: ListIds | None = None) -> Contexts:
+        """Return the contexts of a frame, whose index has the row numbers in messages; ``lists`` are those before."""
+        starts = (lists or ListIds(self.list_id)).starts_of(select_columns(data, [self.list_id])[self.list_id])
+        return Contexts(self.table.read(data).features, starts)
 
     def as_dict(self) -> dict:
         return super().as_dict() | {"table": self.table.as_dict()}

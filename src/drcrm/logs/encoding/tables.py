@@ -32,24 +32,22 @@ def table_features(
     numeric: Iterable[str],
     categorical: Iterable[str],
     times: Iterable[str] = (),
-    rows: np.ndarray | None = None,
     booleans: Iterable[str] = (),
 ) -> Table:
     """Return the features of a frame; InputError names the column, and the row, of an invalid value.
 
     A missing number is NaN. The hours and weekdays of ``times`` become categories. The pairs of texts ``booleans``,
-    such as yes/no, are read as 1 and 0. ``rows`` (n,) are the row numbers in messages, by default from 0.
+    such as yes/no, are read as 1 and 0. The frame's index has the row numbers in messages.
     """
-    rows = np.arange(len(frame)) if rows is None else rows
     frame = select_columns(frame, dict.fromkeys([*numeric, *categorical, *times]))
     coded = {name: categories(frame[name], name) for name in categorical}
     for name in times:
-        parts = calendar(frame[name], name, rows)
+        parts = calendar(frame[name], name)
         if taken := parts.keys() & {*coded, *numeric}:
             raise InputError(f"{min(taken)!r} is a column and a feature made from {name!r}; rename the column")
         coded |= parts
     words = boolean_numbers(booleans)
-    arrays = {name: numbers(frame[name], name, rows, optional=True, booleans=words) for name in numeric}
+    arrays = {name: numbers(frame[name], name, optional=True, booleans=words) for name in numeric}
     missing = {name: int(np.isnan(column).sum()) for name, column in arrays.items()}
     missing |= {name: int((coded[weekday_of(name)][0] == 0).sum()) for name in times}
     return Table(
@@ -239,9 +237,9 @@ class TableEncoding(Encoding):
         """Return the columns of a table that are features."""
         return list(dict.fromkeys([*self.scales, *self.categorical, *self.times]))
 
-    def read(self, data: pd.DataFrame, rows: np.ndarray | None = None, lists: Any = None) -> Contexts:
-        """Return the contexts of a frame; ``rows`` (n,) are the row numbers in messages, by default from 0."""
-        return Contexts(table_features(data, self.scales, self.categorical, self.times, rows, self.booleans))
+    def read(self, data: pd.DataFrame, lists: Any = None) -> Contexts:
+        """Return the contexts of a frame, whose index has the row numbers in messages."""
+        return Contexts(table_features(data, self.scales, self.categorical, self.times, self.booleans))
 
     def _require_columns(self, features: Table) -> None:
         """Raise InputError unless the table has all features, of the same kinds as in training."""

@@ -49,33 +49,33 @@ def weekday_of(name: str) -> str:
     return f"{name}: weekday"
 
 
-def calendar(column: pd.Series, name: str, rows: np.ndarray) -> dict[str, tuple[np.ndarray, list[str]]]:
+def calendar(column: pd.Series, name: str) -> dict[str, tuple[np.ndarray, list[str]]]:
     """Return hours and weekdays as categories: codes (n,) and values. A missing time has the value ""."""
-    wall, has_hour, _ = times_of(column, name, rows)
+    wall, has_hour, _ = times_of(column, name)
     times = pd.DatetimeIndex(wall)
     hours = np.where(has_hour, np.nan_to_num(times.hour, nan=-1) + 1, 0).astype(np.intp)
     weekdays = (np.nan_to_num(times.day_of_week, nan=-1) + 1).astype(np.intp)
     return {hour_of(name): (hours, HOURS), weekday_of(name): (weekdays, WEEKDAYS)}
 
 
-def order_of(column: pd.Series, name: str, rows: np.ndarray) -> tuple[np.ndarray, str]:
+def order_of(column: pd.Series, name: str) -> tuple[np.ndarray, str]:
     """Return numbers (n,) that order the rows by a column, and their kind: numbers, times, or times with zone.
 
     Times are in microseconds since 1970. Raise InputError for a missing value, and for values of more than one kind.
     """
     label = name if name == "time" else f"time {name!r}"
-    reject_rows(is_missing(column), column, label, rows, f"a number, or {EXPECTED}; remove rows without one")
+    reject_rows(is_missing(column), column, label, f"a number, or {EXPECTED}; remove rows without one")
     if column.dtype.kind != "M" and pd.notna(pd.to_numeric(column[:1].astype(object), errors="coerce")).all():
-        return numbers(column, label, rows), "numbers"
-    wall, _, offset = times_of(column, label, rows)
+        return numbers(column, label), "numbers"
+    wall, _, offset = times_of(column, label)
     has_zone = ~np.isnat(offset)
     if has_zone.any():
-        reject_rows(~has_zone, column, label, rows, "a time with a time zone, like in other rows")
+        reject_rows(~has_zone, column, label, "a time with a time zone, like in other rows")
     instants = wall - np.where(has_zone, offset, np.timedelta64(0, "us"))
     return instants.astype(MICROSECOND).astype(np.int64).astype(float), "times with zone" if has_zone.any() else "times"
 
 
-def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
+def times_of(column: pd.Series, name: str) -> Times:
     """Return the times of a column; InputError names the first row with an invalid time."""
     kind = column.dtype
     if kind.kind == "M":
@@ -91,7 +91,7 @@ def times_of(column: pd.Series, name: str, rows: np.ndarray) -> Times:
     date, clock, zone = (part for _, part in texts.where(~missing).astype("str").str.extract(ISO).items())
     wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
     wall = wall.to_numpy(dtype=MICROSECOND)
-    reject_rows(np.isnat(wall) & ~missing, column, name, rows, EXPECTED)
+    reject_rows(np.isnat(wall) & ~missing, column, name, EXPECTED)
     zone = zone.str.replace("^(?:Z|UTC|GMT)$", "+00", regex=True)
     clocks = zone.str[:3] + ":" + zone.str[3:].str.strip(":").replace("", "00") + ":00"
     offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")

@@ -94,7 +94,7 @@ class NpzReader(Reader):
         if "context" not in arrays and n != m:
             raise InputError(f"Y has {n} rows, expected {m}, the number of contexts")
         cost = check_costs(arrays["reward" if is_reward else "cost"], n)
-        ids = id_marks(pd.Series(arrays["id"]), "id", np.arange(n)) if np.shape(arrays.get("id")) == (n,) else None
+        ids = id_marks(pd.Series(arrays["id"]), "id") if np.shape(arrays.get("id")) == (n,) else None
         columns = {
             "action": action,
             "cost": 0 - cost if is_reward else cost,

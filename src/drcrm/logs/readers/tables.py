@@ -52,7 +52,7 @@ class TableReader(Reader):
             return Columns(mapping.columns, mapping.number_columns)
 
         for frame, _ in self.frames(file, select, list_id):
-            batch = frame_batch(frame, mapping, self.name, self.n_read, lists, self.unescape)
+            batch = frame_batch(frame, mapping, self.name, lists, self.unescape)
             self.n_read += len(frame)
             report_progress(len(frame), "rows")
             yield batch
@@ -60,16 +60,16 @@ class TableReader(Reader):
             lists.finish()
 
     def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
-        self.n_read, lists = 0, ListIds(encoding.list_id)
+        lists = ListIds(encoding.list_id)
         columns = Columns([*dict.fromkeys([*encoding.inputs, *keep])], [*encoding.scales])
         for frame, table in self.frames(file, lambda header: columns, encoding.list_id):
-            yield encoding.read(frame, np.arange(self.n_read, self.n_read + len(frame)), lists), table.select([*keep])
-            self.n_read += len(frame)
+            yield encoding.read(frame, lists), table.select([*keep])
         lists.finish()
 
     def frames(self, file: Path, select: Select, list_id: str | None = None) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield the selected columns of a table twice: as a frame with decimal points, and as Arrow columns as written.
 
+        The index of the frames has the row numbers in the file.
         Consecutive rows with the same value of ``list_id`` are in one frame, so frames may have fewer or more rows.
         """
         arrow, first = import_extra("pyarrow"), 0
@@ -84,13 +84,14 @@ class TableReader(Reader):
             return Columns(names, [found[name] for name in columns.numeric if found[name] not in known])
 
         for table in _rechunked(self.tables(file, choose), self.rows, lambda: found.get(list_id or "")):
-            constants = {
-                name: arrow.repeat(arrow.scalar(value, arrow.string()), len(table)) for name, value in partition.items()
-            }
-            read = constants | dict(zip(table.column_names, table.columns, strict=True))
-            written = arrow.table({name: read[column] for name, column in found.items()} or table)
-            yield self.with_points(written, columns.numeric, first).to_pandas(**OPTIONS), written
-            first += len(table)
+            rows = range(first, first + len(table))
+            for name in partition.keys() - {*table.column_names}:
+                table = table.append_column(
+                    name, arrow.repeat(arrow.scalar(partition[name], arrow.string()), len(rows))
+                )
+            table = arrow.table({name: table[column] for name, column in found.items()} or table)
+            yield self.with_points(table, columns.numeric, first).to_pandas(**OPTIONS).set_axis(rows), table
+            first = rows.stop
         arrow.default_memory_pool().release_unused()
 
 
@@ -103,18 +104,14 @@ def partition_of(path: Path) -> dict[str, str | None]:
 def _rechunked(tables: Iterable[Any], rows: int, list_column: Callable[[], str | None]) -> Iterator[Any]:
     """Yield Arrow tables of about ``rows`` rows, which end with the last row of a list; the last one may be smaller."""
     arrow = import_extra("pyarrow")
-    waiting: list[Any] = []
+    rest: list[Any] = []
     for table in tables:
-        waiting.append(table)
-        while sum(map(len, waiting)) >= rows:
-            table = arrow.concat_tables(waiting)
-            if not (end := _end_of_list(table, rows, list_column())):
-                waiting = [table]
-                break
+        table = arrow.concat_tables([*rest, table])
+        while len(table) >= rows and (end := _end_of_list(table, rows, list_column())):
             yield table.slice(0, end)
-            waiting = [table.slice(end)]
-    if sum(map(len, waiting)):
-        yield arrow.concat_tables(waiting)
+            table = table.slice(end)
+        rest = [table]
+    yield from (table for table in rest if len(table))
 
 
 def _end_of_list(table: Any, rows: int, list_column: str | None) -> int:
