@@ -77,7 +77,9 @@ def test_causes_are_reported_before_their_effects():
     assert {"unsupported actions", "effective sample size"} <= {*diagnosis.failed}
     assert "unsupported actions" in verdict.sentence
     certain = change_log(LOG, propensity=np.ones(3000))
-    verdict, diagnosis, _ = judge(0.01 * np.exp(BEST.log_prob(LOG.X, LOG.Y)), certain.replace(imitated_propensities=True))
+    verdict, diagnosis, _ = judge(
+        0.01 * np.exp(BEST.log_prob(LOG.X, LOG.Y)), certain.replace(imitated_propensities=True)
+    )
     assert {"exploration", "mean weight"} <= {*diagnosis.failed}
     assert "100.0 % of the rows have an estimated propensity" in verdict.sentence
     assert verdict.changes == [RANDOMISE]

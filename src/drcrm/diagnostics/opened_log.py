@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,16 +186,16 @@ def open_log(
         If the file is invalid. The message is one line that begins with its path.
     """
     most = LARGE if most is None else most
-    raw_log, checks = _checked_log(path, mapping, tell, folder, most)
-    known = None if baseline is None else with_features_of(raw_log, baseline, path, folder, most)
-    known_digest, scratch, n = digest(path), partial(scratch_path, raw_log.cost), len(raw_log.Y)
+    log, checks = _checked_log(path, mapping, tell, folder, most)
+    known = None if baseline is None else with_features_of(log, baseline, path, folder, most)
+    known_digest, train, whole = digest(path), None, None
     with prefix_errors(name_of(path)):
         recognised = None if recognise is None else recognise(checks, known_digest)
         if seed is not None:
-            heldout = held_out(raw_log, seed)
+            heldout = held_out(log, seed)
             recognised = RecognisedRows(~heldout, heldout)
         if baseline is not None and known is not None:
-            hashes = checks.hashes if known is raw_log else hash_log(known)
+            hashes = checks.hashes if known is log else hash_log(known)
             trained = find_rows(baseline, hashes, checks.propensity, known_digest)
             recognised = leave_out_training(recognised, trained, checks.groups)
         rows = ~recognised.training if recognised and recognised.training.any() else None
@@ -204,21 +203,27 @@ def open_log(
             check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
             checks = replace(checks, diagnostics=(check, *checks.diagnostics))
         unseen: Counter[str] = Counter()
-        for _, block in blocks_of(raw_log, rows) if encoding else ():
+        for _, block in blocks_of(log, rows) if encoding else ():
             unseen.update(encoding.unseen(block.X))
-        train = whole = None
-        if encoding or seed is None:
-            log = encode(raw_log, encoding or fit_encoding(raw_log), rows, scratch())
+        if encoding is None and seed is not None and recognised is not None:
+            train = _training_rows(log, recognised.training)
+            whole = encode(log, train.encoding) if len(log.Y) <= MAX_CHECKED else None
+            evaluated = encode(log, train.encoding, rows)
         else:
-            assert recognised is not None
-            encoding = fit_encoding(raw_log, recognised.training)
-            outcomes = Table(n, {"guardrails": raw_log.column("guardrails")}) if mapping.guardrails else None
-            train = encode(raw_log.replace(rows=outcomes), encoding, recognised.training, scratch())
-            train.actions.check_not_one_hot(train.Y)
-            log = encode(raw_log, encoding, rows)
-            whole = encode(raw_log, encoding) if n <= MAX_CHECKED else None
-        on_rows = baseline and policy_on_rows(baseline, known, rows, log)
-    return OpenedLog(path, known_digest, raw_log.n_contexts, log, checks, unseen, recognised, train, whole, on_rows)
+            evaluated = encode(log, encoding or fit_encoding(log), rows, scratch_path(log.cost))
+        on_rows = baseline and policy_on_rows(baseline, known, rows, evaluated)
+    n = log.n_contexts
+    return OpenedLog(path, known_digest, n, evaluated, checks, unseen, recognised, train, whole, on_rows)
+
+
+def _training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
+    """Return the encoded rows that train policies, with the outcomes of guardrails as their only further columns."""
+    outcomes, guardrails = log.column("guardrails"), None
+    if outcomes is not None:
+        guardrails = Table(len(log.Y), {"guardrails": outcomes})
+    train = encode(log.replace(rows=guardrails), fit_encoding(log, training), training, scratch_path(log.cost))
+    train.actions.check_not_one_hot(train.Y)
+    return train
 
 
 def _checked_log(

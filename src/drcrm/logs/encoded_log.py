@@ -56,19 +56,20 @@ def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, p
         raise InputError("the file has no propensities; add propensity_model: auto to the mapping")
     if not log.actions.is_like(encoding.actions):
         raise InputError(f"the log has {log.actions.plural}, but its encoding is for {encoding.actions.plural}")
-    part = log.replace(X=np.empty((log.X.size, 0)))
-    part = _with_names_of(part if rows is None else part.take(rows), encoding)
+    blocks, cost = blocks_of(log, rows), log.cost
+    log = log.replace(X=np.empty((log.X.size, 0)))
+    log = _with_names_of(log if rows is None else log.take(rows), encoding)
 
-    def encoded(block: BanditLog) -> Any:
-        report_progress(len(block.Y), "rows", len(part.Y))
+    def encode_block(block: BanditLog) -> Any:
+        report_progress(len(block.Y), "rows", len(log.Y))
         return encoding.encode(block.X)
 
-    X = write_blocks(path, run_in_order(partial(encoded, block) for _, block in blocks_of(log, rows)))
+    X = write_blocks(path, run_in_order(partial(encode_block, block) for _, block in blocks))
     if isinstance(X, np.ndarray):
         X.setflags(write=False)  # then feature maps compute their features once
     names = () if path is None else ("Y", "propensity", "cost", "context", "count")
-    arrays = {name: as_mapped(getattr(part, name), log.cost) for name in names}
-    return part.replace(X=X, encoding=encoding, **arrays)
+    arrays = {name: as_mapped(getattr(log, name), cost) for name in names}
+    return log.replace(X=X, encoding=encoding, **arrays)
 
 
 def blocks_of(log: BanditLog, rows: np.ndarray | None = None) -> Iterator[tuple[slice, BanditLog]]:

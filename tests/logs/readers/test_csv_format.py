@@ -12,7 +12,7 @@ from log_fixtures import assert_same_log
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.read_log import context_batches
-from drcrm.logs.readers.csv_files import CsvFormat
+from drcrm.logs.readers.csv_files import head_of
 
 HEAD = "item;p;click;age;price;city\n"
 
@@ -66,7 +66,7 @@ def test_files_of_a_folder_have_one_decimal_sign(frame, mapping, tmp_path):
     ],
 )
 def test_the_delimiter_follows_from_the_header(text, delimiter, names):
-    head = CsvFormat().head_of(text)
+    head = head_of(text)
     assert head.delimiter == delimiter
     assert head.names == names or (names is None and len(head.names) == 20_000)
 
@@ -74,8 +74,8 @@ def test_the_delimiter_follows_from_the_header(text, delimiter, names):
 @pytest.mark.parametrize("text", ["a;b,c;d\n1,5;2;d\n", "a;x,b\n", "a;x,b\n1\n", "a\tb,c\n1\t2,3\n"])
 def test_an_ambiguous_header_is_rejected(text):
     with pytest.raises(InputError, match=r"may have .* or .* between its columns; set delimiter in the mapping"):
-        CsvFormat().head_of(text)
-    assert CsvFormat(delimiter=",").head_of(text).delimiter == ","
+        head_of(text)
+    assert head_of(text, ",").delimiter == ","
 
 
 @pytest.mark.parametrize(

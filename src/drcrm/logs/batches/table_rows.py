@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,111 +60,106 @@ def frame_batch(
     ``lists`` knows the lists in earlier parts. ``unescape`` is applied to the names of actions.
     """
     mapping = dataset_mapping(list(frame.columns), mapping).require_table()
-    frame = select_columns(frame, mapping.columns)
-    mapped, starts, values = MappedFrame(frame, mapping, unescape), None, {}
+    frame, starts, values = select_columns(frame, mapping.columns), None, {}
     features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
     encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
-    by_rule: Any = None
+    follows: Any = None
     if mapping.labels:
-        kind, action = "labels", mapped.labels()
+        flags = [_flags(frame, mapping, name, f"label {name!r}") for name in mapping.labels]
+        kind, action = "labels", np.column_stack(flags).astype(np.uint8)
     elif mapping.list is None:
-        kind, (action, values["action"]) = "single", mapped.actions("action", mapping.action)
+        action, names = _coded_actions(frame[mapping.action], _label("action", mapping.action), unescape)
+        kind, values["action"] = "single", names
         if mapping.rule is not None:
-            codes, texts = mapped.actions("propensity.rule", mapping.rule)
-            by_rule = np.array(values["action"], dtype=object)[action] == np.array(texts, dtype=object)[codes]
+            codes, texts = _coded_actions(frame[mapping.rule], _label("propensity.rule", mapping.rule), unescape)
+            follows = np.array(names, dtype=object)[action] == np.array(texts, dtype=object)[codes]
     else:
         kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
-        chosen = mapped.chosen("chosen", mapping.chosen, starts)
+        chosen = _chosen_rows(frame, mapping, "chosen", mapping.chosen, starts)
         if mapping.rule is not None:
-            by_rule = chosen == mapped.chosen("propensity.rule", mapping.rule, starts)
+            follows = chosen == _chosen_rows(frame, mapping, "propensity.rule", mapping.rule, starts)
         encoder = partial(ListedTableEncoding.fit, list_id=mapping.list, **encoder.keywords)
-        action, mapped = chosen - starts[:-1], MappedFrame(frame.iloc[chosen], mapping, unescape)
-    columns, clock = mapped.columns(values)
-    rows = Table(len(mapped.frame), columns | {"action": action, "follows": by_rule}, values)
+        action, frame = chosen - starts[:-1], frame.iloc[chosen]
+    rows, clock = _mapped_columns(frame, mapping, values)
     facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
     description = LogDescription(format=form, mapping=mapping, kind=kind, encoder=encoder, **facts)
-    return Batch(description, Contexts(features, starts), rows).validated()
+    rows |= {"action": action, "follows": follows}
+    return Batch(description, Contexts(features, starts), Table(len(frame), rows, values)).validated()
 
 
-class MappedFrame(NamedTuple):
-    """A frame whose index has the numbers of its rows, and the mapping that names its columns."""
-
-    frame: pd.DataFrame
-    mapping: LogMapping
-    unescape: Callable[[Any], Any]
-
-    def columns(self, values: dict[str, list]) -> tuple[dict[str, Any], str | None]:
-        """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
-        mapping, frame = self.mapping, self.frame
-        reward, time, clock = self.vector("reward"), None, None
-        if mapping.time is not None:
-            time, clock = order_of(frame[mapping.time], mapping.time)
-        columns = {
-            "cost": self.vector("cost") if reward is None else 0 - reward,
-            "propensity": self.vector("propensity", "a value in (0, 1]"),
-            "number": frame.index.to_numpy(),
-            "candidate": self.vector("candidate"),
-            "time": time,
-        }
-        if mapping.guardrails:
-            costs = [rail.sign * self.numbers(rail.column, rail.label) for rail in mapping.guardrails]
-            columns["guardrails"] = np.column_stack(costs) + 0.0
-        for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
-            if (name := getattr(mapping, key)) is not None:
-                columns[column] = id_marks(frame[name], mapping.label_of(key), is_optional)
-        coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
-        coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
-        for column, (key, name) in coded.items():
-            reject_rounded(frame[name], _label(key, name))
-            columns[column], values[column] = categories(frame[name], name)
-        return columns, clock
-
-    def numbers(self, name: str, label: str, expected: str = "a finite number") -> np.ndarray:
-        """Return a column as numbers, (n,)."""
-        booleans = boolean_numbers(self.mapping.booleans)
-        return numbers(self.frame[name], label, expected, booleans=booleans)
-
-    def vector(self, key: str, expected: str = "a finite number") -> Any:
-        """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
-        name = getattr(self.mapping, key)
-        return None if name is None else self.numbers(name, self.mapping.label_of(key), expected)
-
-    def flags(self, name: str, label: str) -> np.ndarray:
-        """Return a column of 0 and 1, (n,)."""
-        values = self.numbers(name, label, "0 or 1")
-        reject_rows((values != 0) & (values != 1), values, label, "0 or 1", self.frame.index)
-        return values
-
-    def labels(self) -> np.ndarray:
-        """Return the logged label vectors, (n, q)."""
-        columns = [self.flags(name, f"label {name!r}") for name in self.mapping.labels or ()]
-        return np.column_stack(columns).astype(np.uint8)
-
-    def actions(self, key: str, name: Any) -> tuple[np.ndarray, list[str]]:
-        """Return the action of each row, (n,), as a place among the names of actions, and the names."""
-        column, label = self.frame[name], _label(key, name)
-        reject_rounded(column, label)
-        codes, values = categories(column, label)
-        missing = np.array([value == MISSING for value in values])[codes]
-        reject_rows(missing, column, label, "an action's name; remove rows without one")
-        return codes, [*map(self.unescape, values)]
-
-    def chosen(self, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
-        """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
-        label = _label(key, name)
-        is_chosen = self.flags(name, label)
-        counts = np.add.reduceat(is_chosen, starts[:-1])
-        if (counts != 1).any():
-            at = int(np.argmax(counts != 1))
-            first, last = self.frame.index[[starts[at], starts[at + 1] - 1]]
-            raise InputError(
-                f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by "
-                f"{self.mapping.list!r}, expected exactly one; the rows of a list must follow one another"
-            )
-        return np.flatnonzero(is_chosen)
+def _mapped_columns(
+    frame: pd.DataFrame, mapping: LogMapping, values: dict[str, list]
+) -> tuple[dict[str, Any], str | None]:
+    """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
+    reward, time, clock = _vector(frame, mapping, "reward"), None, None
+    if mapping.time is not None:
+        time, clock = order_of(frame[mapping.time], mapping.time)
+    rows = {
+        "cost": _vector(frame, mapping, "cost") if reward is None else 0 - reward,
+        "propensity": _vector(frame, mapping, "propensity", "a value in (0, 1]"),
+        "number": frame.index.to_numpy(),
+        "candidate": _vector(frame, mapping, "candidate"),
+        "time": time,
+    }
+    if mapping.guardrails:
+        costs = [rail.sign * _numbers(frame, mapping, rail.column, rail.label) for rail in mapping.guardrails]
+        rows["guardrails"] = np.column_stack(costs) + 0.0
+    for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
+        if (name := getattr(mapping, key)) is not None:
+            rows[column] = id_marks(frame[name], mapping.label_of(key), is_optional)
+    coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
+    coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
+    for column, (key, name) in coded.items():
+        reject_rounded(frame[name], _label(key, name))
+        rows[column], values[column] = categories(frame[name], name)
+    return rows, clock
 
 
-def _label(key: str, name: str) -> str:
+def _numbers(
+    frame: pd.DataFrame, mapping: LogMapping, name: str, label: str, expected: str = "a finite number"
+) -> np.ndarray:
+    """Return a column as numbers, (n,)."""
+    return numbers(frame[name], label, expected, booleans=boolean_numbers(mapping.booleans))
+
+
+def _vector(frame: pd.DataFrame, mapping: LogMapping, key: str, expected: str = "a finite number") -> Any:
+    """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
+    name = getattr(mapping, key)
+    return None if name is None else _numbers(frame, mapping, name, mapping.label_of(key), expected)
+
+
+def _flags(frame: pd.DataFrame, mapping: LogMapping, name: str, label: str) -> np.ndarray:
+    """Return a column of 0 and 1, (n,)."""
+    flags = _numbers(frame, mapping, name, label, "0 or 1")
+    reject_rows((flags != 0) & (flags != 1), flags, label, "0 or 1", frame.index)
+    return flags
+
+
+def _coded_actions(column: pd.Series, label: str, unescape: Callable[[Any], Any]) -> tuple[np.ndarray, list[str]]:
+    """Return the action of each row, (n,), as a place among the names of actions, and the names."""
+    reject_rounded(column, label)
+    codes, values = categories(column, label)
+    missing = np.array([value == MISSING for value in values])[codes]
+    reject_rows(missing, column, label, "an action's name; remove rows without one")
+    return codes, [*map(unescape, values)]
+
+
+def _chosen_rows(frame: pd.DataFrame, mapping: LogMapping, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
+    """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
+    label = _label(key, name)
+    is_chosen = _flags(frame, mapping, name, label)
+    counts = np.add.reduceat(is_chosen, starts[:-1])
+    if (counts != 1).any():
+        at = int(np.argmax(counts != 1))
+        first, last = frame.index[[starts[at], starts[at + 1] - 1]]
+        raise InputError(
+            f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by "
+            f"{mapping.list!r}, expected exactly one; the rows of a list must follow one another"
+        )
+    return np.flatnonzero(is_chosen)
+
+
+def _label(key: str, name: Any) -> str:
     return key if name == key else f"{key} {name!r}"
 
 

@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,67 +51,33 @@ class Head(NamedTuple):
     n_skipped: int
 
 
-@dataclass
-class CsvFormat:
-    """How the files of a log are written.
+class CsvReader(TableReader):
+    """Reader of CSV, also with other delimiters, decimal commas and encodings."""
 
-    Attributes
-    ----------
-    delimiter : str, optional
-        By default it is detected for each file.
-    decimal : "." or ",", optional
-        By default the first rows with decimals show it; later rows must agree.
-    encoding : str, optional
-        By default UTF-8, or UTF-16 if a file begins with its byte order mark.
-    """
+    name, title, suffixes = "csv", "CSV", (".csv", ".tsv")
 
-    delimiter: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.decimal = self.mapping.decimal
 
-    def encoding_of(self, start: bytes) -> str:
-        """Return the encoding of a file that begins with ``start``."""
-        return self.encoding or ("utf-16" if start.startswith(BYTE_ORDER_MARKS) else "utf8")
+    @classmethod
+    def recognises(cls, start: bytes) -> bool:
+        return b"\0" not in start or start.startswith(BYTE_ORDER_MARKS)
 
-    def decode(self, start: bytes) -> str:
-        """Return the first bytes of a file as text, without a byte order mark and an incomplete last character."""
-        encoding = self.encoding_of(start)
-        try:
-            text = codecs.getincrementaldecoder(encoding)().decode(start).removeprefix("\ufeff")
-        except UnicodeDecodeError as error:
-            row = start[: error.start].count(b"\n") - 1
-            place = f"in row {row}" if row >= 0 else "in the names of the columns"
-            raise InputError(wrong_encoding(encoding, f"{place}: byte {start[error.start]:#04x}")) from None
-        if "\0" in text:
-            raise InputError("is not text, expected CSV; if it is UTF-16, set encoding: utf-16 in the mapping")
-        return text
-
-    def head_of(self, text: str) -> Head:
-        """Return the names of the columns and the delimiter of a file that begins with ``text``."""
-        start = len(text) - len(text.lstrip("\r\n"))
-        separator = SEPARATOR_LINE.match(text, start)
-        n_skipped = len(text[:start].splitlines()) + bool(separator)
-        text = text[separator.end() if separator else start :]
-        chosen = self.delimiter or (separator and separator[1])
-        delimiters = DETECTED if chosen is None else (chosen,)
-        headers = {delimiter: next(_lines(text, delimiter), []) for delimiter in delimiters}
-        several = [delimiter for delimiter in delimiters if len(headers[delimiter]) > 1]
-        if len(several) > 1:
-            several = [delimiter for delimiter in several if _is_even(text, delimiter)] or several
-        if len(several) > 1:
-            names = " or ".join(DELIMITERS[delimiter] for delimiter in several)
-            raise InputError(f"may have {names} between its columns; set delimiter in the mapping")
-        [delimiter] = several or delimiters[:1]
-        if not headers[delimiter]:
-            most = csv.field_size_limit()
-            raise InputError(f"has no line of column names; a name may have at most {most} characters")
-        return Head(headers[delimiter], delimiter, n_skipped)
+    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+        with opened(file) as stream:
+            start = stream.read(HEADER)
+        encoding = self.mapping.encoding or ("utf-16" if start.startswith(BYTE_ORDER_MARKS) else "utf8")
+        text = decode(start, encoding)
+        if text.strip():
+            head = head_of(text, self.mapping.delimiter)
+            yield from _csv_rows(file, head, *select(head.names), encoding)
 
     def with_points(self, table: Any, numeric: list[str], first: int) -> Any:
         """Return an Arrow table with decimal points instead of decimal commas.
 
-        The first rows with decimals show the decimal sign, unless it is known. Raise InputError for another sign, and
-        for thousands separators. ``first`` is the number of the table's first row.
+        The first rows with decimals show the decimal sign, unless the mapping names it. Raise InputError for another
+        sign in later rows and files, and for thousands separators. ``first`` is the number of the table's first row.
         """
         compute = import_extra("pyarrow.compute")
         if self.decimal is None:
@@ -129,33 +94,43 @@ class CsvFormat:
             table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
         return table
 
-
-class CsvReader(TableReader):
-    """Reader of CSV, also with other delimiters, decimal commas and encodings."""
-
-    name, title, suffixes = "csv", "CSV", (".csv", ".tsv")
-
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
-        self._format = CsvFormat(self.mapping.delimiter, self.mapping.decimal, self.mapping.encoding)
-
-    @classmethod
-    def recognises(cls, start: bytes) -> bool:
-        return b"\0" not in start or start.startswith(BYTE_ORDER_MARKS)
-
-    def tables(self, file: Path, select: Select) -> Iterator[Any]:
-        with opened(file) as stream:
-            start = stream.read(HEADER)
-        text = self._format.decode(start)
-        if text.strip():
-            head = self._format.head_of(text)
-            yield from _csv_rows(file, head, *select(head.names), self._format.encoding_of(start))
-
-    def with_points(self, table: Any, numeric: list[str], first: int) -> Any:
-        return self._format.with_points(table, numeric, first)
-
     def unescape(self, name: Any) -> Any:
         return unescape_formula(name)
+
+
+def decode(start: bytes, encoding: str) -> str:
+    """Return the first bytes of a file as text, without a byte order mark and an incomplete last character."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(start).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        row = start[: error.start].count(b"\n") - 1
+        place = f"in row {row}" if row >= 0 else "in the names of the columns"
+        raise InputError(wrong_encoding(encoding, f"{place}: byte {start[error.start]:#04x}")) from None
+    if "\0" in text:
+        raise InputError("is not text, expected CSV; if it is UTF-16, set encoding: utf-16 in the mapping")
+    return text
+
+
+def head_of(text: str, delimiter: str | None = None) -> Head:
+    """Return the names of the columns and the delimiter of a file that begins with ``text``."""
+    start = len(text) - len(text.lstrip("\r\n"))
+    separator = SEPARATOR_LINE.match(text, start)
+    n_skipped = len(text[:start].splitlines()) + bool(separator)
+    text = text[separator.end() if separator else start :]
+    chosen = delimiter or (separator and separator[1])
+    delimiters = DETECTED if chosen is None else (chosen,)
+    headers = {delimiter: next(_lines(text, delimiter), []) for delimiter in delimiters}
+    several = [delimiter for delimiter in delimiters if len(headers[delimiter]) > 1]
+    if len(several) > 1:
+        several = [delimiter for delimiter in several if _is_even(text, delimiter)] or several
+    if len(several) > 1:
+        names = " or ".join(DELIMITERS[delimiter] for delimiter in several)
+        raise InputError(f"may have {names} between its columns; set delimiter in the mapping")
+    [delimiter] = several or delimiters[:1]
+    if not headers[delimiter]:
+        most = csv.field_size_limit()
+        raise InputError(f"has no line of column names; a name may have at most {most} characters")
+    return Head(headers[delimiter], delimiter, n_skipped)
 
 
 def wrong_encoding(encoding: str, place: str) -> str:
