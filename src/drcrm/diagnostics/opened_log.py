@@ -138,7 +138,11 @@ def log_folder(path: Source) -> Iterator[Folder]:
     with ExitStack() as closing:
 
         def create() -> Path:
-            folder = closing.enter_context(_temporary_folder(parent))
+            try:
+                parent.mkdir(parents=True, exist_ok=True)
+                folder = closing.enter_context(locked_folder(parent, folder_prefix()))
+            except OSError:
+                folder = closing.enter_context(locked_folder(None, folder_prefix()))
             closing.enter_context(scratch_folder(folder))
             return folder
 
@@ -270,15 +274,3 @@ def _require_range(log: BanditLog) -> None:
                 f"{guardrail.label} must be in its range, [{low:g}, {high:g}]; its values are from "
                 f"{outcome.min():g} to {outcome.max():g}"
             )
-
-
-@contextmanager
-def _temporary_folder(parent: Path) -> Iterator[Path]:
-    """Yield a folder that is removed at the end, in ``parent`` or else among the system's temporary files."""
-    with ExitStack() as closing:
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            folder = closing.enter_context(locked_folder(parent, folder_prefix()))
-        except OSError:
-            folder = closing.enter_context(locked_folder(None, folder_prefix()))
-        yield folder

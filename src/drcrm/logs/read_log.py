@@ -189,11 +189,6 @@ def open_reader(path: Source, mapping: LogMapping, rows: int) -> Reader:
 def make_reader(path: Source, mapping: LogMapping, rows: int) -> Reader:
     """Return the reader of a log's files; InputError if their formats differ."""
     files = files_of(path)
-    return reader_of(files)(files, mapping, rows)
-
-
-def reader_of(files: Sequence[Path]) -> type[Reader]:
-    """Return the reader of files; InputError if their formats differ."""
     names: dict[type[Reader], str] = {}
     for file in files:
         with prefix_errors(file.name) if len(files) > 1 else nullcontext():
@@ -203,7 +198,7 @@ def reader_of(files: Sequence[Path]) -> type[Reader]:
     [reader] = names
     if reader.is_single_file and len(files) > 1:
         raise InputError(f"has {len(files)} files of {reader.name}, expected a single file")
-    return reader
+    return reader(files, mapping, rows)
 
 
 def _reader_of_file(file: Path) -> type[Reader]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from log_answers import better, diagnosed, not_shown, wrong
 
-from drcrm.reports.log_report.answer import Answer, Interval
+from drcrm.reports.log_report.answer import Answer, ConfidenceInterval
 
 
 def all_good() -> dict:
@@ -22,7 +22,7 @@ def all_good() -> dict:
     ],
 )
 def test_verdict_or_summary_of_the_checks(answer, kind, title):
-    assert Answer(answer).verdict[:2] == (kind, title)
+    assert Answer(answer).headline[:2] == (kind, title)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_the_headline_of_certify_says_what_the_bounds_show(low, bound, kind, tit
     answer = better() | {"reward": reward, "verdict": {"verdict": "certified", "sentence": "."}}
     answer["candidates"] = [entry for entry in answer["candidates"] if entry.get("chosen")]
     answer["candidates"][0]["difference"] |= {"low": low, "bound": bound}
-    assert Answer(answer).verdict[:2] == (kind, title)
+    assert Answer(answer).headline[:2] == (kind, title)
 
 
 def test_rewards_are_negated_costs_with_swapped_ends():
     costs, rewards = Answer(better() | {"reward": False}), Answer(better())
     cost, reward = costs.chosen, rewards.chosen
-    assert reward.interval == Interval(-cost.interval.value, -cost.interval.high, -cost.interval.low)
+    assert reward.interval == ConfidenceInterval(-cost.interval.value, -cost.interval.high, -cost.interval.low)
     assert reward.interval.low < reward.interval.value < reward.interval.high
     assert (reward.bound, reward.difference_bound) == (-cost.bound, -cost.difference_bound)
     assert rewards.logging.value == 0.0512

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drcrm.reports.log_report.answer import Interval
+from drcrm.reports.log_report.answer import ConfidenceInterval
 from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
 
 FLOATS = st.floats(-1e99, 1e99)
@@ -22,7 +22,7 @@ def test_a_scale_contains_its_core_and_sorted_ticks(values, core, value):
     assert len(ticks) <= 6
     assert ticks == sorted(ticks)
     assert all(scale.contains(tick) for tick in ticks)
-    assert "nan" not in str(gauge(scale, Interval(value, *sorted([value, 1.0])), "blue", value, value))
+    assert "nan" not in str(gauge(scale, ConfidenceInterval(value, *sorted([value, 1.0])), "blue", value, value))
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_ticks_are_round_numbers(scale, ticks):
 
 
 def test_a_gauge_has_its_numbers_at_their_positions():
-    view = gauge(Scale(0.0, 10.0), Interval(5.0, 4.0, 12.0), "blue", 3.0, 2.0)
+    view = gauge(Scale(0.0, 10.0), ConfidenceInterval(5.0, 4.0, 12.0), "blue", 3.0, 2.0)
     assert (view["dot"], view["ends"], view["arrows"]) == ("50.00%", ("40.00%", "100.00%"), ["100%"])
     assert (view["bound"], view["logging"], view["is_hollow"]) == ("30.00%", "20.00%", False)
-    empty = gauge(Scale(0.0, 10.0), Interval(), "blue")
+    empty = gauge(Scale(0.0, 10.0), ConfidenceInterval(), "blue")
     assert empty["dot"] is empty["ends"] is empty["bound"] is None
-    assert gauge(Scale(0.0, 10.0), Interval(11.0), "blue")["is_hollow"]
+    assert gauge(Scale(0.0, 10.0), ConfidenceInterval(11.0), "blue")["is_hollow"]
 
 
 def heights(view: dict, colour: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,24 +19,6 @@ EXPECTED = "a date, or date and time, such as 2024-05-01T13:45+02:00 or 01.05.20
 HOURS = [MISSING, *(f"{hour:02d}" for hour in range(24))]
 WEEKDAYS = [MISSING, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 MICROSECOND = "datetime64[us]"
-
-
-class Times(NamedTuple):
-    """The n times of a column as they are written, without conversion to another time zone.
-
-    Attributes
-    ----------
-    wall : datetime64 array (n,)
-        NaT if missing.
-    has_hour : bool array (n,)
-        False for a date without time of day.
-    offset : timedelta64 array (n,)
-        Offset from UTC; NaT if the text has none.
-    """
-
-    wall: np.ndarray
-    has_hour: np.ndarray
-    offset: np.ndarray
 
 
 def hour_of(name: str) -> str:
@@ -75,15 +57,27 @@ def order_of(column: pd.Series, name: str) -> tuple[np.ndarray, str]:
     return instants.astype(MICROSECOND).astype(np.int64).astype(float), "times with zone" if has_zone.any() else "times"
 
 
-def times_of(column: pd.Series, name: str) -> Times:
-    """Return the times of a column; InputError names the first row with an invalid time."""
+def times_of(column: pd.Series, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the n times of a column as they are written, without conversion to another time zone.
+
+    Raise InputError for an invalid time; the message names the first such row.
+
+    Returns
+    -------
+    wall : datetime64 array (n,)
+        NaT if missing.
+    has_hour : bool array (n,)
+        False for a date without time of day.
+    offset : timedelta64 array (n,)
+        Offset from UTC; NaT if the text has none.
+    """
     kind = column.dtype
     if kind.kind == "M":
         wall = column.dt.tz_localize(None).to_numpy(dtype=MICROSECOND)
         offset = np.full(len(wall), "NaT", dtype="timedelta64[us]")
         if isinstance(kind, pd.DatetimeTZDtype):
             offset = wall - column.dt.tz_convert(None).to_numpy(dtype=MICROSECOND)
-        return Times(wall, ~np.isnat(wall), offset)
+        return wall, ~np.isnat(wall), offset
     if pd.api.types.is_numeric_dtype(kind) and column.notna().any():
         raise InputError(f"{name} is a column of {kind}, expected {EXPECTED}")
     texts = column.astype(object).map(as_iso)
@@ -95,7 +89,7 @@ def times_of(column: pd.Series, name: str) -> Times:
     zone = zone.str.replace("^(?:Z|UTC|GMT)$", "+00", regex=True)
     clocks = zone.str[:3] + ":" + zone.str[3:].str.strip(":").replace("", "00") + ":00"
     offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")
-    return Times(wall, clock.notna().to_numpy(dtype=bool), offset)
+    return wall, clock.notna().to_numpy(dtype=bool), offset
 
 
 def as_iso(value: Any) -> Any:

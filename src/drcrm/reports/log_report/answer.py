@@ -35,7 +35,7 @@ CERTIFIED = {  # the same for the answer of ``certify``, by what the bounds show
 NOT_SEEN = "some fixed actions have an effective sample size below 1"
 
 
-class Interval(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """An estimate with its confidence interval; None for unknown numbers."""
 
     value: float | None = None
@@ -48,7 +48,7 @@ class Interval(NamedTuple):
         return is_number(self.low) and is_number(self.high)
 
 
-class Verdict(NamedTuple):
+class Headline(NamedTuple):
     """The verdict on a policy: CSS class of the page's header, title, and a sentence with the reason."""
 
     kind: str
@@ -84,10 +84,10 @@ class Units:
             return None
         return 0.0 - cost if self.is_reward else cost
 
-    def interval(self, estimate: Mapping | None) -> Interval:
+    def interval(self, estimate: Mapping | None) -> ConfidenceInterval:
         """Return an estimate's value, low and high in the reader's units."""
         value, low, high = (self.convert((estimate or {}).get(key)) for key in ("value", "low", "high"))
-        return Interval(value, high, low) if self.is_reward else Interval(value, low, high)
+        return ConfidenceInterval(value, high, low) if self.is_reward else ConfidenceInterval(value, low, high)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Candidate:
         )
 
     @cached_property
-    def estimates(self) -> dict[str, Interval]:
+    def estimates(self) -> dict[str, ConfidenceInterval]:
         """Its known estimates by key, the preferred one first."""
         intervals = {key: self.units.interval(self.raw["estimates"].get(key)) for key in ESTIMATES}
         return {key: interval for key, interval in intervals.items() if is_number(interval.value)}
@@ -147,9 +147,9 @@ class Candidate:
         return min(self.estimates, key=lambda key: key != wanted, default="")
 
     @property
-    def interval(self) -> Interval:
+    def interval(self) -> ConfidenceInterval:
         """Its main estimate."""
-        return self.estimates.get(self.main_estimate, Interval())
+        return self.estimates.get(self.main_estimate, ConfidenceInterval())
 
     @property
     def bound(self) -> float | None:
@@ -157,7 +157,7 @@ class Candidate:
         return self.units.convert(self.certificate.get("bound"))
 
     @cached_property
-    def difference(self) -> Interval:
+    def difference(self) -> ConfidenceInterval:
         """Its cost or reward minus the logging policy's. Without an upper end, the interval is symmetric."""
         value, low, high = (self.comparison.get(key) for key in ("value", "low", "high"))
         if is_number(value) and is_number(low) and not is_number(high):
@@ -211,7 +211,7 @@ class Answer:
         return format_level(self.raw["confidence"])
 
     @cached_property
-    def logging(self) -> Interval:
+    def logging(self) -> ConfidenceInterval:
         """The logging policy's mean cost or reward."""
         return self.units.interval(self.raw.get("logging"))
 
@@ -272,7 +272,7 @@ class Answer:
         """Return a cost or reward with the decimals of this answer."""
         return format_number(value, self.decimals, sign)
 
-    def format_interval(self, interval: Interval, empty: str, sign: bool = False) -> str:
+    def format_interval(self, interval: ConfidenceInterval, empty: str, sign: bool = False) -> str:
         """Return the ends of an interval."""
         if not interval.is_bounded:
             return empty
@@ -289,19 +289,19 @@ class Answer:
         return sum(diagnostic["level"] == level for diagnostic in self.diagnostics)
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """The verdict, or a summary of the diagnostics if the command gives none."""
+    def headline(self) -> Headline:
+        """The verdict of the header, or a summary of the diagnostics if the command gives none."""
         if part := self.part("verdict"):
             is_certified = part["verdict"] == "certified"
             kind, title = CERTIFIED[self._shown] if is_certified else VERDICTS[part["verdict"]]
-            return Verdict(kind, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
+            return Headline(kind, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
             title = f"{plural(failures, 'check')} of {len(self.diagnostics)} fail{'s' if failures == 1 else ''}"
-            return Verdict("wrong", title)
+            return Headline("wrong", title)
         if cautions:
-            return Verdict("care", f"No fault found, {plural(cautions, 'caution')}")
-        return Verdict("better", "No fault found")
+            return Headline("care", f"No fault found, {plural(cautions, 'caution')}")
+        return Headline("better", "No fault found")
 
     @property
     def _shown(self) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from drcrm.reports.log_report.answer import Interval
+from drcrm.reports.log_report.answer import ConfidenceInterval
 from drcrm.reports.log_report.formatting import format_number, format_share, is_number, numbers
 
 MARGIN = 0.04  # share of the width, on both sides
@@ -88,7 +88,7 @@ def label(share: float, text: str) -> dict[str, str]:
 
 
 def gauge(
-    scale: Scale, interval: Interval, colour: str, bound: float | None = None, logging: float | None = None
+    scale: Scale, interval: ConfidenceInterval, colour: str, bound: float | None = None, logging: float | None = None
 ) -> Mapping[str, object]:
     """Return a horizontal chart of an estimate with its interval and bound, next to the logging policy's value.
 

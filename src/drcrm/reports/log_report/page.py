@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from drcrm.logs.mapping import import_extra
 from drcrm.reports.log_report import outcome_sections, sections
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, Interval
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, ConfidenceInterval
 from drcrm.reports.log_report.charts import Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
     DASH,
@@ -60,7 +60,7 @@ def page(answer: Mapping) -> str:
         _environment()
         .get_template("page.html.j2")
         .render(
-            title=f"{view.verdict.title}: {shorten(view.part('log')['name'])}",
+            title=f"{view.headline.title}: {shorten(view.part('log')['name'])}",
             units=view.units,
             confidence=view.confidence,
             subject=view.subject,
@@ -108,8 +108,8 @@ def _environment() -> "Environment":
 
 def header(answer: Answer) -> Mapping[str, object]:
     """Return the verdict, with the chart or the failed checks that it follows from."""
-    verdict = answer.verdict
-    is_refused = verdict.kind in ("wrong", "cannot")
+    headline = answer.headline
+    is_refused = headline.kind in ("wrong", "cannot")
     failed = [check for check in answer.diagnostics if check["level"] == "fail"]
     failures = [
         {"name": check["name"], "value": format_number(check["value"]), "expected": clean(check["threshold"] or "")}
@@ -118,9 +118,9 @@ def header(answer: Answer) -> Mapping[str, object]:
     return {
         "command": answer.raw["command"].replace("_", " "),
         "log": answer.part("log")["name"],
-        "verdict": verdict,
+        "verdict": headline,
         "next_step": clean(answer.raw.get("next_step") or ""),
-        "mark": MARKS[verdict.kind],
+        "mark": MARKS[headline.kind],
         "is_refused": is_refused,
         "failures": failures if is_refused else [],
         "n_more_failures": len(failed[MAX_FAILURES:]),
@@ -185,7 +185,7 @@ def certificate(answer: Answer, candidate: Candidate) -> tuple[str, str, str]:
     return (title, f"{units.side} {answer.format(candidate.bound)}", ", ".join(details))
 
 
-def _interval_with_level(answer: Answer, interval: Interval) -> str:
+def _interval_with_level(answer: Answer, interval: ConfidenceInterval) -> str:
     ends = answer.format_interval(interval, "")
     return f"{ends} ({answer.confidence} interval)" if ends else "no interval"
 

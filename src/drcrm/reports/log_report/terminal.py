@@ -39,10 +39,10 @@ def text(answer: Mapping) -> str:
         Text without control characters, so that names of a log cannot control the terminal.
     """
     view = Answer(answer)
-    verdict, skipped, imputed = view.verdict, view.part("log")["skipped"], view.part("log")["imputed"]
+    headline, skipped, imputed = view.headline, view.part("log")["skipped"], view.part("log")["imputed"]
     reasons = "; ".join(f"{n} rows, {clean(reason)}" for reason, n in skipped.items())
     blocks = [
-        wrap(f"{verdict.title}. {verdict.sentence}".strip()),
+        wrap(f"{headline.title}. {headline.sentence}".strip()),
         wrap(f"Not read: {reasons}") if skipped else [],
         wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
         wrap(f"Logged by: {', '.join(view.logged_by)} of the rows.") if view.logged_by else [],
