@@ -65,8 +65,8 @@ FAULTS = {
         "np.where(self.eligible, scores, 0)).argmax",
     ),
     "the encoding is fitted to held-out rows too": (
-        "fit_encoding(raw_log, recognised.training)",
-        "fit_encoding(raw_log)",
+        "fit_encoding(log, training)",
+        "fit_encoding(log)",
     ),
     "cloned propensities are not calibrated": ("np.exp(log_prob(factor))", "np.exp(log_prob(1.0))"),
     "coefficients of one action of K are centred along the wrong axis": (
