@@ -190,7 +190,7 @@ def open_log(
         If the file is invalid. The message is one line that begins with its path.
     """
     most = LARGE if most is None else most
-    log, checks = _checked_log(path, mapping, tell, folder, most)
+    log, checks = _read_checked_log(path, mapping, tell, folder, most)
     known = None if baseline is None else with_features_of(log, baseline, path, folder, most)
     known_digest, train, whole = digest(path), None, None
     with prefix_errors(name_of(path)):
@@ -230,7 +230,7 @@ def _training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
     return train
 
 
-def _checked_log(
+def _read_checked_log(
     path: Source, mapping: LogMapping, tell: Tell, folder: Folder | None, most: int
 ) -> tuple[BanditLog, RowChecks]:
     """Return a reader's log and the checks of its rows. Propensities that were not logged are estimated.

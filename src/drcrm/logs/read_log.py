@@ -13,7 +13,7 @@ import pandas as pd
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.batches.collection import collect
+from drcrm.logs.batches.collection import join_batches
 from drcrm.logs.batches.description import Batch
 from drcrm.logs.batches.table_rows import frame_batch, frame_mapping
 from drcrm.logs.encoded_log import encode, fit_encoding
@@ -21,7 +21,7 @@ from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers import READERS
-from drcrm.logs.readers.base import Reader, Select, opened
+from drcrm.logs.readers.base import Reader, Select, open_file
 from drcrm.logs.readers.npz_files import feedback_batch
 from drcrm.logs.readers.tables import TableReader
 
@@ -65,9 +65,9 @@ def read_raw_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> 
     :func:`read_log` describes the parameters and errors.
     """
     if isinstance(path, pd.DataFrame):
-        return collect([frame_batch(path.set_axis(range(len(path))), frame_mapping(mapping), "frame")])
+        return join_batches([frame_batch(path.set_axis(range(len(path))), frame_mapping(mapping), "frame")])
     mapping = as_mapping(mapping)
-    return collect([feedback_batch(path, mapping)]) if isinstance(path, Mapping) else read_files(path, mapping)
+    return join_batches([feedback_batch(path, mapping)]) if isinstance(path, Mapping) else read_files(path, mapping)
 
 
 def read_files(path: Source, mapping: LogMapping, folder: Callable[[], Path] | None = None, most: int = 0) -> BanditLog:
@@ -89,7 +89,7 @@ def read_files(path: Source, mapping: LogMapping, folder: Callable[[], Path] | N
     InputError
         If a file cannot be read or is invalid. The message is one line that begins with its path.
     """
-    return collect(log_batches(path, mapping), folder, most, prefix_errors(name_of(path)))
+    return join_batches(log_batches(path, mapping), folder, most, prefix_errors(name_of(path)))
 
 
 def log_batches(path: Source, mapping: LogMapping, rows: int | None = None) -> Iterator[Batch]:
@@ -112,7 +112,7 @@ def log_batches(path: Source, mapping: LogMapping, rows: int | None = None) -> I
     for file in reader.files:
         start = before  # rows of earlier files
         with prefix_errors(file):
-            for batch in reader.batches(file):
+            for batch in reader.read_batches(file):
                 before, expected, summary = start + reader.n_read, summary, batch.description.summary
                 for content, earlier in zip(summary, expected or summary, strict=True):
                     if content != earlier:
@@ -152,7 +152,7 @@ def context_batches(
         raise InputError(f"{name_of(path)}: is {reader.name}, expected {' or '.join(names)} like the training log")
     for file in reader.files:
         with prefix_errors(file):
-            for contexts, kept in reader.contexts(file, encoding, keep):
+            for contexts, kept in reader.read_contexts(file, encoding, keep):
                 is_empty = False
                 features = contexts.features
                 yield encoding.contexts(contexts), encoding.unseen(features), features.missing, kept
@@ -166,7 +166,7 @@ def first_frame(path: Source, select: Select, rows: int, mapping: LogMapping) ->
     if not isinstance(reader, TableReader):
         raise InputError(f"is {reader.name}, which needs no mapping: drcrm learn {path} --output policy.npz")
     for file in reader.files:
-        for frame, _ in reader.frames(file, select):
+        for frame, _ in reader.read_frames(file, select):
             return frame
     raise InputError("has no rows, expected at least one")
 
@@ -207,7 +207,7 @@ def _reader_of_file(file: Path) -> type[Reader]:
     for reader in READERS:
         if suffix in reader.suffixes:
             return reader
-    with opened(file) as stream:
+    with open_file(file) as stream:
         start = stream.read(START).removeprefix(b"\xef\xbb\xbf").lstrip()
     for reader in READERS:
         if reader.recognises(start):

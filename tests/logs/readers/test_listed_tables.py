@@ -13,7 +13,7 @@ from shop_fixtures import answer_of
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.batches.collection import collect
+from drcrm.logs.batches.collection import join_batches
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
@@ -80,7 +80,7 @@ def test_lists_may_cross_the_ends_of_chunks(tmp_path, name):
     for rows in (3, 50):
         batches = list(log_batches(path, mapping, rows))
         assert len(batches) > (30 if rows == 3 else 2)
-        raw_log = collect(batches)
+        raw_log = join_batches(batches)
         for key, values in whole.rows.columns.items():
             assert np.array_equal(values, raw_log.rows.columns[key]), key
         assert abs(encoded(raw_log).X - X).max() == 0

@@ -18,7 +18,7 @@ from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import encoded_log, read_log
-from drcrm.logs.batches.collection import collect
+from drcrm.logs.batches.collection import join_batches
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
@@ -173,7 +173,7 @@ def test_batches_of_any_size_are_the_log(tmp_path_factory, kind, n, rows, files,
         whole = read_raw_log(path, mapping)
     except InputError:  # no decision of the text has a label
         return
-    joined = collect(log_batches(path, mapping, rows))
+    joined = join_batches(log_batches(path, mapping, rows))
     assert_same_rows(joined, whole)
     assert_same_logs(encoded(joined), encoded(whole))
     if frame is not None and files == 1:

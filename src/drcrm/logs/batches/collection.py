@@ -24,7 +24,7 @@ MANY = 1000  # with more actions, the column may be the wrong one
 ARRAYS = ("action", "propensity", "cost", "context", "count", "weights", "follows", "group_marks")
 
 
-def collect(
+def join_batches(
     batches: Iterable[Batch],
     folder: Callable[[], Path] | None = None,
     most: int = 0,
@@ -56,10 +56,10 @@ def collect(
                 rows.move_to(path / "rows")
         with place or nullcontext():
             starts = np.cumsum(np.concatenate(sizes)) if sizes[1:] else None
-            return _log_of(description, features.finish(), rows.finish(), starts)
+            return _make_log(description, features.finish(), rows.finish(), starts)
 
 
-def _log_of(description: LogDescription, features: Table, rows: Table, starts: np.ndarray | None) -> BanditLog:
+def _make_log(description: LogDescription, features: Table, rows: Table, starts: np.ndarray | None) -> BanditLog:
     mapping, action, cost, context = description.mapping, rows.get("action"), rows.get("cost"), rows.get("context")
     names: list = description.names
     if "action" in rows.values or description.first_action is not None:
@@ -87,7 +87,7 @@ def _log_of(description: LogDescription, features: Table, rows: Table, starts: n
 def _counts(rows: Table) -> np.ndarray:
     """Return how often each row occurred: logged counts, or weights rounded to counts, or 1."""
     weights, count = rows.get("weights"), rows.get("count")
-    if weights is not None and (rounded := counts_of(weights)) is not None:
+    if weights is not None and (rounded := draw_counts(weights)) is not None:
         count = as_mapped(rounded, weights)
     return np.broadcast_to(np.intp(1), rows.size) if count is None else count
 
@@ -118,7 +118,7 @@ def _named_actions(description: LogDescription, appeared: list[str], action: np.
     return names, map_rows(action, lambda codes: places[codes])
 
 
-def counts_of(weights: np.ndarray) -> np.ndarray | None:
+def draw_counts(weights: np.ndarray) -> np.ndarray | None:
     """Return the multiplicity of each row; None if all rows have the same weight, which cancels.
 
     Each weight is divided by the smallest one, then rounded up or down at random (seed 0). The expected count is thus

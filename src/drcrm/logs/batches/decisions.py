@@ -65,7 +65,7 @@ class Decision(NamedTuple):
         return (1 + len(self.features)) * sum(map(len, self.listed))
 
 
-def batches(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
+def group_decisions(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
     """Yield batches of decisions, each about as large in memory as ``rows`` rows of a table."""
     batch: list[Decision] = []
     left = rows * PER_ROW

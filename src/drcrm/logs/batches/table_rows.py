@@ -91,14 +91,14 @@ def _mapped_columns(
     frame: pd.DataFrame, mapping: LogMapping, values: dict[str, list]
 ) -> tuple[dict[str, Any], str | None]:
     """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
-    reward, time, clock = _vector(frame, mapping, "reward"), None, None
+    reward, time, clock = _numbers_of_key(frame, mapping, "reward"), None, None
     if mapping.time is not None:
         time, clock = order_of(frame[mapping.time], mapping.time)
     rows = {
-        "cost": _vector(frame, mapping, "cost") if reward is None else 0 - reward,
-        "propensity": _vector(frame, mapping, "propensity", "a value in (0, 1]"),
+        "cost": _numbers_of_key(frame, mapping, "cost") if reward is None else 0 - reward,
+        "propensity": _numbers_of_key(frame, mapping, "propensity", "a value in (0, 1]"),
         "number": frame.index.to_numpy(),
-        "candidate": _vector(frame, mapping, "candidate"),
+        "candidate": _numbers_of_key(frame, mapping, "candidate"),
         "time": time,
     }
     if mapping.guardrails:
@@ -122,7 +122,7 @@ def _numbers(
     return numbers(frame[name], label, expected, booleans=boolean_numbers(mapping.booleans))
 
 
-def _vector(frame: pd.DataFrame, mapping: LogMapping, key: str, expected: str = "a finite number") -> Any:
+def _numbers_of_key(frame: pd.DataFrame, mapping: LogMapping, key: str, expected: str = "a finite number") -> Any:
     """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
     name = getattr(mapping, key)
     return None if name is None else _numbers(frame, mapping, name, mapping.label_of(key), expected)

@@ -9,7 +9,7 @@ from typing import Any
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, import_extra, prefix_errors
-from drcrm.logs.readers.base import Select, one_line, opened
+from drcrm.logs.readers.base import Select, one_line, open_file
 from drcrm.logs.readers.tables import TableReader
 
 BLOCK = 2**22  # bytes of JSON that are read at once
@@ -24,7 +24,7 @@ class ParquetReader(TableReader):
     def recognises(cls, start: bytes) -> bool:
         return start.startswith(b"PAR1")
 
-    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
         arrow = import_extra("pyarrow")
         with _open_parquet(file) as table:
             if not table.metadata.num_rows:
@@ -48,10 +48,10 @@ class JsonReader(TableReader):
     def recognises(cls, start: bytes) -> bool:
         return start.startswith(b"{")
 
-    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
         arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.json")
         try:
-            with opened(file, reported=True) as stream:
+            with open_file(file, reported=True) as stream:
                 for batch in reader.open_json(stream, reader.ReadOptions(use_threads=False, block_size=BLOCK)):
                     columns = select(batch.schema.names).names or batch.schema.names[:1]
                     yield arrow.table(batch).select(columns)

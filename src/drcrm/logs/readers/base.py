@@ -80,11 +80,11 @@ class Reader(ABC):
         return False
 
     @abstractmethod
-    def batches(self, file: Path) -> Iterator[Batch]:
+    def read_batches(self, file: Path) -> Iterator[Batch]:
         """Yield the batches of a file."""
 
     @abstractmethod
-    def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    def read_contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         """Yield a file's contexts in the form of ``Contexts``, and the columns ``keep`` of a table as written."""
 
     def column_types(self, names: Sequence[str]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ UNPACK: dict[bytes, Callable[[Any], Any]] = {  # by the first bytes of a file
 
 
 @contextmanager
-def opened(path: Path, reported: bool = False) -> Iterator[io.BufferedIOBase]:
+def open_file(path: Path, reported: bool = False) -> Iterator[io.BufferedIOBase]:
     """Open a file, decompressed according to its first bytes; InputError if it cannot be read, also in the block.
 
     With ``reported``, report the progress.

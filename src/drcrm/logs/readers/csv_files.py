@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.encoding.columns import unescape_formula
-from drcrm.logs.readers.base import Select, one_line, opened
+from drcrm.logs.readers.base import Select, one_line, open_file
 from drcrm.logs.readers.tables import TableReader
 
 HEADER = 2**20  # bytes of a CSV file that contain its first line
@@ -64,16 +64,16 @@ class CsvReader(TableReader):
     def recognises(cls, start: bytes) -> bool:
         return b"\0" not in start or start.startswith(BYTE_ORDER_MARKS)
 
-    def tables(self, file: Path, select: Select) -> Iterator[Any]:
-        with opened(file) as stream:
+    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
+        with open_file(file) as stream:
             start = stream.read(HEADER)
         encoding = self.mapping.encoding or ("utf-16" if start.startswith(BYTE_ORDER_MARKS) else "utf8")
         text = decode(start, encoding)
         if text.strip():
             head = head_of(text, self.mapping.delimiter)
-            yield from _csv_rows(file, head, *select(head.names), encoding)
+            yield from _read_csv(file, head, *select(head.names), encoding)
 
-    def with_points(self, table: Any, numeric: list[str], first: int) -> Any:
+    def with_decimal_points(self, table: Any, numeric: list[str], first: int) -> Any:
         """Return an Arrow table with decimal points instead of decimal commas.
 
         The first rows with decimals show the decimal sign, unless the mapping names it. Raise InputError for another
@@ -242,7 +242,7 @@ class LineCounter(io.BufferedIOBase):
         return block
 
 
-def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], encoding: str) -> Iterator[Any]:
+def _read_csv(path: Path, head: Head, columns: list[str], numeric: list[str], encoding: str) -> Iterator[Any]:
     """Yield the rows of a CSV file as texts, block by block."""
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     is_single = len(head.names) == 1
@@ -261,7 +261,7 @@ def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], en
         ),
     }
     rows, error = 0, None
-    with opened(path, reported=True) as file:
+    with open_file(path, reported=True) as file:
         counter = LineCounter(file)
         try:
             for batch in reader.open_csv(counter, **options):
@@ -272,7 +272,7 @@ def _csv_rows(path: Path, head: Head, columns: list[str], numeric: list[str], en
         except (arrow.ArrowException, UnicodeError) as failure:
             error = InputError(_unreadable(failure, head, encoding))
     if counter.has_quotes and (error or counter.n_lines > rows + head.n_skipped + 1):
-        with opened(path) as file, suppress(UnicodeError), io.TextIOWrapper(file, encoding, newline="") as lines:
+        with open_file(path) as file, suppress(UnicodeError), io.TextIOWrapper(file, encoding, newline="") as lines:
             check_quotes(lines, head, numeric)
     if error:
         raise error

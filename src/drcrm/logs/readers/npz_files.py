@@ -74,11 +74,11 @@ class NpzReader(Reader):
     encodings = (ArrayEncoding,)
     is_single_file = True
 
-    def batches(self, file: Path) -> Iterator[Batch]:
+    def read_batches(self, file: Path) -> Iterator[Batch]:
         arrays = read_arrays(file)
         yield feedback_batch(arrays, self.mapping, self.name) if "action" in arrays else self._batch(arrays)
 
-    def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
+    def read_contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
         yield encoding.read(npz_contexts(read_arrays(file))), None
 
     def _batch(self, arrays: Mapping[str, Any]) -> Batch:

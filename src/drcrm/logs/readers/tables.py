@@ -31,10 +31,10 @@ class TableReader(Reader):
     encodings = (TableEncoding, ListedTableEncoding)
 
     @abstractmethod
-    def tables(self, file: Path, select: Select) -> Iterator[Any]:
+    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
         """Yield the rows of a file as Arrow tables with the selected columns."""
 
-    def with_points(self, table: Any, numeric: list[str], first: int) -> Any:
+    def with_decimal_points(self, table: Any, numeric: list[str], first: int) -> Any:
         """Return a table with decimal points in numeric columns; ``first`` is the number of its first row."""
         return table
 
@@ -42,7 +42,7 @@ class TableReader(Reader):
         """Return the name of an action without the escapes that ``drcrm predict`` adds."""
         return name
 
-    def batches(self, file: Path) -> Iterator[Batch]:
+    def read_batches(self, file: Path) -> Iterator[Batch]:
         mapping, list_id = self.mapping, self.mapping.list
         self.n_read, lists = 0, ListIds(list_id) if list_id else None
 
@@ -51,7 +51,7 @@ class TableReader(Reader):
             mapping = dataset_mapping(header, mapping).require_table()
             return Columns(mapping.columns, mapping.number_columns)
 
-        for frame, _ in self.frames(file, select, list_id):
+        for frame, _ in self.read_frames(file, select, list_id):
             batch = frame_batch(frame, mapping, self.name, lists, self.unescape)
             self.n_read += len(frame)
             report_progress(len(frame), "rows")
@@ -59,14 +59,14 @@ class TableReader(Reader):
         if lists:
             lists.finish()
 
-    def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
+    def read_contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
         lists = ListIds(encoding.list_id)
         columns = Columns([*dict.fromkeys([*encoding.inputs, *keep])], [*encoding.scales])
-        for frame, table in self.frames(file, lambda header: columns, encoding.list_id):
+        for frame, table in self.read_frames(file, lambda header: columns, encoding.list_id):
             yield encoding.read(frame, lists), table.select([*keep])
         lists.finish()
 
-    def frames(self, file: Path, select: Select, list_id: str | None = None) -> Iterator[tuple[pd.DataFrame, Any]]:
+    def read_frames(self, file: Path, select: Select, list_id: str | None = None) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield the selected columns of a table twice: as a frame with decimal points, and as Arrow columns as written.
 
         The index of the frames has the row numbers in the file.
@@ -83,14 +83,14 @@ class TableReader(Reader):
             names = [name for name in found.values() if name not in known]
             return Columns(names, [found[name] for name in columns.numeric if found[name] not in known])
 
-        for table in _rechunked(self.tables(file, choose), self.rows, lambda: found.get(list_id or "")):
+        for table in _regroup(self.read_tables(file, choose), self.rows, lambda: found.get(list_id or "")):
             rows = range(first, first + len(table))
             for name in partition.keys() - {*table.column_names}:
                 table = table.append_column(
                     name, arrow.repeat(arrow.scalar(partition[name], arrow.string()), len(rows))
                 )
             table = arrow.table({name: table[column] for name, column in found.items()} or table)
-            yield self.with_points(table, columns.numeric, first).to_pandas(**OPTIONS).set_axis(rows), table
+            yield self.with_decimal_points(table, columns.numeric, first).to_pandas(**OPTIONS).set_axis(rows), table
             first = rows.stop
         arrow.default_memory_pool().release_unused()
 
@@ -101,7 +101,7 @@ def partition_of(path: Path) -> dict[str, str | None]:
     return {unquote(name): None if value == HIVE_NULL else unquote(value) for name, value in reversed(pairs)}
 
 
-def _rechunked(tables: Iterable[Any], rows: int, list_column: Callable[[], str | None]) -> Iterator[Any]:
+def _regroup(tables: Iterable[Any], rows: int, list_column: Callable[[], str | None]) -> Iterator[Any]:
     """Yield Arrow tables of about ``rows`` rows, which end with the last row of a list; the last one may be smaller."""
     arrow = import_extra("pyarrow")
     rest: list[Any] = []

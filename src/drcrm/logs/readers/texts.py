@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.errors import prefix_errors
-from drcrm.logs.batches.decisions import Decision, batch_of, batches, contexts_of
+from drcrm.logs.batches.decisions import Decision, batch_of, contexts_of, group_decisions
 from drcrm.logs.batches.description import Batch
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.hashed_features import HashedEncoding
-from drcrm.logs.readers.base import Reader, opened
+from drcrm.logs.readers.base import Reader, open_file
 
 Lines = Iterable[tuple[int, bytes]]  # lines with their numbers
 
@@ -43,13 +43,15 @@ class TextReader(Reader):
     def undecided(self, lines: Lines, encoding: Any) -> Iterator[Decision]:
         """Yield the contexts of a file for a policy with this encoding, without outcomes."""
 
-    def batches(self, file: Path) -> Iterator[Batch]:
+    def read_batches(self, file: Path) -> Iterator[Batch]:
         mapping = self.mapping.require_no_columns(self.title)
-        for decided in batches(self.decisions(self._lines(file, reported=True), self._variant(file)), self.rows):
+        for decided in group_decisions(
+            self.decisions(self._lines(file, reported=True), self._variant(file)), self.rows
+        ):
             yield batch_of(decided, self.name, mapping, self.skipped)
 
-    def contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
-        for undecided in batches(self.undecided(self._lines(file, reported=True), encoding), self.rows):
+    def read_contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
+        for undecided in group_decisions(self.undecided(self._lines(file, reported=True), encoding), self.rows):
             yield contexts_of(undecided), None
 
     def _variant(self, file: Path) -> Any:
@@ -64,7 +66,7 @@ class TextReader(Reader):
     def _lines(self, file: Path, reported: bool = False) -> Iterator[tuple[int, bytes]]:
         """Yield the numbered lines of a file; if ``reported``, reading them counts as progress."""
         self.n_read = 0
-        with opened(file, reported) as stream:
+        with open_file(file, reported) as stream:
             for line in stream:
                 self.n_read += 1
                 yield self.n_read - 1, line
