@@ -10,8 +10,8 @@ from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.logs.batches.description import LogDescription
-from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.batches import LogDescription
+from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.mapping import LogMapping
 
 K = 4

@@ -14,8 +14,7 @@ from drcrm.reports.figures import drawing
 from drcrm.reports.figures.figure_data import GREEDY, LOSS
 from drcrm.reports.figures.style import Look, Names
 from drcrm.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
-from drcrm.reports.tables.markup import PrintedTable
-from drcrm.reports.tables.printed_tables import print_losses
+from drcrm.reports.tables.printed_tables import PrintedTable, print_losses
 from drcrm.selection.score_names import SCORES
 
 from .experiment_pages import TERMS, Experiment, format_provenance, format_run

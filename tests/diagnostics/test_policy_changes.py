@@ -15,7 +15,7 @@ from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_changes import MAX_CHANGED, describe_changes
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.logs.encoding.tables import TableEncoding, table_features
-from drcrm.reports.log_report.policy_changes import policy_changes
+from drcrm.reports.log_report.outcome_sections import policy_changes
 
 
 def weights_of(log: BanditLog, mean: np.ndarray | None, logging_mean: np.ndarray) -> PolicyWeights:

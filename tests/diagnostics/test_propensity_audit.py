@@ -30,7 +30,7 @@ from drcrm.diagnostics.propensity_audit import (
     log_evidence,
     required_rows,
 )
-from drcrm.logs.propensities.boosted import boost_propensities
+from drcrm.logs.propensities.estimated import boost_propensities
 
 LIKELIHOOD = "propensity audit, likelihood ratio"
 

@@ -23,7 +23,7 @@ from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.files import read_npz
-from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.policies.exponential import SoftmaxPolicy

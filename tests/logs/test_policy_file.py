@@ -11,7 +11,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 from drcrm.files import read_npz, write_npz
-from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer

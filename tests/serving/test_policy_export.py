@@ -17,7 +17,7 @@ from served_contexts import random_contexts, stored_policy
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.encoding.columns import as_text, number_text
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy

@@ -20,7 +20,7 @@ import drcrm
 from drcrm import ActionLists, ExponentialPolicy
 from drcrm.__main__ import main
 from drcrm.errors import InputError
-from drcrm.logs.encoding.arrays import ArrayEncoding
+from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy, encoding_of
 from drcrm.logs.read_log import context_batches

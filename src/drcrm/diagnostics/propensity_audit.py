@@ -41,7 +41,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
-from drcrm.logs.propensities.boosted import MAX_CONTEXTS, boost_propensities, power_of
+from drcrm.logs.propensities.estimated import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.rows.folds import draw_folds
 

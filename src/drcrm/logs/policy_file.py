@@ -22,8 +22,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.files import read_npz, write_npz
-from drcrm.logs.encoding.arrays import ArrayEncoding
-from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding

@@ -13,9 +13,7 @@ import pandas as pd
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.batches.collection import join_batches
-from drcrm.logs.batches.description import Batch
-from drcrm.logs.batches.table_rows import frame_batch, frame_mapping
+from drcrm.logs.batches import Batch, join_batches
 from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping, as_mapping
@@ -23,7 +21,7 @@ from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers import READERS
 from drcrm.logs.readers.base import Reader, Select, open_file
 from drcrm.logs.readers.npz_files import feedback_batch
-from drcrm.logs.readers.tables import TableReader
+from drcrm.logs.readers.tables import TableReader, frame_batch, frame_mapping
 
 ROWS = 2**17  # number of rows of a batch
 PACKED = ".gz", ".bz2", ".xz", ".zst", ".zip"

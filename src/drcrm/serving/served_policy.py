@@ -15,12 +15,12 @@ import pandas as pd
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.batches.decisions import Decision, contexts_of
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.dsjson import features
+from drcrm.logs.readers.texts import Decision, contexts_of
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.serving.context_scores import ContextScores, has_fast_scores
 from drcrm.serving.policy_export import export_policy

@@ -13,7 +13,7 @@ from shop_fixtures import answer_of
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.batches.collection import join_batches
+from drcrm.logs.batches import join_batches
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of

@@ -18,7 +18,7 @@ from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import encoded_log, read_log
-from drcrm.logs.batches.collection import join_batches
+from drcrm.logs.batches import join_batches
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest

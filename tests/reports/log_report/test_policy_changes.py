@@ -5,7 +5,7 @@ from __future__ import annotations
 from log_answers import better
 
 from drcrm.reports.log_report.answer import Answer
-from drcrm.reports.log_report.policy_changes import describe_path, policy_changes
+from drcrm.reports.log_report.outcome_sections import describe_path, policy_changes
 
 
 def condition(feature: str, category: str | None, threshold: float, is_left: bool) -> dict:

@@ -6,9 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.reports.tables.markup import PrintedTable
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import print_comparison, print_details, print_hyperparameters, print_losses
+from drcrm.reports.tables.printed_tables import (
+    PrintedTable,
+    print_comparison,
+    print_details,
+    print_hyperparameters,
+    print_losses,
+)
 from drcrm.reports.tables.result_tables import COMPARISON, hyperparameter_table, loss_table
 
 

@@ -21,12 +21,12 @@ import pandas as pd
 from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.logs.batches.table_rows import dataset_mapping
 from drcrm.logs.encoding.columns import categories, is_missing, numbers
 from drcrm.logs.encoding.timestamps import ISO, as_iso
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns
+from drcrm.logs.readers.tables import dataset_mapping
 
 ROWS = 50_000  # number of rows that are read
 MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature

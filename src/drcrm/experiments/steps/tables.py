@@ -7,9 +7,8 @@ from typing import Any
 from drcrm.errors import prefix_errors
 from drcrm.experiments.columns import COLUMNS
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.reports.tables.markup import HEAD
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import printed_tables, report_tables
+from drcrm.reports.tables.printed_tables import HEAD, printed_tables, report_tables
 from drcrm.reports.tables.result_tables import all_tables, require_all_runs
 
 

@@ -1,4 +1,4 @@
-"""Interface of the encodings, which turn features that a reader returns into X."""
+"""Interface of the encodings, which turn features that a reader returns into X, and the encoding of arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from drcrm.actions import ACTIONS
+from drcrm.actions import ACTIONS, split_contexts
 from drcrm.actions.action_lists import ActionLists
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
@@ -129,3 +129,47 @@ class Encoding(ABC):
         """Return the content that the header of a policy file stores."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
         return {"of": self.type_name, **content}
+
+
+@dataclass(frozen=True)
+class ArrayEncoding(Encoding):
+    """Identity: X is used as stored."""
+
+    kind: str
+    names: list
+    n_features: int
+
+    type_name = "arrays"
+
+    def __post_init__(self) -> None:
+        self.check()
+        if type(self.n_features) is not int or self.n_features < 1:
+            raise ValueError(f"n_features is {self.n_features!r}, expected a positive integer")
+
+    @classmethod
+    def fit(
+        cls, features: Table, kind: str, names: list, rows: np.ndarray | None = None, starts: np.ndarray | None = None
+    ) -> ArrayEncoding:
+        """Return the encoding; it needs only the number of features."""
+        return cls(kind, names, features.columns[MATRIX].shape[1])
+
+    def encode(self, features: Table) -> Features:
+        """Return X; InputError unless it has as many features as the training log."""
+        X = features.columns[MATRIX]
+        if X.shape[1] != self.n_features:
+            raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
+        return X
+
+    def read(self, data: Features | ActionLists) -> Contexts:
+        """Return the contexts of an array (m, d), or of lists of actions."""
+        return array_contexts(data)
+
+    @property
+    def readable_columns(self) -> list[ReadableColumn]:
+        return [ReadableColumn(place, f"feature {place}") for place in range(self.n_features)]
+
+
+def array_contexts(X: Features | ActionLists) -> Contexts:
+    """Return the contexts of an array (m, d), or of lists of actions."""
+    features, starts = split_contexts(X)
+    return Contexts(Table(features.shape[0], {MATRIX: features}), starts)

@@ -1,4 +1,4 @@
-"""Convert columns of a table to numbers or categories, and escape names for spreadsheets."""
+"""Convert columns of a table to numbers, categories or marks of identifiers, and escape names for spreadsheets."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from drcrm.errors import InputError
 from drcrm.logs.mapping import import_extra
+from drcrm.rows.row_hashes import hash_texts
 
 MISSING = ""  # category of missing values
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point
@@ -29,6 +30,9 @@ DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?=[.eE])(?:\.\d+)?(?:[eE][+-]?\d+)?", re
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet would run, perhaps after apostrophes
 NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
+EXACT = 2**53  # floats represent all integers below
+NONE = 2**64 - 1  # mark of a missing id
+ADVICE = "an integer or a text: a float represents several integers above 2⁵³"
 
 
 def numbers(
@@ -198,3 +202,34 @@ def as_names(values: list[str]) -> list[str] | list[int]:
 def _is_whole(value: str) -> bool:
     digits = value.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 16 and value == str(int(value))
+
+
+def id_marks(column: pd.Series, label: str, optional: bool = False) -> np.ndarray:
+    """Return a mark of each row's id, a hash, (n,); InputError for a rounded integer, and for a missing id.
+
+    If ``optional``, the mark of a missing id is ``NONE``.
+    """
+    if not optional:
+        reject_rows(is_missing(column), column, label, "an id in every row")
+    reject_rounded(column, label)
+    codes, values = categories(column, label)
+    marks = hash_texts(values)
+    marks[[value == MISSING for value in values]] = NONE
+    return marks[codes]
+
+
+def number_marks(marks: np.ndarray) -> np.ndarray:
+    """Return the number of each row's group, (n,). A row without a group becomes a separate group."""
+    codes, distinct = pd.factorize(marks)
+    return np.where(marks == NONE, len(distinct) + np.arange(len(codes)), codes)
+
+
+def reject_rounded(column: pd.Series, label: str) -> None:
+    """Raise InputError if an identifier is a float beyond 2⁵³, because other identifiers may be the same float."""
+    if column.dtype.kind in "biuMm":
+        return
+    codes, texts = pd.factorize(column.astype(object).map(str))
+    is_rounded = [
+        NUMBER.fullmatch(text) and abs(float(text)) >= EXACT and not text.lstrip("+-").isdigit() for text in texts
+    ]
+    reject_rows(np.array(is_rounded, dtype=bool)[codes], column, label, ADVICE)

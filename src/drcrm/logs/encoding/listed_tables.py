@@ -18,8 +18,8 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
+from drcrm.logs.encoding.columns import id_marks
 from drcrm.logs.encoding.hashed_features import pair_entries
-from drcrm.logs.encoding.identifiers import id_marks
 from drcrm.logs.encoding.tables import MISSING_INDICATOR, SPARSE, TableEncoding, select_columns
 
 MAX_PRODUCTS = 2**22

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError, import_extra
-from drcrm.logs.batches.description import Batch
+from drcrm.logs.batches import Batch
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import LogMapping
 

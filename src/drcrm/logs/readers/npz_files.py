@@ -28,10 +28,9 @@ from drcrm.arrays.validation import (
     check_vector,
 )
 from drcrm.errors import InputError, prefix_errors, refuse_errors
-from drcrm.logs.batches.description import Batch, LogDescription
-from drcrm.logs.encoding.arrays import ArrayEncoding, array_contexts
-from drcrm.logs.encoding.base import Contexts
-from drcrm.logs.encoding.identifiers import id_marks
+from drcrm.logs.batches import Batch, LogDescription
+from drcrm.logs.encoding.base import ArrayEncoding, Contexts, array_contexts
+from drcrm.logs.encoding.columns import id_marks
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.base import Reader
 

@@ -1,10 +1,13 @@
-"""Base of the readers of tables: frames with the needed columns."""
+"""Base of the readers of tables: frames with the needed columns, whose rows a mapping makes a batch."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import takewhile
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -12,17 +15,30 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.tables import Table
 from drcrm.data.listeners import report_progress
-from drcrm.errors import import_extra
-from drcrm.logs.batches.description import Batch
-from drcrm.logs.batches.table_rows import dataset_mapping, frame_batch
+from drcrm.errors import InputError, import_extra
+from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts
+from drcrm.logs.encoding.columns import (
+    MISSING,
+    boolean_numbers,
+    categories,
+    id_marks,
+    numbers,
+    reject_rounded,
+    reject_rows,
+)
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
-from drcrm.logs.encoding.tables import TableEncoding, find_columns
+from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
+from drcrm.logs.encoding.timestamps import order_of
+from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
 from drcrm.logs.readers.base import Columns, Reader, Select
 
 OPTIONS = {"integer_object_nulls": True, "split_blocks": True}  # whole numbers stay whole next to missing values
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+DATASET = {"item_id", "position", "click", "propensity_score"}  # columns of the Open Bandit Dataset's csv
+NUMBERS = "constant", "exploration"  # keys of ``propensity`` whose values are numbers, not columns
 
 
 class TableReader(Reader):
@@ -121,3 +137,154 @@ def _end_of_list(table: Any, rows: int, list_column: str | None) -> int:
     codes, _ = pd.factorize(table[list_column].to_pandas(**OPTIONS), use_na_sentinel=False)
     ends = np.flatnonzero(np.diff(codes)) + 1
     return int(ends[max(np.searchsorted(ends, rows, "right") - 1, 0)]) if len(ends) else 0
+
+
+def frame_mapping(mapping: Any) -> LogMapping:
+    """Return the mapping of a frame, whose columns may have whole numbers as names."""
+    if isinstance(mapping, Mapping):
+        mapping = {key: _as_names(value) if key in (*COLUMNS, "features") else value for key, value in mapping.items()}
+    return as_mapping(mapping)
+
+
+def _as_names(value: Any) -> Any:
+    """Return a value of a mapping with texts in place of whole numbers."""
+    if isinstance(value, Mapping):
+        return {key: part if key in NUMBERS else _as_names(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_as_names, value)]
+    return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+
+
+def frame_batch(
+    frame: pd.DataFrame,
+    mapping: LogMapping,
+    form: str,
+    lists: ListIds | None = None,
+    unescape: Callable[[Any], Any] = lambda name: name,
+) -> Batch:
+    """Return the rows of a frame, whose index has their numbers in the file.
+
+    ``lists`` knows the lists in earlier parts. ``unescape`` is applied to the names of actions.
+    """
+    mapping = dataset_mapping(list(frame.columns), mapping).require_table()
+    frame, starts, values = select_columns(frame, mapping.columns), None, {}
+    features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
+    encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
+    follows: Any = None
+    if mapping.labels:
+        flags = [_flags(frame, mapping, name, f"label {name!r}") for name in mapping.labels]
+        kind, action = "labels", np.column_stack(flags).astype(np.uint8)
+    elif mapping.list is None:
+        action, names = _coded_actions(frame[mapping.action], _label("action", mapping.action), unescape)
+        kind, values["action"] = "single", names
+        if mapping.rule is not None:
+            codes, texts = _coded_actions(frame[mapping.rule], _label("propensity.rule", mapping.rule), unescape)
+            follows = np.array(names, dtype=object)[action] == np.array(texts, dtype=object)[codes]
+    else:
+        kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
+        chosen = _chosen_rows(frame, mapping, "chosen", mapping.chosen, starts)
+        if mapping.rule is not None:
+            follows = chosen == _chosen_rows(frame, mapping, "propensity.rule", mapping.rule, starts)
+        encoder = partial(ListedTableEncoding.fit, list_id=mapping.list, **encoder.keywords)
+        action, frame = chosen - starts[:-1], frame.iloc[chosen]
+    rows, clock = _mapped_columns(frame, mapping, values)
+    facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}
+    description = LogDescription(format=form, mapping=mapping, kind=kind, encoder=encoder, **facts)
+    rows |= {"action": action, "follows": follows}
+    return Batch(description, Contexts(features, starts), Table(len(frame), rows, values)).validated()
+
+
+def _mapped_columns(
+    frame: pd.DataFrame, mapping: LogMapping, values: dict[str, list]
+) -> tuple[dict[str, Any], str | None]:
+    """Return the columns of a batch but the action, and the kind of time; add the values of codes to ``values``."""
+    reward, time, clock = _numbers_of_key(frame, mapping, "reward"), None, None
+    if mapping.time is not None:
+        time, clock = order_of(frame[mapping.time], mapping.time)
+    rows = {
+        "cost": _numbers_of_key(frame, mapping, "cost") if reward is None else 0 - reward,
+        "propensity": _numbers_of_key(frame, mapping, "propensity", "a value in (0, 1]"),
+        "number": frame.index.to_numpy(),
+        "candidate": _numbers_of_key(frame, mapping, "candidate"),
+        "time": time,
+    }
+    if mapping.guardrails:
+        costs = [rail.sign * _numbers(frame, mapping, rail.column, rail.label) for rail in mapping.guardrails]
+        rows["guardrails"] = np.column_stack(costs) + 0.0
+    for key, column, is_optional in (("id", "ids", False), ("group", "group_marks", True)):
+        if (name := getattr(mapping, key)) is not None:
+            rows[column] = id_marks(frame[name], mapping.label_of(key), is_optional)
+    coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
+    coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
+    for column, (key, name) in coded.items():
+        reject_rounded(frame[name], _label(key, name))
+        rows[column], values[column] = categories(frame[name], name)
+    return rows, clock
+
+
+def _numbers(
+    frame: pd.DataFrame, mapping: LogMapping, name: str, label: str, expected: str = "a finite number"
+) -> np.ndarray:
+    """Return a column as numbers, (n,)."""
+    return numbers(frame[name], label, expected, booleans=boolean_numbers(mapping.booleans))
+
+
+def _numbers_of_key(frame: pd.DataFrame, mapping: LogMapping, key: str, expected: str = "a finite number") -> Any:
+    """Return the column of a key as numbers, (n,); None if the mapping does not have it."""
+    name = getattr(mapping, key)
+    return None if name is None else _numbers(frame, mapping, name, mapping.label_of(key), expected)
+
+
+def _flags(frame: pd.DataFrame, mapping: LogMapping, name: str, label: str) -> np.ndarray:
+    """Return a column of 0 and 1, (n,)."""
+    flags = _numbers(frame, mapping, name, label, "0 or 1")
+    reject_rows((flags != 0) & (flags != 1), flags, label, "0 or 1", frame.index)
+    return flags
+
+
+def _coded_actions(column: pd.Series, label: str, unescape: Callable[[Any], Any]) -> tuple[np.ndarray, list[str]]:
+    """Return the action of each row, (n,), as a place among the names of actions, and the names."""
+    reject_rounded(column, label)
+    codes, values = categories(column, label)
+    missing = np.array([value == MISSING for value in values])[codes]
+    reject_rows(missing, column, label, "an action's name; remove rows without one")
+    return codes, [*map(unescape, values)]
+
+
+def _chosen_rows(frame: pd.DataFrame, mapping: LogMapping, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
+    """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
+    label = _label(key, name)
+    is_chosen = _flags(frame, mapping, name, label)
+    counts = np.add.reduceat(is_chosen, starts[:-1])
+    if (counts != 1).any():
+        at = int(np.argmax(counts != 1))
+        first, last = frame.index[[starts[at], starts[at + 1] - 1]]
+        raise InputError(
+            f"{label} is 1 in {counts[at]:.0f} of the rows {first} to {last}, which are one list by "
+            f"{mapping.list!r}, expected exactly one; the rows of a list must follow one another"
+        )
+    return np.flatnonzero(is_chosen)
+
+
+def _label(key: str, name: Any) -> str:
+    return key if name == key else f"{key} {name!r}"
+
+
+def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
+    """Return the mapping of a table's columns, completed for the csv of the Open Bandit Dataset.
+
+    A table is that csv if it has the columns in ``DATASET`` and the mapping has no action, outcome, propensity or
+    features. Every other table keeps its mapping.
+    """
+    columns = (mapping.action, mapping.labels, mapping.reward, mapping.cost, mapping.numeric, mapping.propensity)
+    if not set(header) >= DATASET or any(column is not None for column in columns):
+        return mapping
+    return replace(
+        mapping,
+        action="item_id",
+        reward="click",
+        propensity=None if mapping.lacks_propensities else "propensity_score",
+        numeric=(),
+        categorical=(*(name for name in header if name.startswith("user_feature_")), "position"),
+        slice=mapping.slice or "position",
+    )

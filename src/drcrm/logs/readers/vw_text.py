@@ -14,10 +14,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.batches.decisions import Decision, Outcome, finite
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.encoding.hashed_features import Pairs
-from drcrm.logs.readers.texts import Lines, TextReader
+from drcrm.logs.readers.texts import Decision, Lines, Outcome, TextReader, finite
 
 LINE = re.compile(rb"\s*(shared\b|\d|\|).*\||\s*\|")  # the label of a line, then a namespace
 SHARED = "shared"

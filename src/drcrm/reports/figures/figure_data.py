@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from drcrm.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.comparisons import interval
 from drcrm.reports.tables.plan import Plan
+from drcrm.reports.tables.result_tables import interval
 from drcrm.selection.score_names import SCORES
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"

@@ -21,7 +21,6 @@ from drcrm.reports.log_report.formatting import (
     sanitize,
     shorten,
 )
-from drcrm.reports.log_report.policy_changes import policy_changes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -82,7 +81,7 @@ def page(answer: Mapping) -> str:
             sensitivity=sections.sensitivity(view),
             shift=sections.shift(view),
             running=sections.running(view),
-            changes_of_policy=policy_changes(view),
+            changes_of_policy=outcome_sections.policy_changes(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
             options=json.dumps(made, ensure_ascii=False, indent=2, default=str).splitlines() if made else [],

@@ -1,1 +1,0 @@
-"""Batches of rows that readers yield, and their join to a log."""
