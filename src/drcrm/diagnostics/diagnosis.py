@@ -44,36 +44,8 @@ TABLES |= {name: [] for name in ("calibration", "slices", "periods", "actions", 
 
 
 @dataclass(frozen=True)
-class LogChecks:
-    """Checks of a log that need no policy.
-
-    Attributes
-    ----------
-    diagnostics : tuple of Diagnostic
-    units : array (n,) or None
-        Ids of independent units of rows; see :class:`Diagnosis`.
-    modelled : array in the shape of scores
-        Estimated probabilities of all actions under the logging policy, from models fitted to other rows.
-    calibration : list of dict
-        Means of logged and of estimated propensities in each tenth of the rows.
-    """
-
-    diagnostics: tuple[Diagnostic, ...]
-    units: np.ndarray | None
-    modelled: np.ndarray
-    calibration: list[dict]
-
-    def restrict_to(self, rows: np.ndarray, log: BanditLog) -> LogChecks:
-        """Return the checks of the whole ``log`` for an evaluation on selected rows, a mask (n,)."""
-        rows = rows[log.count > 0]
-        log = log.recount(log.count)
-        modelled = _restrict_to_counted(self.modelled, log.replace(count=log.count * rows))
-        return replace(self, units=None if self.units is None else self.units[rows], modelled=modelled)
-
-
-@dataclass(frozen=True)
 class Diagnosis:
-    """The checks of a log, and of a policy on it.
+    """The checks of a log, and perhaps of a policy on it.
 
     Attributes
     ----------
@@ -83,13 +55,17 @@ class Diagnosis:
         with a parameter ``groups`` accept them.
     rows : int
     tables : dict
-        JSON values for the report: ``TABLES``, which are empty without a policy, and the calibration of the audit.
+        JSON values for the report: ``TABLES``, which are empty without a policy, and ``calibration``, the means of
+        logged and of estimated propensities in each tenth of the rows.
+    modelled : array in the shape of scores
+        Estimated probabilities of all actions under the logging policy, from models fitted to other rows.
     """
 
     diagnostics: tuple[Diagnostic, ...]
     units: np.ndarray | None
     rows: int
     tables: dict[str, Any]
+    modelled: np.ndarray
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -100,11 +76,16 @@ class Diagnosis:
         """Return the checks and tables as JSON values."""
         return {"diagnostics": [check.as_dict() for check in self.diagnostics], **self.tables}
 
+    def restrict_to(self, rows: np.ndarray, log: BanditLog) -> Diagnosis:
+        """Return the checks of the whole ``log``, without rows of count 0, for selected rows, a mask (n,)."""
+        units = None if self.units is None else self.units[rows]
+        return replace(self, units=units, modelled=select_occurring(self.modelled, log.replace(count=log.count * rows)))
+
 
 def diagnose(
     log: BanditLog,
     policy: Any = None,
-    checks: LogChecks | None = None,
+    checks: Diagnosis | None = None,
     *,
     cost_model: Any = None,
     logging_policy: LinearPolicy | None = None,
@@ -120,8 +101,8 @@ def diagnose(
         actions are those of its file.
     policy : optional
         Any policy that :func:`drcrm.off_policy_value` accepts.
-    checks : LogChecks, optional
-        Results of :func:`check_log` on this log, or on a larger log, restricted to the rows of this log. By default
+    checks : Diagnosis, optional
+        Result of :func:`check_log` on this log, or on a larger log, restricted to the rows of this log. By default
         this log is checked.
     cost_model : optional
         A cost model fitted to other rows. By default, R² is computed for two models. Each is fitted to half of the
@@ -145,7 +126,7 @@ def diagnose(
     log, units, modelled = log.recount(log.count), checks.units, checks.modelled
     of_policy: list[Diagnostic | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
-    tables = TABLES | {"calibration": checks.calibration}
+    tables = dict(checks.tables)
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, logging_policy, modelled)
@@ -162,12 +143,12 @@ def diagnose(
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
         tables["changes"] = describe_changes(weights)
     known = tuple(check for check in [check_exploration(log), *of_policy, *of_log] if check)
-    return Diagnosis(known, units, log.size, tables)
+    return replace(checks, diagnostics=known, rows=log.size, tables=tables)
 
 
 def check_log(
     log: BanditLog, modelled: np.ndarray | None = None, row_checks: tuple[Diagnostic, ...] | None = None
-) -> LogChecks:
+) -> Diagnosis:
     """Check the propensities and the rows of a log: audit, copies and dependent rows, drift, and leakage.
 
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
@@ -190,7 +171,8 @@ def check_log(
         check_action_names(log),
         check_leakage(log, units),
     ]
-    return LogChecks(tuple(check for check in diagnostics if check), units, modelled, calibration)
+    known = tuple(check for check in diagnostics if check)
+    return Diagnosis(known, units, log.size, TABLES | {"calibration": calibration}, modelled)
 
 
 def check_rows(log: BanditLog) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,27 @@ class ParquetReader(TableReader):
                 yield arrow.table(batch.select(columns)).replace_schema_metadata()
 
     def column_types(self, names: Sequence[str]) -> dict[str, Any]:
-        return joint_types(self.files, names)
+        """Return the Arrow type that represents a column of files whose types differ, such as null and int64.
+
+        Categories of different widths become texts. Raise InputError if a column has no such type.
+        """
+        arrow, schemas = import_extra("pyarrow"), []
+        for file in self.files:
+            with prefix_errors(file), _open_parquet(file) as parquet:
+                schemas.append(parquet.schema_arrow)
+        types: dict[str, Any] = {}
+        for name in names:
+            found = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
+            if len(found) > 1:
+                plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in found}
+                parts = [arrow.schema([(name, kind)]) for kind in sorted(plain, key=str)]
+                try:
+                    found = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
+                except arrow.ArrowException:
+                    kinds = " and ".join(sorted(map(str, found)))
+                    raise InputError(f"column {name!r} is {kinds} in its files, expected one type; write CSV") from None
+            types |= dict(zip([name], found, strict=False))  # empty if no file has the column
+        return types
 
 
 class JsonReader(TableReader):
@@ -70,27 +90,3 @@ def _open_parquet(path: Path) -> Iterator[Any]:
         raise
     except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
         raise InputError(f"is not a readable Parquet file: {one_line(error)}") from None
-
-
-def joint_types(files: Iterable[Path], names: Iterable[str]) -> dict[str, Any]:
-    """Return the Arrow type that represents a column of Parquet files whose types differ, such as null and int64.
-
-    Categories of different widths become texts. Raise InputError if a column has no such type.
-    """
-    arrow, schemas = import_extra("pyarrow"), []
-    for file in files:
-        with prefix_errors(file), _open_parquet(file) as parquet:
-            schemas.append(parquet.schema_arrow)
-    types: dict[str, Any] = {}
-    for name in names:
-        found = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
-        if len(found) > 1:
-            plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in found}
-            parts = [arrow.schema([(name, kind)]) for kind in sorted(plain, key=str)]
-            try:
-                found = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
-            except arrow.ArrowException:
-                kinds = " and ".join(sorted(map(str, found)))
-                raise InputError(f"column {name!r} is {kinds} in its files, expected one type; write CSV") from None
-        types |= dict(zip([name], found, strict=False))  # empty if no file has the column
-    return types
