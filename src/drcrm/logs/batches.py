@@ -17,8 +17,7 @@ from drcrm.arrays.validation import round_probabilities
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
-from drcrm.logs.encoding.columns import as_names, reject_rows
-from drcrm.logs.encoding.identifiers import number_marks
+from drcrm.logs.encoding.columns import as_names, number_marks, reject_rows
 from drcrm.logs.mapping import LogMapping
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
@@ -96,7 +95,7 @@ class Batch(NamedTuple):
         - context: The context of each row. By default, row i belongs to context i.
         - slice 0, slice 1, …: Codes of the values of the slice columns.
         - logger: Codes of the logging policies.
-        - group_marks: Marks of the groups' names, see :func:`drcrm.logs.encoding.identifiers.id_marks`.
+        - group_marks: Marks of the groups' names, see :func:`drcrm.logs.encoding.columns.id_marks`.
         - candidate: Probability that a policy under evaluation gives the logged action.
         - count, or weights: The multiplicity, or the weight if the logger dropped rows at random.
         - time: The order of the rows. Ties are in the order of the file.
