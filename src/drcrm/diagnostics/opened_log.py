@@ -27,7 +27,7 @@ from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.encoding.columns import reject_rows
+from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
 from drcrm.logs.propensities.estimated import estimate_propensities
@@ -265,7 +265,7 @@ def _require_range(log: BanditLog) -> None:
     if known is not None and log.propensity is not None:
         bad = log.propensity < known * (1 - ROUNDING)
         expected = f"at least least_propensity, {known:g}"
-        reject_rows(bad, log.propensity, mapping.label_of("propensity"), expected, log.column("number"))
+        reject_values(bad, log.propensity, mapping.label_of("propensity"), expected, log.column("number"))
     for number, guardrail in enumerate(mapping.guardrails):
         outcome = guardrail.sign * np.asarray(log.column("guardrails")[:, number]) + 0.0
         low, high = guardrail.as_dict().get("range", (-np.inf, np.inf))

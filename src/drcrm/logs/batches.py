@@ -17,7 +17,7 @@ from drcrm.arrays.validation import round_probabilities
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
-from drcrm.logs.encoding.columns import as_names, number_marks, reject_rows
+from drcrm.logs.encoding.columns import as_names, number_marks, reject_values
 from drcrm.logs.mapping import LogMapping
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
@@ -115,7 +115,7 @@ class Batch(NamedTuple):
         if not self.rows.size:
             raise InputError("has no rows, expected at least one")
         outcome = "reward" if self.description.is_reward else "cost"
-        reject_rows(~np.isfinite(cost), cost, outcome, "a finite number", numbers)
+        reject_values(~np.isfinite(cost), cost, outcome, "a finite number", numbers)
         for name, least, expected in (
             ("propensity", np.nextafter(0, 1), "a value in (0, 1]"),
             ("candidate", 0, "a value in [0, 1]"),
@@ -124,7 +124,7 @@ class Batch(NamedTuple):
             if name in columns:
                 values: Any = round_probabilities(columns[name])
                 columns[name] = values
-                reject_rows(~((values >= least) & (values <= 1)), values, mapping.label_of(name), expected, numbers)
+                reject_values(~((values >= least) & (values <= 1)), values, mapping.label_of(name), expected, numbers)
         return self._replace(rows=replace(self.rows, columns=columns))
 
 

@@ -16,7 +16,7 @@ from drcrm.data.executors import run_in_order
 from drcrm.data.listeners import report_progress
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.encoding.columns import reject_rows
+from drcrm.logs.encoding.columns import reject_values
 
 BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 
@@ -105,7 +105,7 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
     action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]
     if (action < 0).any():
         logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
-        reject_rows(action < 0, logged, label, f"one of {_listed(names)}", log.column("number"))
+        reject_values(action < 0, logged, label, f"one of {_listed(names)}", log.column("number"))
     return log.replace(Y=action, actions=encoding.actions, description=replace(description, names=names))
 
 

@@ -61,7 +61,7 @@ def numbers(
     bad = np.isinf(values) if optional else ~np.isfinite(values)
     if bad.any():
         expected += _advice(column.iloc[int(np.argmax(bad))])
-    reject_rows(bad, column, name, expected)
+    reject_values(bad, column, name, expected)
     return values
 
 
@@ -119,7 +119,7 @@ def _cast(column: pd.Series) -> np.ndarray | None:
         return None
 
 
-def reject_rows(bad: np.ndarray, values: Any, name: str, expected: str, rows: Any = None) -> None:
+def reject_values(bad: np.ndarray, values: Any, name: str, expected: str, rows: Any = None) -> None:
     """Raise InputError if ``bad`` is true anywhere. The message has the number of the first such row in the file.
 
     ``rows`` are the numbers of the rows, by default the index of ``values``.
@@ -210,7 +210,7 @@ def id_marks(column: pd.Series, label: str, optional: bool = False) -> np.ndarra
     If ``optional``, the mark of a missing id is ``NONE``.
     """
     if not optional:
-        reject_rows(is_missing(column), column, label, "an id in every row")
+        reject_values(is_missing(column), column, label, "an id in every row")
     reject_rounded(column, label)
     codes, values = categories(column, label)
     marks = hash_texts(values)
@@ -232,4 +232,4 @@ def reject_rounded(column: pd.Series, label: str) -> None:
     is_rounded = [
         NUMBER.fullmatch(text) and abs(float(text)) >= EXACT and not text.lstrip("+-").isdigit() for text in texts
     ]
-    reject_rows(np.array(is_rounded, dtype=bool)[codes], column, label, ADVICE)
+    reject_values(np.array(is_rounded, dtype=bool)[codes], column, label, ADVICE)

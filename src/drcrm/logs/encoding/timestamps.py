@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.errors import InputError
-from drcrm.logs.encoding.columns import MISSING, is_missing, numbers, reject_rows
+from drcrm.logs.encoding.columns import MISSING, is_missing, numbers, reject_values
 
 DATE, CLOCK, ZONE = r"\d{4}-\d{2}-\d{2}", r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?", r"Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?"
 ISO = rf"^\s*({DATE})(?:[T ]({CLOCK}))?\s*({ZONE})?\s*$"
@@ -46,13 +46,13 @@ def order_of(column: pd.Series, name: str) -> tuple[np.ndarray, str]:
     Times are in microseconds since 1970. Raise InputError for a missing value, and for values of more than one kind.
     """
     label = name if name == "time" else f"time {name!r}"
-    reject_rows(is_missing(column), column, label, f"a number, or {EXPECTED}; remove rows without one")
+    reject_values(is_missing(column), column, label, f"a number, or {EXPECTED}; remove rows without one")
     if column.dtype.kind != "M" and pd.notna(pd.to_numeric(column[:1].astype(object), errors="coerce")).all():
         return numbers(column, label), "numbers"
     wall, _, offset = times_of(column, label)
     has_zone = ~np.isnat(offset)
     if has_zone.any():
-        reject_rows(~has_zone, column, label, "a time with a time zone, like in other rows")
+        reject_values(~has_zone, column, label, "a time with a time zone, like in other rows")
     instants = wall - np.where(has_zone, offset, np.timedelta64(0, "us"))
     return instants.astype(MICROSECOND).astype(np.int64).astype(float), "times with zone" if has_zone.any() else "times"
 
@@ -85,7 +85,7 @@ def times_of(column: pd.Series, name: str) -> tuple[np.ndarray, np.ndarray, np.n
     date, clock, zone = (part for _, part in texts.where(~missing).astype("str").str.extract(ISO).items())
     wall = pd.to_datetime(date + "T" + clock.fillna("00:00"), format="ISO8601", errors="coerce")
     wall = wall.to_numpy(dtype=MICROSECOND)
-    reject_rows(np.isnat(wall) & ~missing, column, name, EXPECTED)
+    reject_values(np.isnat(wall) & ~missing, column, name, EXPECTED)
     zone = zone.str.replace("^(?:Z|UTC|GMT)$", "+00", regex=True)
     clocks = zone.str[:3] + ":" + zone.str[3:].str.strip(":").replace("", "00") + ":00"
     offset = pd.to_timedelta(clocks.astype(object)).to_numpy(dtype="timedelta64[us]")

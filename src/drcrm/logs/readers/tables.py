@@ -27,7 +27,7 @@ from drcrm.logs.encoding.columns import (
     id_marks,
     numbers,
     reject_rounded,
-    reject_rows,
+    reject_values,
 )
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
 from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
@@ -238,7 +238,7 @@ def _numbers_of_key(frame: pd.DataFrame, mapping: LogMapping, key: str, expected
 def _flags(frame: pd.DataFrame, mapping: LogMapping, name: str, label: str) -> np.ndarray:
     """Return a column of 0 and 1, (n,)."""
     flags = _numbers(frame, mapping, name, label, "0 or 1")
-    reject_rows((flags != 0) & (flags != 1), flags, label, "0 or 1", frame.index)
+    reject_values((flags != 0) & (flags != 1), flags, label, "0 or 1", frame.index)
     return flags
 
 
@@ -247,7 +247,7 @@ def _coded_actions(column: pd.Series, label: str, unescape: Callable[[Any], Any]
     reject_rounded(column, label)
     codes, values = categories(column, label)
     missing = np.array([value == MISSING for value in values])[codes]
-    reject_rows(missing, column, label, "an action's name; remove rows without one")
+    reject_values(missing, column, label, "an action's name; remove rows without one")
     return codes, [*map(unescape, values)]
 
 
