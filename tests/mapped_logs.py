@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,17 +30,15 @@ def close(first, second) -> None:
 @contextmanager
 def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
     """Put all logs into mapped files, read and encoded in several batches; yield the folders of the files."""
-    folders, create = [], opened_log._temporary_folder
+    folders, create = [], opened_log.scratch_folder
 
-    @contextmanager
-    def record(parent: Path) -> Iterator[Path]:
-        with create(parent) as folder:
-            folders.append(folder)
-            yield folder
+    def record(folder: Path) -> Any:
+        folders.append(folder)
+        return create(folder)
 
     with monkeypatch.context() as patched:
         patched.setattr(opened_log, "LARGE", -1)
-        patched.setattr(opened_log, "_temporary_folder", record)
+        patched.setattr(opened_log, "scratch_folder", record)
         patched.setattr(read_log, "ROWS", rows)
         patched.setattr(encoded_log, "BLOCK_ROWS", rows - 50)
         yield folders
