@@ -21,6 +21,17 @@ def exp(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def group_rows(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each group of rows with equal keys, and the group of each row, (n,).
+
+    ``keys`` are vectors (n,) without NaN. Groups are numbered in the order of the keys, the first of which counts most.
+    """
+    import pandas as pd  # imported here: it takes a third of a second
+
+    group = pd.DataFrame(dict(enumerate(keys))).groupby([*range(len(keys))]).ngroup().to_numpy()
+    return np.unique(group, return_index=True)[1], group
+
+
 def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """Return the quantiles of values, (n,), that occur ``count`` times: those of np.repeat(values, count)."""
     order = np.argsort(values)

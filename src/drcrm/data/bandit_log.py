@@ -13,6 +13,7 @@ import numpy as np
 from drcrm.actions import infer_actions
 from drcrm.actions.base import Actions, RowMap
 from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.numerics import group_rows
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (
     LARGEST_INTEGER,
@@ -352,15 +353,8 @@ class BanditLog:
         """
         if (np.diff(self.context) > 0).all():
             return self, np.arange(len(self.context))
-        keys = [self.cost, self.propensity, *self.actions.sort_keys(self.Y), self.context]
-        order = np.lexsort(keys)
-        is_new = np.zeros(len(order), dtype=bool)
-        is_new[0] = True
-        for key in keys:
-            is_new[1:] |= np.diff(key[order]) != 0
-        group = np.empty(len(order), dtype=np.intp)
-        group[order] = np.cumsum(is_new) - 1
-        first = order[is_new]
+        of_actions = self.actions.sort_keys(self.Y)[::-1]  # the order of rows in logs of earlier versions
+        first, group = group_rows([self.context, *of_actions, self.propensity, self.cost])
         count = np.bincount(group, self.count).astype(np.intp)
         rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
         return self.replace(**rows, count=count, rows=None), group

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from drcrm.arrays.numerics import group_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 
@@ -112,7 +113,8 @@ def moments_by_fold(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> lis
     if len(chunked.blocks) == 1:
         return None
     r, d, folds = loadings.shape[1], log.X.shape[1], int(fold.max()) + 1
-    distinct, action = _distinct_actions(log)
+    first, action = group_rows(log.actions.sort_keys(log.Y))
+    distinct = log.Y[first]
     if len(distinct) > MAX_ACTIONS or (d if log.actions.effects_are_costs else r * d) > MAX_BLOCK_COLUMNS:
         return None
     if folds * len(distinct) * (d + 2) ** 2 > MAX_NUMBERS:
@@ -141,17 +143,3 @@ def _block_moments(block: Block, group: np.ndarray, n_groups: int, scales: np.nd
         if start < stop:
             moments[number] = rows[start:stop].T @ counted[start:stop]
     return moments
-
-
-def _distinct_actions(log: BanditLog) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct actions of a log, and the position among them of each row's action."""
-    keys = log.actions.sort_keys(log.Y)
-    code = keys[0].astype(np.int64)
-    for key in keys[1:]:
-        _, code = np.unique(code, return_inverse=True)
-        code = code * 256 + key
-    values = np.unique(code) if code.max() >= 2**16 else np.flatnonzero(np.bincount(code))
-    position = np.searchsorted(values, code)
-    first = np.empty(len(values), dtype=np.intp)
-    first[position[::-1]] = np.arange(len(code))[::-1]
-    return log.Y[first], position
