@@ -60,11 +60,12 @@ def test_training_scores_come_from_models_of_other_contexts(fitted):
     scores = fit_scores(log, logging, models)
     transformer = scores.features.transformer
     *folds, whole = np.reshape(np.array(fitted, dtype=object), (4, 3)).tolist()
-    assert transformer.folds == [whole]
+    assert transformer.folds == [*folds, whole]
     assert {float(x) for model in whole[0].regressors_ for x in model._fit_X[:, 0]} == set(log.X[:, 0])
     number = np.array([[model.classes_.size for model in fold[1:]] for fold in folds])
     assert number.min() > 1
     of_fold = np.stack([transformer.scores(log.X, [fold]) for fold in folds])
+    assert scores.scores_of(log.X) == pytest.approx((of_fold.mean(axis=0) + transformer.scores(log.X, [whole])) / 2)
     matches = np.isclose(of_fold, scores.training, atol=1e-12).all(axis=(2, 3))  # (fold, context)
     assert matches.any(axis=0).all()
     for number, contexts in enumerate(matches):
@@ -178,8 +179,9 @@ def test_scores_of_listed_candidates(known):
     features = learned.candidates[0].policy.features
     folds = [fold[0].regressors_[0] for fold in features.transformer.folds]
     psi, deviation = heldout.X, features.transformer.deviation
+    modelled = np.average([model.predict(psi) for model in folds], axis=0, weights=[1, 1, 1, 3])
     base = logging.coef if known else features.transformer.logging_coef
-    scores = np.column_stack([psi @ base, -np.mean([model.predict(psi) for model in folds], axis=0) / deviation])
+    scores = np.column_stack([psi @ base, -modelled / deviation])
     theta = features.scale * learned.candidates[0].policy.coef[-2:]
     weights = np.exp(np.clip(scores, [-np.inf, 0], [np.inf, 1 / deviation]) @ theta)
     expected = weights / np.repeat(np.add.reduceat(weights, lists.starts[:-1]), np.diff(lists.starts))

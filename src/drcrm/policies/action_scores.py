@@ -19,7 +19,7 @@ LEAST_PROBABILITY = 1e-4  # smaller probabilities are raised to it before their 
 class ActionScores(TransformerMixin, BaseEstimator):
     """Transformer X ↦ (m, J K): the first score of all K actions, then the second score, and so on.
 
-    The first score is log π0(a|x). Fitted models give the others, as means over the folds of a cross-fit: a cost model
+    The first score is log π0(a|x). Fitted models give the others, as weighted means over several fits: a cost model
     gives −ĉ(x, a)/σ after the support rule, and a classifier log P(a|x). Probabilities are at least 10⁻⁴.
 
     For lists of actions, X has the features of candidates, without their lists, and the result is (N, J). The first
@@ -28,7 +28,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     folds : sequence of sequences of models
-        The fitted models of each fold: cost models with ``action_effects``, and classifiers of actions.
+        The models of each fit, to a fold or to all rows: cost models with ``action_effects``, and classifiers.
     logging : SoftmaxPolicy
         π0, without a feature map.
     deviation : float
@@ -39,7 +39,11 @@ class ActionScores(TransformerMixin, BaseEstimator):
         Smallest and largest cost of the support rule.
     is_supported : bool array, optional
         Actions that have support whatever π0 says.
+    weights : sequence of float, optional
+        Weight of each fit; equal by default.
     """
+
+    weights: Sequence[float] | None = None  # policy files of earlier versions have no weights
 
     def __init__(
         self,
@@ -49,10 +53,11 @@ class ActionScores(TransformerMixin, BaseEstimator):
         support: float,
         limits: tuple[float, float],
         is_supported: np.ndarray | None = None,
+        weights: Sequence[float] | None = None,
     ):
         self.folds, self.deviation, self.support, self.limits = folds, deviation, support, limits
         self.logging_coef, self.logging_intercept = logging.coef, logging.intercept
-        self.is_supported = is_supported
+        self.is_supported, self.weights = is_supported, weights
 
     def __sklearn_clone__(self) -> ActionScores:
         return self  # its models are fitted before it is made
@@ -66,11 +71,11 @@ class ActionScores(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Features) -> np.ndarray:
-        return self.scores(X, self.folds).reshape(X.shape[0], -1)
+        return self.combine(X, self._predictions(X, self.folds), self.weights).reshape(X.shape[0], -1)
 
     def scores(self, X: Features, folds: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Return the scores, (m, J, K) or (N, J), as means over the models of some folds."""
-        return self.combine(X, [[self._predict(model, X) for model in models] for models in folds])
+        """Return the scores, (m, J, K) or (N, J), as means over the models of some fits."""
+        return self.combine(X, self._predictions(X, folds))
 
     def parts(self) -> list[Any]:
         """Return the fitted models of scikit-learn, fold by fold; None for an action without rows."""
@@ -81,16 +86,21 @@ class ActionScores(TransformerMixin, BaseEstimator):
         """Whether boosted trees of scikit-learn compute all scores but the first."""
         return all(part is None or is_boosted(part) for part in self.parts())
 
-    def combine(self, X: Features, predictions: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-        """Return the scores, (m, J, K) or (N, J), from the predictions of the models of each fold."""
+    def combine(
+        self, X: Features, predictions: Sequence[Sequence[np.ndarray]], weights: Sequence[float] | None = None
+    ) -> np.ndarray:
+        """Return the scores, (m, J, K) or (N, J), from the predictions of the models of each fit."""
         logits, actions = X @ self.logging_coef + self.logging_intercept, self._actions_of(X)
         _, mean = actions.log_partition(logits.copy())
         learned = []
         for model, of_folds in zip(self.folds[0], zip(*predictions, strict=True), strict=True):
             is_cost = hasattr(model, "action_effects")
             scores = [self._cost_score(each, mean, actions) if is_cost else _log(each) for each in of_folds]
-            learned.append(np.mean(scores, axis=0))
+            learned.append(np.average(scores, axis=0, weights=weights))
         return np.stack([_log(mean) if actions.are_shared else logits, *learned], axis=1)
+
+    def _predictions(self, X: Features, folds: Sequence[Sequence[Any]]) -> list[list[np.ndarray]]:
+        return [[self._predict(model, X) for model in models] for models in folds]
 
     def _predict(self, model: Any, X: Features) -> np.ndarray:
         """Return the costs or the probabilities of all actions by one fitted model, (m, K) or (N,)."""
@@ -136,7 +146,7 @@ class SingleContextScores:
             [scores.spread(model, [part and next(predicted) for part in parts_of(model)]) for model in fold]
             for fold in scores.folds
         ]
-        return scores.combine(x[None, :], values).ravel()
+        return scores.combine(x[None, :], values, scores.weights).ravel()
 
 
 def parts_of(model: Any) -> list[Any]:

@@ -4,9 +4,9 @@ The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. For
 log-probabilities from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and
 sharper and tilted versions of π0. As θ_j grows, the policy approaches that of model j. To fit θ, every context lists
 its actions, and the scores are their features. These scores come from models that were fitted to other contexts, or
-other groups. New contexts have the scores of models that were fitted to all training rows, as in scikit-learn's
-stacking. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed
-candidate, and the number r scales them.
+other groups. New contexts have the mean of two scores: by models that were fitted to all training rows, which know
+more, and by the mean over the fold models, which has less noise. The result is a softmax policy over X' = [X, r φ(X)],
+where φ(X) has all scores of all actions, or of a listed candidate, and the number r scales them.
 
 The fit starts with a vote of the scores, θ_j = V v_j / b_j. The spread b_j is the mean over contexts of the largest
 score minus the mean score, so with equal weights v_j all scores have the same influence. The models share one weight,
@@ -152,7 +152,8 @@ def fit_scores(
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
     whole = [_fit_model(log, *model) for model in models]
-    transformer = ActionScores([whole], logging, deviation, SUPPORT, limits, is_supported)
+    weights = [*[1.0] * FOLDS, FOLDS]  # of the fits to all rows but a fold, and to all rows
+    transformer = ActionScores([*folds, whole], logging, deviation, SUPPORT, limits, is_supported, weights)
     training = np.empty((log.X.shape[0], len(models) + 1, *log.actions.shape))
     for number in range(FOLDS):
         inside = log.actions.repeat(of_context == number)
