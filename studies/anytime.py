@@ -16,8 +16,9 @@ The table has a row per kind and estimate. ``false`` is the share of logs in whi
 below the truth. Other columns:
 
 student             The same share for Student's bound, which holds at one look.
-sequence            The same for the asymptotic confidence sequence. Only looks count if the skewness is at most 0.3.
-looks               The share of such looks.
+sequence            The same for the bound of ``certify --anytime --asymptotic``, with its terms, charges and refusals.
+                    A refused bound is not false.
+looks               The share of looks with a skewness of at most 0.3. At others, this bound is refused.
 width N             Mean distance from bound to mean after N units, divided by the distance of Student's bound.
 smoothing, betting  This ratio at 1000 units for two bounds that also hold at one look.
 
@@ -26,6 +27,7 @@ Log number s of each kind has seed s.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import NamedTuple
 
@@ -34,12 +36,14 @@ import pandas as pd
 from scipy.special import ndtri, softmax
 from synthetic import draw_actions
 
-from drcrm.certificates import upper_bound
-from drcrm.certificates.independent_units import group_means
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
+from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.certificates.bounds import SEQUENCE
+from drcrm.certificates.independent_units import group_means, unit_values
+from drcrm.certificates.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.certificates.terms.anytime import anytime_terms
 from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
 
 ROWS, LOOK, CONFIDENCE, TUNED, ACTIONS = 5000, 50, 0.95, 1000, 3
 KINDS = ("clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups")
@@ -141,29 +145,24 @@ def measure(kind: str, seed: int, rows: int = ROWS) -> list[dict]:
         model = -world.modelled if estimate == "dr" else None
         inputs = EvaluationInputs.create(world.policy, log, baseline, None, world.logging, model)
         terms, high = anytime_terms(inputs, estimate, costs)
-        residual = log.cost + (world.modelled[np.arange(rows), log.Y] if estimate == "dr" else 0)
-        values = terms.z, terms.weight - (baseline is not None), residual
-        if world.user is not None:
-            *values, _ = group_means(world.user, np.ones(rows), *values)
+        z = terms.z if world.user is None else group_means(world.user, np.ones(rows), terms.z)[0]
         truth = world.truth[0] - (world.truth[1] if baseline else 0)
         name = f"{estimate}, paired" if baseline else estimate
-        measured.append({"estimate": name} | watch(*values, truth, high))
+        measured.append({"estimate": name} | watch(z, truth, high) | watch_sequence(world, estimate, baseline, truth))
     return measured
 
 
-def watch(z: np.ndarray, weight: np.ndarray, residual: np.ndarray, truth: float, high: float) -> dict[str, float]:
+def watch(z: np.ndarray, truth: float, high: float) -> dict[str, float]:
     """Return whether bounds are ever below the truth, and how wide they are."""
-    ever, looks, result = {"false": False, "student": False, "sequence": False}, [], {}
+    ever, result = {"false": False, "student": False}, {}
     for n in range(LOOK, len(z) + 1, LOOK):
         part, mean, deviation = z[:n], z[:n].mean(), z[:n].std(ddof=1)
-        bound, student, sequence = (
+        bound, student = (
             upper_bound(part, CONFIDENCE, method, **limit)
-            for method, limit in (("anytime", {"high": high}), ("student", {}), ("confidence_sequence", {}))
+            for method, limit in (("anytime", {"high": high}), ("student", {}))
         )
-        looks.append(upper_skewness(weight[:n], residual[:n], np.ones(n), n) <= LARGEST_SKEWNESS)
         ever["false"] |= bound < truth
         ever["student"] |= student < truth
-        ever["sequence"] |= looks[-1] and sequence < truth
         if n in WIDTHS and deviation > 0:
             result[f"width {n}"] = (bound - mean) / (student - mean)
         if n == TUNED and deviation > 0:
@@ -172,7 +171,49 @@ def watch(z: np.ndarray, weight: np.ndarray, residual: np.ndarray, truth: float,
                 "betting": upper_bound(part, CONFIDENCE, "betting", low=min(z.min(), -high), high=high),
             }
             result |= {name: (value - mean) / (student - mean) for name, value in others.items()}
-    return ever | {"looks": np.mean(looks)} | result
+    return ever | result
+
+
+def watch_sequence(world: World, estimate: str, baseline: str | None, truth: float) -> dict[str, float]:
+    """Return whether the bound of ``certify --anytime --asymptotic`` is ever below the truth, and the share of looks.
+
+    Its terms are m + w (c − ĉ), or w c if the largest cost, 0, is charged for actions that the log lacks. The command's
+    bound is at least the smaller bound of these two, so it is computed only if this one is below the truth.
+    """
+    log, index = world.log, np.arange(len(world.log.Y))
+    model = -world.modelled * (estimate == "dr")
+    weight, residual = world.policy[index, log.Y] / log.propensity, log.cost - model[index, log.Y]
+    logged = log.cost * (baseline is not None)
+    plain = (world.policy * model).sum(axis=1) + weight * residual - logged
+    user = index if world.user is None else world.user
+    ends = np.flatnonzero(np.diff(user, append=-1)) + 1  # rows after which the units are complete
+    is_false, looks = False, []
+    for units in range(LOOK, len(ends) + 1, LOOK):
+        rows = ends[units - 1]
+        ones, parts = np.ones(rows), (plain[:rows], (weight * log.cost - logged)[:rows])
+        smaller = min(upper_bound(z, CONFIDENCE, SEQUENCE) for z in unit_values(user[:rows], ones, *parts)[:-1])
+        change = weight[:rows] - (baseline is not None)
+        skewness = estimate_skewness(change, residual[:rows], log.cost[:rows], ones, units)
+        looks.append(skewness <= LARGEST_SKEWNESS)
+        if smaller < truth and not is_false:
+            is_false = sequence_bound(world, estimate, baseline, rows) < truth
+    return {"sequence": is_false, "looks": float(np.mean(looks))}
+
+
+def sequence_bound(world: World, estimate: str, baseline: str | None, rows: int) -> float:
+    """Return the bound of ``certify --anytime --asymptotic`` after the first rows; infinite if it is refused."""
+    log, index = world.log, np.arange(rows)
+    part = BanditLog(
+        log.X[:rows], log.Y[:rows], log.propensity[:rows], log.cost[:rows], n_actions=ACTIONS, context=index
+    )
+    model = -world.modelled[:rows] if estimate == "dr" else None
+    groups = index if world.user is None else world.user[:rows]
+    options = {"cost_model": model, "baseline": baseline, "groups": groups}
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return policy_certificate(world.policy[:rows], part, estimate, CONFIDENCE, SEQUENCE, **options).bound
+    except InputError:
+        return np.inf
 
 
 def table(repetitions: int, kinds: tuple[str, ...] = KINDS, rows: int = ROWS) -> pd.DataFrame:

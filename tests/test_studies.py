@@ -385,6 +385,12 @@ def test_the_anytime_study_draws_logs_whose_terms_have_the_true_mean(study):
     rows = anytime.table(2, ("clicks", "adaptive", "groups"), 400)
     assert list(rows["estimate"]) == ["ips", "ips, paired", "dr", "dr, paired", "ips", "dr", *rows["estimate"][:4]]
     assert rows["false"].max() == 0
+    world = anytime.draw_world("missing actions", 0, 400)
+    for estimate, baseline in anytime.ESTIMATES:
+        smallest = min(anytime.sequence_bound(world, estimate, baseline, rows) for rows in range(50, 401, 50))
+        for truth in (smallest - 1e-9, smallest + 1e-9):
+            watched = anytime.watch_sequence(world, estimate, baseline, truth)
+            assert watched["sequence"] == (smallest < truth), "no bound of the command that may be false is skipped"
 
 
 @pytest.mark.slow

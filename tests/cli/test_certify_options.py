@@ -99,6 +99,21 @@ class TestAnytime:
             status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
             assert (status, expected in error) == (1 if expected else 0, True)
 
+    def test_only_the_estimate_of_the_bounds_is_accepted(self, later, shop, run, answer):
+        stored, path, log = later
+        arguments = "certify", shop / "policy.npz", path, "--anytime"
+        for options in (["snips"], ["dr"], ["snips", "--asymptotic"]):
+            status, _, error = run(*arguments, "--estimate", *options)
+            assert (status, f"ips, or dr with --asymptotic, got {options[0]}" in error) == (1, True)
+        plain, named = (answer(*arguments, *options)[0]["running"] for options in ((), ("--estimate", "ips")))
+        assert named == plain
+        asymptotic = answer(*arguments, "--estimate", "ips", "--asymptotic")[0]["running"]
+        expected = policy_certificate(stored.policy, log, "ips", method="confidence_sequence", baseline="logging")
+        assert (asymptotic["estimate"], asymptotic["difference_bound"]) == (
+            "ips",
+            pytest.approx(expected.bound, abs=1e-9),
+        )
+
     def test_inconsistent_propensities_are_not_certified(self, watch):
         answer = watch(weekly(2000).assign(p=1 / 3))
         assert (answer["verdict"]["verdict"], answer["running"]) == ("the log is wrong", None)

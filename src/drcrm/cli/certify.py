@@ -24,6 +24,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     if options.asymptotic and not options.anytime:
         raise InputError("--asymptotic chooses the bounds of --anytime, so it needs --anytime")
+    if options.anytime and options.estimate not in (None, "ips", "dr" if options.asymptotic else None):
+        raise InputError(
+            f"--anytime needs --estimate ips, or dr with --asymptotic, got {options.estimate}; or leave out --estimate"
+        )
     return answer_on_policy("certify", options, _state_running_bounds if options.anytime else _state_certificates)
 
 

@@ -171,7 +171,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                 {
                     "choices": ("dr", "snips", "ips"),
                     "help": "dr is doubly robust, ips uses importance weights, snips normalises them; by default dr if "
-                    "the policy has a cost model, else snips",
+                    "the policy has a cost model, else snips; --anytime has bounds by ips, or dr with --asymptotic",
                 },
             ),
             (
