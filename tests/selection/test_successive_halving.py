@@ -14,7 +14,9 @@ from drcrm.cli.common import candidates
 from drcrm.cli.common.candidates import fit_candidates
 from drcrm.logs.mapping import as_mapping
 from drcrm.selection import successive_halving
+from drcrm.selection.candidates import Candidate
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
+from drcrm.selection.score_names import SCORES
 from drcrm.selection.successive_halving import halve_algorithms, is_expensive
 
 K, D = 40, 3
@@ -117,3 +119,27 @@ def test_fits_beyond_a_guardrail_go_on_only_if_no_other_does():
     middle, is_large = np.mean(sizes[:2]), (sizes[0] > sizes[1]) == (winner == grid[0])
     assert halve(lambda size: True) == winner
     assert halve(lambda size: (size > middle) == is_large) != winner
+
+
+@pytest.mark.usefixtures("every_log_is_expensive")
+@pytest.mark.parametrize(("baseline", "second"), [(None, 2.0), ("a policy", 3.0)])
+def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(baseline, second, monkeypatch):
+    """One fit has the smallest cost, the others the smallest bound on the difference and on the cost."""
+    train, heldout = split(make_log(2400))
+    scores = dict.fromkeys(SCORES, 0.0)
+    smallest = {1.0: {"dr": -1.0}, 2.0: {"improvement_bound": -1.0}, 3.0: {"dr_bound": -1.0}}
+    fits = [Candidate(None, value, scores=scores | low) for value, low in smallest.items()]
+    monkeypatch.setattr(successive_halving, "STAGES", ((1 / 2, 2),))
+    monkeypatch.setattr(successive_halving, "fit_algorithm", lambda *_: SimpleNamespace(candidates=fits))
+    fitted = []
+
+    def stop(part, scored, entry, units):
+        fitted.append(entry.grid)
+        raise InterruptedError
+
+    monkeypatch.setattr(candidates, "fit_algorithm", stop)
+    log = opened(train, heldout)
+    log.baseline = baseline
+    with pytest.raises(InterruptedError):
+        fit_candidates(log, [as_algorithm(OTHER | {"grid": [*smallest]})], ignore)
+    assert fitted == [(1.0, second)]

@@ -2,7 +2,7 @@
 
 UNMODELLED = {"ips": "IPS", "clipped_ips": "clipped IPS", "snips": "SNIPS", "clipped_snips": "clipped SNIPS"}
 MODELLED = "dr", "dr_bound", "improvement_bound"  # these need a cost model
-COSTS = "dr", "snips_bound"  # scores of a policy's cost on few rows, with a cost model and without one
+COST, COST_BOUND = MODELLED[:2]  # scores of a policy's cost on few rows
 SCORES = {
     **UNMODELLED,
     "dr": "DR",

@@ -31,7 +31,7 @@ from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.grid_search import score_policy
 from drcrm.selection.learned_scores import learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
-from drcrm.selection.score_names import COSTS
+from drcrm.selection.score_names import COST
 
 MANY_SCORES = 2**20  # fits are expensive if they compute at least this many policy scores, one per context and action
 MANY_ACTIONS = 32  # all fits use all rows if contexts have fewer actions on average
@@ -72,6 +72,7 @@ def halve_algorithms(
     units: np.ndarray | None,
     tell: Callable[[str], None],
     guard: Callable[[BanditLog], Callable[[LinearPolicy], bool]] | None = None,
+    bound: str = IMPROVEMENT,
 ) -> Sequence[Algorithm]:
     """Return the algorithms to fit to all training rows, each with only the grid values and ridges to fit.
 
@@ -88,6 +89,9 @@ def halve_algorithms(
     guard : callable, optional
         It returns, for the rows that score the fits, a function of a policy that returns whether its estimates are
         beyond the margin of a guardrail. Such fits go on only if too few others do.
+    bound : str
+        Score that bounds a fit: by default "improvement_bound", on its difference from the logging policy. "dr_bound",
+        on its cost, compares with no policy.
     """
     _, unit = np.unique(train.context if units is None else units, return_inverse=True)
     n = int(unit.max()) + 1
@@ -102,7 +106,8 @@ def halve_algorithms(
         for number, algorithm in enumerate(algorithms):
             tell(f"choosing on {len(sample.Y)} training rows: {algorithm.label}")
             on_sample = replace(algorithm, lbfgs=ROUGH, fewer_rows=train.size / sample.size)
-            trials += _make_trials(number, algorithm, fit_algorithm(sample, scored, on_sample).candidates, is_beyond)
+            candidates = fit_algorithm(sample, scored, on_sample).candidates
+            trials += _make_trials(number, algorithm, candidates, bound, is_beyond)
         algorithms = _keep_best(algorithms, trials, n_kept)
     return algorithms
 
@@ -110,9 +115,8 @@ def halve_algorithms(
 class _Trial(NamedTuple):
     """A fit to a sample, and its scores on other training rows.
 
-    ``bound`` is the smallest improvement bound of the fit and of the policies between it and the logging policy.
-    ``cost`` is the doubly robust cost of the fit. Without a cost model, it is the bound on the fit's self-normalised
-    cost. ``is_beyond`` says whether the fit is beyond the margin of a guardrail.
+    ``bound`` is the smallest bound of the fit and of the policies between it and the logging policy. ``cost`` is the
+    doubly robust cost of the fit. ``is_beyond`` says whether the fit is beyond the margin of a guardrail.
     """
 
     algorithm: int
@@ -124,11 +128,14 @@ class _Trial(NamedTuple):
 
 
 def _make_trials(
-    number: int, algorithm: Algorithm, candidates: Sequence[Candidate], is_beyond: Callable[[LinearPolicy], bool] | None
+    number: int,
+    algorithm: Algorithm,
+    candidates: Sequence[Candidate],
+    bound: str,
+    is_beyond: Callable[[LinearPolicy], bool] | None,
 ) -> list[_Trial]:
     """Return the fits of an algorithm to a sample."""
-    trials, (robust, without_model) = [], COSTS
-    has_model = any(np.isfinite(candidate.scores[robust]) for candidate in candidates)
+    trials = []
     for index, fit in enumerate(candidates):
         if not fit.is_fit:
             continue
@@ -138,10 +145,10 @@ def _make_trials(
             for other in candidates
             if is_in_grid and 0 < other.step < 1 and (other.value == fit.value or np.isnan(other.value))
         ]
-        bounds = np.nan_to_num([candidate.scores[IMPROVEMENT] for candidate in [fit, *same]], nan=np.inf)
-        cost = np.nan_to_num(fit.scores[robust if has_model else without_model], nan=np.inf)
+        bounds = np.nan_to_num([candidate.scores[bound] for candidate in [fit, *same]], nan=np.inf)
+        cost = float(np.nan_to_num(fit.scores[COST], nan=np.inf))
         beyond = is_beyond is not None and is_beyond(fit.policy)
-        trials.append(_Trial(number, fit, is_in_grid, float(bounds.min()), float(cost), beyond))
+        trials.append(_Trial(number, fit, is_in_grid, float(bounds.min()), cost, beyond))
     return trials
 
 
@@ -150,8 +157,8 @@ def _keep_best(algorithms: Sequence[Algorithm], trials: list[_Trial], n_kept: in
 
     An algorithm that is kept only for a ridge also keeps its best grid value. Trials are ranked by cost and bound in
     turn: smallest cost, smallest bound, second smallest cost, and so on. Trials beyond a guardrail are last. On
-    samples, the bound favours policies close to the logging policy, while a few rows with large weights can decide the
-    cost.
+    samples, the bound favours policies with little noise, by default those close to the logging policy, while a few
+    rows with large weights can decide the cost.
     """
     by_cost, by_bound = (sorted(trials, key=attrgetter("is_beyond", name)) for name in ("cost", "bound"))
     ordered = list({id(trial): trial for pair in zip(by_cost, by_bound, strict=True) for trial in pair}.values())

@@ -24,6 +24,7 @@ from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
+from drcrm.selection.score_names import COST_BOUND
 from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
 from drcrm.weights import Clipped
 
@@ -95,8 +96,8 @@ def fit_candidates(
     :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates for which all guardrails
     hold. If it chooses none, the candidate with the best cautious estimate is returned. Candidates whose estimates are
     beyond the margin of a guardrail are returned only if all are. If evaluations are expensive, the algorithms first
-    compete on samples of the training rows, also with guardrails but by differences from π0. See
-    :mod:`drcrm.selection.successive_halving`.
+    compete on samples of the training rows, also with guardrails: see :mod:`drcrm.selection.successive_halving`. There,
+    bounds are on differences from π0, or with a baseline on costs.
 
     Parameters
     ----------
@@ -113,7 +114,8 @@ def fit_candidates(
     is_halved = is_expensive(train)
     if is_halved:
         guard = partial(_guard, opened.mapping.guardrails) if opened.mapping.guardrails else None
-        algorithms = halve_algorithms(train, algorithms, units, report, guard)
+        bound = IMPROVEMENT if opened.baseline is None else COST_BOUND
+        algorithms = halve_algorithms(train, algorithms, units, report, guard, bound)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
         place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
