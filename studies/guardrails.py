@@ -1,8 +1,9 @@
 """How often is *better* said although a guardrail is at its margin, and how often if it has slack?
 
 `learn` learns a policy from one log, which clearly raises clicks. `certify` then judges it on further logs of 3000
-rows, with three actions drawn by a softmax. The margin of each guardrail is chosen so that the policy's true difference
-is at the margin, or below it by 3 standard errors. Two guardrails are judged:
+rows, with three actions drawn by a softmax, each with a probability of at least 0.002. The mapping says so, because a
+certificate would otherwise test whether the log lacks actions. The margin of each guardrail is chosen so that the
+policy's true difference is at the margin, or below it by 3 standard errors. Two guardrails are judged:
 
 unsubscribed   a cost, 1 in 3 to 7 % of the rows, with an absolute margin
 revenue        a reward of lognormal size for half of the clicks, with a margin in per cent of the logging policy's mean
@@ -34,6 +35,7 @@ MAPPING = {
     "reward": "click",
     "features": {"numeric": ["x", "y"]},
     "algorithm": "kl_dro_dr",
+    "least_propensity": 0.002,  # y is normal, and the probability of an action is smaller only if |y| > 6.2
 }
 ALLOWED = 34 / 500  # share of false verdicts; the 99 % point of a binomial law with 500 logs at 5 % is 37
 

@@ -4,7 +4,8 @@ A shop shows one of three banners to each visitor, by a softmax policy whose pro
 2000 rows each week. `learn` learns a candidate from the file of week 1. In weeks 2 to 6, `certify --anytime` judges
 this candidate on all files since week 2, and the shop stops at the first verdict *better*. Then it deploys the policy:
 in the second log of 2000 rows, `decide` draws each banner, with the share of uniform banners that `learn` stored.
-`learn` learns again from the second log. There are two worlds:
+`learn` learns again from the second log, whose mapping has the smallest propensity of this policy. There are two
+worlds:
 
 no gain   each banner is clicked with probability 0.08
 gain      the best banner of the visitor's device is clicked with probability 0.12, the others with 0.06
@@ -111,9 +112,9 @@ def run(command: str, *arguments: Path | str) -> Mapping[str, Any]:
         return json.loads(answer.read_text())
 
 
-def learn(log: Path, policy: Path) -> str:
-    """Return the verdict of ``learn``."""
-    answer = run("learn", log, "--output", policy, "--config", json.dumps(MAPPING))
+def learn(log: Path, policy: Path, **known: float) -> str:
+    """Return the verdict of ``learn``; ``known`` are further keys of the mapping."""
+    answer = run("learn", log, "--output", policy, "--config", json.dumps(MAPPING | known))
     return answer["verdict"]["verdict"]
 
 
@@ -150,7 +151,8 @@ def simulate(world: str, seed: int) -> dict[str, object]:
                 result["stopped"] = week
         if result["stopped"] is not None:
             second = write_log(folder, "second", draw_log(world, rng, policy))
-            result["then"] = learn(second, folder / "second.npz")
+            least = stored.policy.explore / len(BANNERS)
+            result["then"] = learn(second, folder / "second.npz", least_propensity=least)
     return result | {"usual": min(usual) < 0}
 
 

@@ -76,7 +76,8 @@ else:
 visitors = draw_visitors()
 banner, p = load_policy(folder / candidate).decide(visitors, random_state=rng)
 visitors.assign(banner=banner, p=p, click=click(visitors, banner)).to_csv(folder / "second.csv", index=False)
-run("learn", "second.csv", "--config", "shop.yaml", "--output", "second.npz")
+(folder / "second.yaml").write_text(f"{MAPPING}least_propensity: 0.0166\n")  # a third of 5 %
+run("learn", "second.csv", "--config", "second.yaml", "--output", "second.npz")
 
 # %%
 # The second log compares the deployed policy with itself. A baseline is another policy: here an estimate of the first

@@ -249,3 +249,18 @@ def test_equal_policies_have_no_difference():
     value = off_policy_value(policy, log, "snips", baseline=policy.marginals(X))
     certificate = policy_certificate(policy, log, "snips", baseline=policy.marginals(X))
     assert [value, value.standard_error, certificate.value, certificate.bound] == [0, 0, 0, 0]
+
+
+def test_a_logging_policy_with_full_support_is_not_charged():
+    """Too few rows with the policy's action look like missing mass; if none can be missing, the terms are w c."""
+    action, rng = (np.arange(400) >= 160).astype(int), np.random.default_rng(0)
+    log = BanditLog(np.ones((400, 1)), action, np.full(400, 0.5), rng.random(400), n_actions=2)
+    bounds = {}
+    for full_support in (False, True):
+        options = {"full_support": full_support, "cost_range": (0, 1), "check_tails": False}
+        certificate = policy_certificate(np.where(action == 0, 1.0, 0.0), log, "ips", **options)
+        assert certificate.missing is not full_support
+        bounds[full_support] = certificate.bound
+    weight = 2.0 * (action == 0)
+    expected = [upper_bound(1 + weight * (log.cost - 1)), upper_bound(weight * log.cost)]
+    assert list(bounds.values()) == pytest.approx(expected, abs=1e-12)

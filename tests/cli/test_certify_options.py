@@ -172,6 +172,24 @@ class TestAsymptotic:
         assert (status, "it needs --anytime" in error) == (1, True)
 
 
+def test_a_known_least_propensity_shows_that_no_action_is_missing(tmp_path, answer):
+    """By chance, a log has too few rows with large weights, so their mean is significantly below 1."""
+    frame = weekly(900)
+    frame = frame[(frame["mine"] < frame["p"]) | (np.arange(900) % 2 > 0)]
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    mapping = MAPPING | {"features": {"numeric": ["age", "price"]}}
+    for keys, missing in (({}, True), ({"least_propensity": frame["p"].min()}, False)):
+        config = json.dumps(mapping | keys)
+        view, _ = answer("evaluate_policy", RULE, tmp_path / "log.csv", "--config", config)
+        [entry] = view["candidates"]
+        assert entry["certificate"]["missing"] is missing
+    log = read_log(tmp_path / "log.csv", mapping)
+    options = {"baseline": "logging", "full_support": True}
+    assert entry["difference"]["bound"] == pytest.approx(
+        policy_certificate(frame["mine"].to_numpy(), log, "snips", **options).bound, abs=1e-9
+    )
+
+
 class TestSensitivity:
     """The worst case if propensities are wrong."""
 

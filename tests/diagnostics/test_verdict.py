@@ -85,6 +85,20 @@ def test_causes_are_reported_before_their_effects():
     assert verdict.changes == [RANDOMISE]
 
 
+def test_few_effective_rows_of_a_log_with_every_action_need_more_rows():
+    _, diagnosis, comparison = judge(BEST)
+    known = replace(comparison, settings=replace(comparison.settings, full_support=True))
+    for names, expected in ((["effective sample size"], "not shown"), (["effective sample size", "mean weight"], None)):
+        checks = [replace(check, level="fail") if check.name in names else check for check in diagnosis.diagnostics]
+        failed = replace(diagnosis, diagnostics=tuple(checks))
+        assert {*failed.failed} == {*names}
+        assert reach_verdict(comparison, failed).verdict == "the log cannot say"
+        verdict = reach_verdict(known, failed)
+        assert verdict.verdict == (expected or "the log cannot say"), "although the bound is below 0"
+        assert verdict.changes[0].startswith("Log more rows: ") == bool(expected)
+    assert reach_verdict(known, diagnosis).verdict == "better"
+
+
 def advice_of(text: str) -> tuple[float, float, float, int]:
     """Return the difference, the number of rows, the ratio and today's rows of an advice."""
     pattern = (

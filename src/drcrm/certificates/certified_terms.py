@@ -30,12 +30,20 @@ class CertifiedTerms:
     costs: tuple[float, float]
     check_tails: bool
     factor: float
+    full_support: bool
     policy: PolicyTerms
     baseline: PolicyTerms | None
 
     @classmethod
     def of(
-        cls, builder: TermBuilder, bound: Bound, by: str, costs: tuple[float, float], check_tails: bool, factor: float
+        cls,
+        builder: TermBuilder,
+        bound: Bound,
+        by: str,
+        costs: tuple[float, float],
+        check_tails: bool,
+        factor: float,
+        full_support: bool,
     ) -> CertifiedTerms:
         baseline = builder.inputs.baseline
         terms = builder.terms(builder.inputs.policy, extreme=costs[1])
@@ -45,7 +53,7 @@ class CertifiedTerms:
                 check_weights(side.factor if side.unsupported is None else side.importance, builder.log, name)
                 if side.refusal:
                     raise InputError(side.refusal)
-        return cls(builder, bound, by, costs, check_tails, factor, terms, reference)
+        return cls(builder, bound, by, costs, check_tails, factor, full_support, terms, reference)
 
     @property
     def sides(self) -> list[PolicyTerms]:
@@ -100,7 +108,8 @@ class CertifiedTerms:
         # of labels that are all supported.
         is_asymptotic, log = self.bound.asymptotic, self.builder.log
         if self.builder.support is None:
-            lacks = [has_missing_mass(gap, count, max(map(abs, self.costs))) for gap in gaps]
+            unit = max(map(abs, self.costs))
+            lacks = [not self.full_support and has_missing_mass(gap, count, unit) for gap in gaps]
         else:
             lacks = [is_asymptotic and bool(low_weight_warning(side.counted, log)) for side in self.sides]
         if any(lacks) and not is_asymptotic:

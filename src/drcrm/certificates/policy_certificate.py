@@ -53,6 +53,7 @@ def policy_certificate(
     largest_weight: float | None = None,
     baseline_factor: float = 1.0,
     shift: float | None = None,
+    full_support: bool = False,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -116,6 +117,10 @@ def policy_certificate(
         influence function. It needs "dr" or "snips", an asymptotic method, and κ < −log P(c = max) under the policy:
         beyond that R_κ is the largest cost. With by="context", contexts are groups. With a baseline, both have their
         worst case.
+    full_support : bool
+        Whether the logging policy is known to take every action with a positive probability in every context. Then no
+        test for missing actions is made, and nothing is charged if π0 is unknown. Such a test finds missing actions in
+        a few per cent of the logs that lack none.
 
     Returns
     -------
@@ -164,12 +169,12 @@ def policy_certificate(
     if bound.name == ANYTIME:
         terms, largest = anytime_terms(inputs, estimate, costs, largest_weight, factor)
         builder, bound = TermBuilder(inputs, estimate), replace(bound, high=largest)
-        case = CertifiedTerms(builder, bound, by, costs, check_tails, factor, terms, None)
+        case = CertifiedTerms(builder, bound, by, costs, check_tails, factor, full_support, terms, None)
     else:
         if radius is not None and by == "context" and groups is None:
             inputs = replace(inputs, groups=log.context)
         builder = make_builder(inputs, estimate, radius, weight=Clipped(limit)).with_support()
-        case = CertifiedTerms.of(builder, bound, by, costs, check_tails, factor)
+        case = CertifiedTerms.of(builder, bound, by, costs, check_tails, factor, full_support)
     terms, results = case.policy, case.certify()
     if bound.name != ANYTIME:  # which needs no overlap
         case.warn()

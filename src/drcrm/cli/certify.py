@@ -8,7 +8,6 @@ from drcrm.cli.common.evaluation import Evaluation
 from drcrm.cli.evaluate_policy import answer_on_policy
 from drcrm.diagnostics.comparison.guardrails import summarize
 from drcrm.diagnostics.comparison.verdict import (
-    WITHOUT_CERTIFICATE,
     Verdict,
     describe_breakeven,
     describe_change,
@@ -17,6 +16,7 @@ from drcrm.diagnostics.comparison.verdict import (
 )
 from drcrm.diagnostics.diagnostic import with_confidence
 from drcrm.errors import InputError
+from drcrm.estimates import ROBUST, UNBIASED
 from drcrm.reports.log_report.answer import Units
 
 
@@ -24,9 +24,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     if options.asymptotic and not options.anytime:
         raise InputError("--asymptotic chooses the bounds of --anytime, so it needs --anytime")
-    if options.anytime and options.estimate not in (None, "ips", "dr" if options.asymptotic else None):
+    if options.anytime and options.estimate not in (None, UNBIASED, ROBUST if options.asymptotic else None):
         raise InputError(
-            f"--anytime needs --estimate ips, or dr with --asymptotic, got {options.estimate}; or leave out --estimate"
+            f"--anytime needs --estimate {UNBIASED}, or {ROBUST} with --asymptotic, got {options.estimate}; "
+            "or leave it out"
         )
     return answer_on_policy("certify", options, _state_running_bounds if options.anytime else _state_certificates)
 
@@ -53,7 +54,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     """
     verdict, [comparison] = evaluation.verdict, evaluation.comparisons
     cost, difference = comparison.cost_certificate, comparison.certificate
-    if verdict.verdict in WITHOUT_CERTIFICATE or cost is None or difference is None:
+    if evaluation.diagnosis.failed or cost is None or difference is None:
         return verdict
     sentence = f"Each bound holds {with_confidence(cost.confidence)}."
     if verdict.verdict == "better" and comparison.settings.shift is None:

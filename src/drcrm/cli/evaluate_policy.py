@@ -114,16 +114,7 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
         raise InputError(
             f"--estimate {estimate} has no worst case for shift {mapping.shift:g}; use {' or '.join(NORMALISED)}"
         )
-    settings = ComparisonSettings(
-        estimate=estimate,
-        confidence=options.confidence,
-        choices=case.choices,
-        effective_choices=case.effective_choices,
-        cost_range=mapping.cost_range,
-        gamma=options.sensitivity,
-        reference=reference_of(options),
-        shift=mapping.shift,
-    )
+    settings = comparison_settings(options, mapping, estimate, case.choices, case.effective_choices)
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
 
@@ -294,13 +285,24 @@ def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: 
             "the log does not limit them, because later rows may have smaller ones. Or add --asymptotic, whose bounds "
             "need no limit"
         )
-    policy = baseline.policy
-    return largest_probability(policy.actions, policy.explore) / mapping.least_propensity
+    return largest_probability(baseline.policy.actions, baseline.policy.explore) / mapping.least_propensity
 
 
-def reference_of(options: argparse.Namespace) -> str:
-    """Return the name of the logging policy or the baseline for sentences."""
-    return LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}"
+def comparison_settings(
+    options: argparse.Namespace, mapping: LogMapping, estimate: str, choices: int, effective_choices: int | None
+) -> ComparisonSettings:
+    """Return the settings of a comparison with the logging policy or the baseline."""
+    return ComparisonSettings(
+        estimate=estimate,
+        confidence=options.confidence,
+        choices=choices,
+        effective_choices=effective_choices,
+        cost_range=mapping.cost_range,
+        gamma=options.sensitivity,
+        reference=LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}",
+        shift=mapping.shift,
+        full_support=mapping.least_propensity is not None,
+    )
 
 
 def _describe(recognised: RecognisedRows, mapping: LogMapping) -> str:

@@ -20,9 +20,9 @@ from drcrm.cli.common.candidates import (
     require_exportable,
 )
 from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status
-from drcrm.cli.evaluate_policy import read_baseline, read_mapping, reference_of
+from drcrm.cli.evaluate_policy import comparison_settings, read_baseline, read_mapping
 from drcrm.data.dask_executor import use_cluster
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, describe_exploration
+from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal, remove
@@ -102,16 +102,7 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespace) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
-    settings = ComparisonSettings(
-        estimate=ESTIMATE,
-        confidence=options.confidence,
-        choices=selection.choices,
-        effective_choices=selection.effective_choices,
-        cost_range=opened.mapping.cost_range,
-        gamma=options.sensitivity,
-        reference=reference_of(options),
-        shift=opened.mapping.shift,
-    )
+    settings = comparison_settings(options, opened.mapping, ESTIMATE, selection.choices, selection.effective_choices)
     evaluation = evaluate(opened, selection.policies, selection.best, settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":

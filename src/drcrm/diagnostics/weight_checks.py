@@ -33,7 +33,7 @@ from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.estimates import SelfNormalised
 from drcrm.weights import effective_sample_size
 
-MIN_EFFECTIVE_ROWS, LOW_SHARE, VERY_LOW_SHARE = 10, 0.1, 0.05
+LOW_SHARE = 0.1  # effective sample size divided by the rows: caution
 MIN_TAIL, MAX_TAIL = 5, 10_000  # numbers of weights to estimate the shape of a tail
 SOME_MASS, LARGE_MASS = 0.01, 0.2  # probability of unsupported actions: caution, fail
 MIN_MEAN = 0.9  # a mean weight significantly below this fails even if unsupported actions explain it

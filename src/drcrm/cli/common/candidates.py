@@ -129,10 +129,10 @@ def fit_candidates(
     joined = PairedDifferences.join([learned.differences for learned in results])
     choices = joined.effective_choices(confidence, opened.units)
     outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
-    rates = [
-        _rate(learned, outcomes, ComparisonSettings(ESTIMATE, confidence, effective_choices=choices))
-        for learned in results
-    ]
+    settings = ComparisonSettings(
+        ESTIMATE, confidence, effective_choices=choices, full_support=opened.mapping.least_propensity is not None
+    )
+    rates = [_rate(learned, outcomes, settings) for learned in results]
     chosen = joined.choose(choices, np.concatenate(rates) == 2, confidence)
     selected, ranks = zip(
         *(

@@ -57,6 +57,8 @@ class ComparisonSettings:
     shift : float, optional
         Radius κ, if both policies have their worst case around the environment: see
         :class:`drcrm.risks.EnvironmentBall`. The sensitivity is then not computed.
+    full_support : bool
+        Whether the logging policy is known to take every action in every context.
     """
 
     estimate: str = ROBUST
@@ -68,6 +70,7 @@ class ComparisonSettings:
     reference: str = LOGGING_POLICY
     baseline_factor: float = 1.0
     shift: float | None = None
+    full_support: bool = False
 
     @property
     def divisor(self) -> int:
@@ -204,7 +207,7 @@ def certify_against(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
-    names = "estimate", "confidence", "cost_range", "baseline_factor", "shift"
+    names = "estimate", "confidence", "cost_range", "baseline_factor", "shift", "full_support"
     options = models | {name: getattr(settings, name) for name in names} | {"choices": settings.divisor}
     try:
         return policy_certificate(policy, log, baseline=baseline, **options), ""

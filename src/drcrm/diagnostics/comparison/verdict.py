@@ -17,7 +17,6 @@ from drcrm.diagnostics.repeated_rows.dependence import NAME as INDEPENDENCE
 from drcrm.diagnostics.repeated_rows.row_checks import IDENTIFY, LEARNED
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
-WITHOUT_CERTIFICATE = VERDICTS[3:]
 AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"
 MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
@@ -40,6 +39,8 @@ NEXT_STEPS = {
 }
 MORE_ROWS = "Log more rows"  # the start of advice
 UNSUPPORTED = "unsupported actions"
+# Checks that fail only because few rows have most of the weight, if the log is known to have every action.
+IMPRECISE = {"effective sample size", "largest share of one row", "largest share of weighted costs"}
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 
 
@@ -98,6 +99,9 @@ def reach_verdict(
     *not shown*            None of these.
     =====================  ==================================================================================
 
+    If the logging policy is known to take every action, and only checks in ``IMPRECISE`` fail, more rows would make
+    them pass. The verdict is then *not shown*, without bounds, and advises more rows.
+
     If ``reward`` is true, sentences describe rewards, which are negated costs. ``outcome`` is their name.
     """
     outcome = outcome or ("reward" if reward else "cost")
@@ -112,6 +116,13 @@ def reach_verdict(
     if failed or certificate is None or comparison.cost_certificate is None:
         reason = failed[0].sentence if failed else comparison.refusal
         sentence = f"It is unknown whether {label} is better than {comparison.settings.reference}: {reason}."
+        if failed and comparison.settings.full_support and {check.name for check in failed} <= IMPRECISE:
+            return Verdict(
+                "not shown",
+                sentence,
+                [f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."],
+                cautions,
+            )
         return Verdict("the log cannot say", sentence, _advise_logging(diagnosis), cautions)
     rounding = ROUNDING * max(map(abs, certificate.costs))
     is_better = certificate.bound < -rounding
