@@ -1,1 +1,12 @@
-"""Read log files as bandit logs, hold out rows, estimate propensities, and store policies."""
+"""Read log files as bandit logs, hold out rows, estimate propensities, and store policies.
+
+A column of a CSV file, such as the propensity, takes these steps to the log that policies are learned from:
+
+1. ``readers.csv_files.CsvReader.read_tables`` reads the file as Arrow tables of texts.
+2. ``readers.tables.TableReader.read_frames`` selects the columns that a mapping names, as frames with decimal points.
+3. ``readers.tables.frame_batch`` converts the columns to numbers, in a ``Batch`` of features and rows.
+4. ``batches.join_batches`` joins the batches to a ``BanditLog``. The propensities are its ``propensity``.
+5. ``encoded_log.encode`` returns selected rows with encoded features: rows that train policies, and held-out rows.
+
+``diagnostics.opened_log.open_log`` calls these functions for the commands, and ``read_log`` for the library.
+"""
