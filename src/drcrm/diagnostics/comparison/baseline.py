@@ -24,9 +24,7 @@ from drcrm.rows.row_hashes import RowHashes
 Folder = Callable[[], Path]
 
 
-def policy_on_rows(
-    stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog, name: str = "baseline"
-) -> TabularPolicy:
+def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | None, log: BanditLog) -> TabularPolicy:
     """Return a stored policy's probabilities on rows of a log that has the encoding of another policy.
 
     Parameters
@@ -39,8 +37,6 @@ def policy_on_rows(
         Selected rows; by default all.
     log : BanditLog
         The same rows, encoded. An action of the log that the policy does not have gets the probability 0.
-    name : str
-        Role of the policy, for messages.
 
     Raises
     ------
@@ -49,8 +45,8 @@ def policy_on_rows(
     """
     encoding, encoding_of_log = stored.encoding, log.encoding
     if not stored.policy.actions.is_like(log.actions):
-        raise InputError(f"the {name} is over {stored.policy.actions}, the log has {log.actions}")
-    columns = _columns(encoding.names, encoding_of_log.names, log.actions, name)
+        raise InputError(f"the baseline is over {stored.policy.actions}, the log has {log.actions}")
+    columns = _columns(encoding.names, encoding_of_log.names, log.actions)
     parts: list[list[np.ndarray]] = [[], []]
     for _, block in blocks_of(raw_log, rows):
         X = encoding.contexts(Contexts(block.X, block.actions.starts))
@@ -105,16 +101,16 @@ def leave_out_training(
     return replace(known, training=training, heldout=known.heldout & ~trained)
 
 
-def _columns(names: list, known: list, actions: Actions, name: str) -> np.ndarray | None:
+def _columns(names: list, known: list, actions: Actions) -> np.ndarray | None:
     """Return the column of the log for each action or label of the policy; None without names."""
     if not names:
         return None
     names, known = [*map(str, names)], [*map(str, known)]
     place = {action: number for number, action in enumerate(known)}
     if absent := [action for action in names if action not in place]:
-        raise InputError(f"the {name} takes {absent[0]!r}, which the log lacks: the log says nothing about its cost")
+        raise InputError(f"the baseline takes {absent[0]!r}, which the log lacks: the log says nothing about its cost")
     if not actions.are_choices and len(names) < len(known):
-        raise InputError(f"the {name} has {len(names)} labels, the log has {len(known)}")
+        raise InputError(f"the baseline has {len(names)} labels, the log has {len(known)}")
     return np.array([place[action] for action in names])
 
 

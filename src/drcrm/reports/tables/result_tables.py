@@ -200,15 +200,15 @@ def _differs(row: Mapping, plan: Plan) -> str:
     return "; ".join(filter(None, words))
 
 
-def interval(values: ArrayLike, confidence: float = 0.95) -> dict[str, float]:
-    """Return mean, standard_error, low and high of the values of n seeds, by Student's t.
+def interval(values: ArrayLike) -> dict[str, float]:
+    """Return mean, standard_error, low and high of the values of n seeds, by Student's t at 95 %.
 
     If a value is missing, so is the mean. One seed has no standard error.
     """
     values = np.asarray(values, dtype=float)
     n, mean = len(values), values.mean() if len(values) else np.nan
     error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
-    half = stats.t.ppf((1 + confidence) / 2, n - 1) * error
+    half = stats.t.ppf(0.975, n - 1) * error
     return {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half}
 
 
