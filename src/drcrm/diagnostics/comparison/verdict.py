@@ -13,7 +13,7 @@ from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, with_confidence
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
-from drcrm.diagnostics.repeated_rows.dependence import NAME as INDEPENDENCE
+from drcrm.diagnostics.repeated_rows.independence import NAME as INDEPENDENCE
 from drcrm.diagnostics.repeated_rows.row_checks import IDENTIFY, LEARNED
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"

@@ -15,13 +15,13 @@ from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.diagnostics.diagnostic import Diagnostic, percent
-from drcrm.diagnostics.repeated_rows.dependence import (
+from drcrm.diagnostics.repeated_rows.independence import (
     MAX_ROWS,
     TestedRows,
+    check_copies,
     check_independence,
     identifier_codes,
 )
-from drcrm.diagnostics.repeated_rows.duplicates import check_copies
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import blocks_of
 from drcrm.logs.encoding.base import MATRIX
