@@ -8,7 +8,7 @@ import pytest
 from dependent_logs import MAPPING, draw_jittered, draw_rows, draw_users
 
 from drcrm.diagnostics.opened_log import open_log
-from drcrm.diagnostics.repeated_rows import dependence
+from drcrm.diagnostics.repeated_rows import independence
 from drcrm.logs.mapping import as_mapping
 
 SILENT = lambda message: None  # noqa: E731
@@ -35,9 +35,9 @@ def test_users_without_a_column_are_found_by_their_features(tmp_path):
     assert "rows with nearly equal features have the same action in 100 %" in check.sentence
 
 
-@pytest.mark.parametrize("neighbours", [dependence.MAX_NEIGHBOURS, 200])
+@pytest.mark.parametrize("neighbours", [independence.MAX_NEIGHBOURS, 200])
 def test_nearly_equal_rows_fail(neighbours, tmp_path, monkeypatch):
-    monkeypatch.setattr(dependence, "MAX_NEIGHBOURS", neighbours)
+    monkeypatch.setattr(independence, "MAX_NEIGHBOURS", neighbours)
     assert check_independence(draw_jittered(np.random.default_rng(0)), tmp_path).level == "fail"
 
 
