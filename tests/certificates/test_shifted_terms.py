@@ -9,7 +9,8 @@ from scipy.optimize import brentq
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.cross_fitting import context_folds
+from drcrm.cost_models.cross_fitting import FOLDS
+from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.risks import EnvironmentBall, KLBall
 
@@ -40,7 +41,7 @@ def tilt(cost: np.ndarray, share: np.ndarray, kappa: float) -> tuple[float, floa
 @pytest.mark.parametrize("form", ["coefficients", "probabilities"])
 def test_values_and_standard_errors_are_those_of_loops(kind, estimate, form):
     log = draw_log(kind, seed=3)
-    policy, fold = draw_policy(log), context_folds(log)
+    policy, fold = draw_policy(log), context_folds(log, None, FOLDS)
     effects = cross_fitted_effects(log, fold)
     weight = moments_by_row(log, policy.coef, effects, fold, 1.0)["weight"]
     share = log.count * weight / (log.count @ weight)

@@ -21,9 +21,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 from drcrm import BanditLog, CostModel, EnvironmentDRO, RegressorModel
 from drcrm.cost_models import smearing
-from drcrm.cost_models.cross_fitting import context_folds, cross_fit
+from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data import chunked_log
 from drcrm.data.executors import use_threads
+from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.optimization.environment_objective import EnvironmentObjective, log_with_barrier
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
@@ -73,7 +74,7 @@ def test_gradient_is_the_finite_difference_also_behind_the_barrier(kind, weight,
 def test_value_without_gamma_takes_one_step_from_the_self_normalised_optimum(kind):
     log, kappa = draw_log(kind, seed=2), 0.15
     objective = make_objective(log, kappa, Clipped(None))
-    coef, fold = draw_coef(objective), context_folds(log)
+    coef, fold = draw_coef(objective), context_folds(log, None, FOLDS)
     effects = cross_fitted_effects(log, fold)
     share = moments_by_row(log, coef, effects, fold, 1.0)["weight"] * log.count
     share /= share.sum()
@@ -101,7 +102,7 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
     objective, gamma = make_objective(log), 1.2
     blocks = objective._blocks()
     factor = np.exp(blocks.smear(gamma).log_factor)
-    fold, effects = context_folds(log), objective.design.effects
+    fold, effects = context_folds(log, None, FOLDS), objective.design.effects
     residual = log.cost - effects[log.context, log.Y]
     for number in range(FOLDS):
         outside = fold[log.context] != number

@@ -15,27 +15,10 @@ from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
+from drcrm.data.folds import context_folds
 from drcrm.data.scaling import has_constant
 
 FOLDS = 5
-
-
-def context_folds(log: BanditLog, units: np.ndarray | None = None, folds: int = FOLDS) -> np.ndarray:
-    """Return the fold of each context, (m,), drawn with a fixed seed.
-
-    Parameters
-    ----------
-    log : BanditLog
-        Log without rows of count 0.
-    units : array (n,), optional
-        Ids of units that a fold keeps together; by default contexts. Rows of one context must be in one unit.
-    folds : int
-        Number of folds.
-    """
-    _, unit = np.unique(log.context if units is None else units, return_inverse=True)
-    fold = np.empty(log.n_contexts, dtype=int)
-    fold[log.context] = (np.random.default_rng(0).permutation(unit.max() + 1) % folds)[unit]
-    return fold
 
 
 def cross_fit(

@@ -23,8 +23,9 @@ from drcrm.arrays.validation import (
     check_vector,
     find_constant_features,
 )
-from drcrm.cost_models.solvers.ridge_solvers import assign_folds, make_solver, require_finite
+from drcrm.cost_models.solvers.ridge_solvers import FOLDS, make_solver, require_finite
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import context_folds
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy, as_policy
@@ -151,7 +152,7 @@ class CostModel:
         mean = require_finite(log.count @ log.cost / log.size)
         unit = require_finite(cost_deviation(log.cost, log.count))
         standardised = log.actions.regression_log(log.replace(cost=(log.cost - mean) / unit))
-        solver = make_solver(standardised, scales, assign_folds(log))
+        solver = make_solver(standardised, scales, context_folds(log, None, FOLDS)[log.context])
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
         self.penalty_ = check_positive(solver.select_penalty() if is_auto else self.penalty, "penalty")
         coef, common = solver.solve(self.penalty_)

@@ -11,8 +11,8 @@ import pandas as pd
 from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import draw_folds
 from drcrm.diagnostics.diagnostic import MIN_ROWS, Diagnostic, judge_share, percent
-from drcrm.rows.folds import draw_folds
 
 LEAKAGE = "leakage of the reward"
 ADVICE = (

@@ -38,12 +38,12 @@ from scipy.special import ndtri
 
 from drcrm.certificates.independent_units import Interval, check_groups, group_means, mean_and_deviation
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import context_folds
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.logs.propensities.estimated import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
@@ -109,10 +109,8 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
 
 def draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -> np.ndarray:
     """Return a fold for each context, (m,); all contexts of a group are in one fold."""
-    unit = np.arange(log.n_contexts)
-    if groups is not None:
-        unit[log.context[::-1]] = check_groups(groups, log.replace(count=np.ones_like(log.count)))[::-1]
-    return draw_folds(unit, folds)
+    units = None if groups is None else check_groups(groups, log.replace(count=np.ones_like(log.count)))
+    return context_folds(log, units, folds)
 
 
 def boost_model(log: BanditLog, modelled: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drcrm.cost_models.cross_fitting import context_folds
+from drcrm.cost_models.cross_fitting import FOLDS
+from drcrm.data.folds import context_folds
 from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import cost_deviation
 from drcrm.divergences import KL
@@ -74,7 +75,7 @@ class EnvironmentObjective(Objective):
                 f"the estimate 'dr' around the environment needs divergence='kl' and a radius above 0, got {risk!r}. "
                 "Use estimate='snips' for other divergences."
             )
-        self._fold = context_folds(design.log) if fold is None else fold
+        self._fold = context_folds(design.log, None, FOLDS) if fold is None else fold
 
     def samples(self) -> Iterator[Objective]:
         for design, rows in self.design.samples():

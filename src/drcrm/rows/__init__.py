@@ -1,1 +1,1 @@
-"""Identity of rows, from arrays: hashes, equal rows, recognised rows, folds of units and ranks."""
+"""Identity of rows, from arrays: hashes, equal rows, recognised rows, units of dependent rows and ranks."""

@@ -1,27 +1,9 @@
-"""Random folds of dependent rows, and the order of rows in time."""
+"""Units of dependent rows, and the order of rows in time."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-
-
-def draw_folds(units: np.ndarray, folds: int, rng: np.random.Generator | None = None) -> np.ndarray:
-    """Return a random fold for each row, (n,); all rows of a unit are in the same fold.
-
-    Parameters
-    ----------
-    units : array (n,)
-        Unit of each row.
-    folds : int
-        Number of folds; at most the number of units.
-    rng : Generator, optional
-        By default with seed 0.
-    """
-    _, unit = np.unique(units, return_inverse=True)
-    n_units = int(unit.max()) + 1
-    order = (rng or np.random.default_rng(0)).permutation(n_units)
-    return order[unit] % min(folds, n_units)
 
 
 def join_units(first: np.ndarray, second: np.ndarray) -> np.ndarray:

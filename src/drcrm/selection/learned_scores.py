@@ -29,12 +29,12 @@ import numpy as np
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.adapters import PaddedModel
-from drcrm.cost_models.cross_fitting import context_folds
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
+from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible

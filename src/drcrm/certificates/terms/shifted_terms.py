@@ -21,7 +21,8 @@ from drcrm.arrays.validation import check_choice, check_positive
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
 from drcrm.certificates.terms.overlap import worst_case_gaps
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
-from drcrm.cost_models.cross_fitting import context_folds
+from drcrm.cost_models.cross_fitting import FOLDS
+from drcrm.data.folds import context_folds
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.estimates import EVALUATIONS, NORMALISED, SelfNormalised
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
@@ -94,7 +95,7 @@ class ShiftedTermBuilder(TermBuilder):
         self, policy: Policy, predictor: LinearPredictor, gamma: float, top: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,)."""
-        fold = context_folds(self.log, self.inputs.groups)
+        fold = context_folds(self.log, self.inputs.groups, FOLDS)
         blocks = EnvironmentBlocks(predictor, fold, Clipped(None), largest=top)
         of_rows, of_contexts = np.zeros(0), np.zeros(self.log.n_contexts)
         for share, mean in policy.components(self.log.X, self.log.actions, purpose="the modelled cost"):

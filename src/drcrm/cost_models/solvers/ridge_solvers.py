@@ -163,12 +163,6 @@ def make_solver(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> RidgeSo
     )
 
 
-def assign_folds(log: BanditLog) -> np.ndarray:
-    """Return the fold of each row, (n,); rows of one context share a fold."""
-    by_context = (np.random.default_rng(0).permutation(log.n_contexts) % FOLDS).astype(np.int16)
-    return by_context[log.context]
-
-
 def require_finite(values: Any) -> Any:
     """Return values; raise InputError unless all are finite."""
     if not np.isfinite(values).all():

@@ -24,12 +24,12 @@ from drcrm.arrays.mapped_arrays import scratch_path, write_blocks
 from drcrm.arrays.validation import find_constant_features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp, run_in_order
+from drcrm.data.folds import context_folds, draw_folds
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.rows.folds import draw_folds
 
 FOLDS = 5
 MOST = 2**19  # largest number of rows that the model is fitted to
@@ -144,8 +144,7 @@ def fit_propensity_model(log: BanditLog, folds: int = FOLDS) -> PropensityModel:
 def _boost(log: BanditLog, model: PropensityModel, folds: int) -> np.ndarray:
     """Return the cross-fitted probability of each logged action, (n,), corrected by boosted trees and calibrated."""
     log = _encode(log, model.encoding)
-    fold = np.zeros(log.n_contexts, dtype=int)
-    fold[log.context] = draw_folds(log.units, folds)
+    fold = context_folds(log, log.units, folds)
     probability: Any = 0.0
     for number, policy in enumerate(model.policies):
         mean = policy.marginals_on(log.X, log.actions)
