@@ -17,7 +17,7 @@ from drcrm import BanditLog, ExponentialPolicy
 from drcrm.experiments.simulation.replay import replay
 from drcrm.reports.figures.style import Names
 
-pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures"]
+pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "tree_fixtures"]
 
 LONGEST = ("test_workflow", "test_build")
 

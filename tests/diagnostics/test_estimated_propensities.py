@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -12,15 +14,17 @@ from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.estimated_propensities import NAME, _movement, check_estimates, correct_along_policy
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 
+pytestmark = pytest.mark.usefixtures("all_trees")
 ROWS, ACTIONS = 1500, 4
 
 
-def draw_log(lacks_best: bool, seed: int = 0) -> tuple[BanditLog, np.ndarray]:
-    """Return a log with estimated propensities, and a policy that prefers the action of the largest score.
+@cache
+def draw_log(lacks_best: bool) -> tuple[BanditLog, np.ndarray, np.ndarray]:
+    """Return a log with estimated propensities, a policy that prefers the action of the largest score, and the model.
 
     If ``lacks_best``, the logging policy never takes that action in contexts with x_0 > 0.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(ROWS, 3)), np.ones(ROWS)])
     scores = X @ np.random.default_rng(9).normal(size=(4, ACTIONS))
     mean, at = np.full((ROWS, ACTIONS), 1 / ACTIONS), np.arange(ROWS)
@@ -29,13 +33,14 @@ def draw_log(lacks_best: bool, seed: int = 0) -> tuple[BanditLog, np.ndarray]:
         mean /= mean.sum(axis=1, keepdims=True)
     action = (rng.random((ROWS, 1)) > mean.cumsum(axis=1)).sum(axis=1).clip(max=ACTIONS - 1)
     log = BanditLog(X, action, np.full(ROWS, 1 / ACTIONS), rng.normal(size=ROWS), n_actions=ACTIONS)
-    log = log.replace(propensity=cross_fit_propensities(log)[at, action])
-    return log, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    modelled = cross_fit_propensities(log)
+    log = log.replace(propensity=modelled[at, action])
+    return log, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), modelled
 
 
 @pytest.mark.parametrize(("lacks_best", "level"), [(True, "fail"), (False, "good")])
 def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, level):
-    log, mean = draw_log(lacks_best)
+    log, mean, _ = draw_log(lacks_best)
     diagnosis = diagnose(log.replace(imitated_propensities=True), mean)
     check = next(check for check in diagnosis.diagnostics if check.name == NAME)
     assert check.level == level, check
@@ -45,8 +50,7 @@ def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, 
 
 
 def test_the_correction_is_a_policy():
-    log, mean = draw_log(True)
-    modelled = cross_fit_propensities(log)
+    log, mean, modelled = draw_log(True)
     corrected, is_kept = correct_along_policy(log, mean, modelled)
     assert is_kept.all()
     np.testing.assert_allclose(corrected.sum(axis=1), 1)
@@ -71,9 +75,8 @@ def test_label_vectors_and_small_logs_are_not_checked():
 
 
 def test_a_sample_of_the_contexts_is_enough(monkeypatch):
-    log, mean = draw_log(True)
+    log, mean, modelled = draw_log(True)
     monkeypatch.setattr(estimated_propensities, "MAX_SCORES", ROWS * ACTIONS // 2)
-    modelled = cross_fit_propensities(log)
     corrected, is_kept = correct_along_policy(log, mean, modelled)
     assert is_kept.sum() == ROWS // 2 + 1
     np.testing.assert_allclose(corrected[~is_kept], modelled[~is_kept])
@@ -84,11 +87,10 @@ def test_a_sample_of_the_contexts_is_enough(monkeypatch):
 
 
 def test_lists_are_checked_like_single_actions():
-    log, mean = draw_log(True)
+    log, mean, modelled = draw_log(True)
     starts = ACTIONS * np.arange(ROWS + 1)
     codes = np.tile(np.eye(ACTIONS), (ROWS, 1))
     X = np.column_stack([np.repeat(log.X, ACTIONS, axis=0), codes])
-    modelled = cross_fit_propensities(log)
     lists = BanditLog(ActionLists(X, starts), log.Y, log.propensity, log.cost)
     correction = correct_along_policy(lists, mean.ravel(), modelled.ravel())
     check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction, None)

@@ -32,6 +32,7 @@ from drcrm.diagnostics.propensity_audit import (
 )
 from drcrm.logs.propensities.estimated import boost_propensities
 
+pytestmark = pytest.mark.usefixtures("all_trees")
 LIKELIHOOD = "propensity audit, likelihood ratio"
 
 
@@ -67,8 +68,9 @@ def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
         "doubled": np.minimum(2 * p, 1),
     }
     modelled = cross_fit_propensities(log)
+    boosted = boost_model(log, modelled)
     for kind, propensity in kinds.items():
-        tests, _ = audit_propensities(change_log(log, propensity=propensity), modelled)
+        tests, _ = audit_propensities(change_log(log, propensity=propensity), modelled, boosted=boosted)
         failed = [test.name for test in tests if test.level == "fail"]
         assert failed
         assert kind != "other rows" or LIKELIHOOD in failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -140,18 +141,24 @@ def hashes_of(frame: pd.DataFrame, **keys):
     return hash_log(read_raw_log(frame.drop(columns="side"), DISCRETE | keys))
 
 
+@cache
+def draw_logs(kind: str, key: str | None) -> tuple[LearnedRows, pd.DataFrame, pd.DataFrame]:
+    """Return the rows that a policy was learned from, the same with later outcomes, and new rows."""
+    rng = np.random.default_rng(len(kind))
+    heldout = rng.random(1000) < 0.25
+    old = DRAWS[kind](rng, 1000).assign(side=np.where(heldout, 2, 1))
+    new = DRAWS[kind](rng, 1000).assign(side=0, time=lambda frame: frame["time"] + 2000, id=np.arange(1000) + 1000)
+    late = old.assign(r=np.where(rng.random(1000) < 0.05, 1 - old["r"], old["r"]))
+    return LearnedRows.of(hashes_of(old, **({} if key is None else {key: key})), heldout), late, new
+
+
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("key", [None, "id", "time"])
 @pytest.mark.parametrize("kind", DRAWS)
 def test_no_row_learned_from_evaluates_whatever_its_outcome_is_now(kind, key, change):
     """Rows have outcomes that changed. Where the rows are not known for sure, the result is undecided."""
-    rng = np.random.default_rng(len(kind) + len(change))
-    heldout = rng.random(1000) < 0.25
-    old = DRAWS[kind](rng, 1000).assign(side=np.where(heldout, 2, 1))
-    new = DRAWS[kind](rng, 1000).assign(side=0, time=lambda frame: frame["time"] + 2000, id=np.arange(1000) + 1000)
     keys = {} if key is None else {key: key}
-    learned = LearnedRows.of(hashes_of(old, **keys), heldout)
-    late = old.assign(r=np.where(rng.random(1000) < 0.05, 1 - old["r"], old["r"]))
+    learned, late, new = draw_logs(kind, key)
     log = CHANGES[change](late, new)
     recognised = learned.recognise(hashes_of(log, **keys), log["p"].to_numpy())
     side = log["side"].to_numpy()

@@ -21,14 +21,6 @@ from drcrm.selection.registry.algorithms import Algorithm
 ALGORITHM = Algorithm("KLDRO", "radius", [1e-3], {"estimate": "dr", "safe": True})
 
 
-@pytest.fixture(autouse=True)
-def few_trees(monkeypatch):
-    """Use few trees in the default scores."""
-    settings = {"max_iter": 15, "random_state": 0}
-    models = [HistGradientBoostingRegressor(**settings), HistGradientBoostingClassifier(**settings)]
-    monkeypatch.setattr(learned_scores, "default_models", lambda: models)
-
-
 def draw_contexts(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return contexts with a constant, and their best of three actions, which is not linear in x."""
     X = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])

@@ -20,7 +20,6 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.datasets.array_files import read_cost_model, read_log, read_truth
 from drcrm.files import read_npz, write_npz
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
-from drcrm.selection import learned_scores
 from drcrm.selection.score_names import SCORES
 
 K = 4
@@ -136,10 +135,7 @@ def test_a_feature_map_is_fitted_to_the_training_contexts(single, rows):
     assert rows.loc[("map", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path, monkeypatch):
-    settings = {"max_iter": 10, "random_state": 0}
-    models = [HistGradientBoostingRegressor(**settings), HistGradientBoostingClassifier(**settings)]
-    monkeypatch.setattr(learned_scores, "default_models", lambda: models)
+def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path):
     options = {"estimate": "dr", "start": "model", "features": "scores"}
     inputs = {"log": single / "log.npz", "logging": single / "logging.npz"}
     fits = tmp_path / "scores.npz"
