@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # boosted trees of two processes on two cores would wait for each other
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from drcrm.reports.figures.style import Names
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "tree_fixtures"]
 
-LONGEST = ("test_workflow", "test_build")
+LONGEST = ["test_workflow", "test_studies", "test_opened_log", "test_baseline", "test_learn"]
+LONGEST += ["test_single_choice", "test_learned_scores"]
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail

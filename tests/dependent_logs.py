@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from drawn_actions import draw_actions
+from scipy.special import softmax
 
 USERS, VISITS = 200, 5
 FEATURES = ["x0", "x1", "x2"]
@@ -13,9 +15,8 @@ MAPPING = {"action": "a", "propensity": "p", "reward": "r", "features": {"numeri
 def draw_rows(rng, n: int) -> pd.DataFrame:
     """Return independent rows by a softmax policy."""
     X = rng.normal(size=(n, 3))
-    p = np.exp(X @ rng.normal(size=(3, 3)))
-    p /= p.sum(axis=1, keepdims=True)
-    a = (p.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
+    p = softmax(X @ rng.normal(size=(3, 3)), axis=1)
+    a = draw_actions(p, rng)
     return pd.DataFrame(X, columns=FEATURES).assign(
         a=np.array(list("uvw"))[a], p=p[np.arange(n), a], r=rng.normal(size=n)
     )

@@ -33,11 +33,6 @@ def draw_log(n: int = 3000, scale: float = 0.4, seed: int = 0) -> BanditLog:
     return BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), -is_clicked.astype(float), n_actions=K)
 
 
-def draw_actions(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw one action for each row of probabilities, (n, K)."""
-    return np.argmax(np.cumsum(probabilities, axis=1) > rng.random(len(probabilities))[:, None], axis=1)
-
-
 def change_log(log: BanditLog, rows=slice(None), **arrays) -> BanditLog:
     """Return some rows of a log, with other arrays."""
     arrays = {"X": log.X, "Y": log.Y, "propensity": log.propensity, "cost": log.cost} | arrays

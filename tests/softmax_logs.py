@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import softmax
 
 from drcrm import ActionLists, BanditLog, CostModel
 from drcrm.risks import (
@@ -40,13 +41,6 @@ WEIGHTS: list[tuple[Weight, object]] = [  # with their formulas
     (Smoothed(0.6), lambda pi, p: pi / p**0.6),
     (Shrunk(4.0), lambda pi, p: 4 * (pi / p) / ((pi / p) ** 2 + 4)),
 ]
-
-
-def softmax(scores: np.ndarray, eligible=True) -> np.ndarray:
-    """Return e^{u_a}/Σ e^{u_b} over the eligible actions."""
-    scores = np.where(eligible, scores, -np.inf)
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
 
 
 @dataclass
@@ -117,7 +111,7 @@ class Choices:
 
     def probabilities(self, coef: np.ndarray, intercept=0.0) -> np.ndarray:
         """Return π(a|x), (m, K), for coefficients Θ (d, K)."""
-        return softmax(self.X @ coef + intercept, self.eligible)
+        return softmax(np.where(self.eligible, self.X @ coef + intercept, -np.inf), axis=1)
 
     def of_rows(self, by_action: np.ndarray) -> np.ndarray:
         """Return the entries of an array (m, K) at the logged rows."""

@@ -151,46 +151,49 @@ OPEN += "with log_folder(Path('log.csv')) as create:\n  path = create() / 'X.npy
 
 @pytest.mark.parametrize("script", [WRITE, OPEN], ids=["output", "scratch"])
 class TestTemporaryFolders:
-    """Temporary folders of a process that another process finds. Process ids and host names do not matter."""
+    """Temporary folders that another user of the working folder finds. Process ids and host names do not matter."""
 
-    @pytest.fixture
-    def child(self, script, tmp_path, monkeypatch):
-        """A process that has a temporary folder in the working folder and waits for its standard input."""
+    def use(self, script: str, inside=Path.exists) -> None:
+        """Create a temporary folder in the working folder, and call a function with the path of a file in it."""
+        exec(f"{script}\n  inside(path)", {"inside": inside})
+
+    def test_a_folder_in_use_is_kept(self, script, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        script += "\n  print(flush=True)\n  input()\n  assert path.exists()"
+
+        def use_again(path: Path) -> None:
+            self.use(script)
+            assert path.exists()
+
+        self.use(script, use_again)
+        assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
+
+    def test_the_folder_of_a_killed_process_is_removed(self, script, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        waiting = [sys.executable, "-c", f"{script}\n  print(flush=True)\n  input()"]
         pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        with subprocess.Popen([sys.executable, "-c", script], env=ENVIRONMENT, text=True, **pipes) as process:
-            process.stdout.readline()
-            yield process
-            process.kill()
-
-    def use_same_folder(self, script: str) -> None:
-        exec(script, {})
-
-    def test_a_folder_in_use_is_kept(self, script, child, tmp_path):
-        before = os.listdir(tmp_path)
-        self.use_same_folder(script)
-        assert {*before} <= {*os.listdir(tmp_path)}
-        child.communicate("\n")
-        assert child.returncode == 0
-        assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
-
-    def test_the_folder_of_a_killed_process_is_removed(self, script, child, tmp_path):
-        child.kill()
-        child.wait()
+        with subprocess.Popen(waiting, env=ENVIRONMENT, text=True, **pipes) as child:
+            child.stdout.readline()
+            child.kill()
         assert len(os.listdir(tmp_path)) == 1
-        self.use_same_folder(script)
+        self.use(script)
         assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
 
-    def test_a_folder_without_a_lock_is_removed_after_a_day(self, script, child, tmp_path):
+    def test_a_folder_without_a_lock_is_removed_after_a_day(self, script, tmp_path, monkeypatch):
         """A process creates its folder before the lock."""
-        [folder] = tmp_path.iterdir()
-        (folder / LOCK).unlink()
-        self.use_same_folder(script)
-        assert folder.exists()
-        os.utime(folder, (0, 0))
-        self.use_same_folder(script)
-        assert not folder.exists()
+        monkeypatch.chdir(tmp_path)
+
+        def age(path: Path) -> None:
+            [folder] = tmp_path.iterdir()
+            (folder / LOCK).unlink()
+            self.use(script)
+            assert path.exists()
+            os.utime(folder, (0, 0))
+            self.use(script)
+            assert not folder.exists()
+            path.parent.mkdir(parents=True)
+            path.touch()  # so that the first user can end
+
+        self.use(script, age)
 
 
 class TestDamagedArchives:

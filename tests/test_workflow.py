@@ -176,9 +176,8 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize(
-    "module", [pytest.param(name, marks=[pytest.mark.slow] * (number > 0)) for number, name in enumerate(CHANGED)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("module", CHANGED)
 def test_a_code_change_reruns_the_rules_that_use_it(finished, config, tmp_path, module):
     """A comment and a docstring are no change. The test copies project and run to another root."""
     project, work = (tmp_path / path.relative_to("/") for path in (PROJECT, finished))
@@ -191,6 +190,7 @@ def test_a_code_change_reruns_the_rules_that_use_it(finished, config, tmp_path, 
     assert set(jobs(snakemake(work, config, "tiny", "--dry-run", project=project))) == {*CHANGED[module], "tiny"}
 
 
+@pytest.mark.slow  # tests/test_main.py has the check
 def test_a_fault_in_the_configuration_stops_the_workflow(config, tmp_path):
     changed = changed_config(config, tmp_path, "experiments.tiny.datasets", ["toi"])
     output = snakemake(tmp_path, changed, "tiny", fails=True)

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from drawn_actions import draw_actions
 from scipy import sparse
 from scipy.optimize import brentq
 
@@ -227,7 +228,7 @@ def test_a_constant_added_to_the_costs_does_not_change_a_difference(estimate, ba
     """Differences of rows are small beside the costs. One in 20 costs is large, so few rows decide."""
     rng = np.random.default_rng(5)
     probability, logging = rng.dirichlet(np.ones(3), 400), rng.dirichlet(np.full(3, 5), 400)
-    action = (logging.cumsum(axis=1) > rng.random((400, 1))).argmax(axis=1)
+    action = draw_actions(logging, rng)
     cost, effects = rng.random(400) < 0.05, rng.uniform(size=(400, 3))
 
     def difference(offset: float) -> list[float]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_actions import draw_actions
 from scipy.optimize import linprog
+from scipy.special import softmax
 from scipy.stats import t as student
 
 from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value
@@ -17,9 +19,8 @@ def draw_log(n: int = 60, seed: int = 0, gain: float = 1.0) -> tuple[BanditLog, 
     """Return a log of three actions, and the probabilities of a policy that prefers the best action."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
-    logits = X @ rng.normal(size=(2, 3))
-    probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    action = (rng.random(n)[:, None] > probability.cumsum(1)).sum(1)
+    probability = softmax(X @ rng.normal(size=(2, 3)), axis=1)
+    action = draw_actions(probability, rng)
     cost = rng.normal(size=n) - gain * (action == 1)
     policy = np.full((n, 3), 0.1)
     policy[:, 1] = 0.8

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from drawn_actions import draw_actions
 from log_contexts import contexts_of
 from shop import MAPPING, NAMES, decisions
 from small_action_logs import LABELS, LISTS, label_log, list_log
@@ -110,7 +111,7 @@ def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path
     stored = read_policy(weeks / "new.npz")
     frame, rng = pd.read_csv(weeks / "week2.csv"), np.random.default_rng(0)
     mean = stored.policy.marginals(stored.encoding.contexts(frame))
-    place = (mean.cumsum(axis=1) > rng.random((ROWS, 1))).argmax(axis=1)
+    place = draw_actions(mean, rng)
     own = frame.assign(item=np.array(stored.encoding.names)[place], p=mean[np.arange(ROWS), place])
     own.to_csv(tmp_path / "own.csv", index=False)
     for arguments in (["evaluate_policy"], ["certify"], ["certify", "--anytime"]):

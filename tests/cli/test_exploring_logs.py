@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from drawn_actions import draw_actions
 
 from drcrm.__main__ import main
 
@@ -37,7 +38,7 @@ def draw(probability: np.ndarray, segments: int = 3, names: str = "ABCDEFGH") ->
     """Return a log without effects whose actions have given probabilities, (n, K)."""
     rng = np.random.default_rng(0)
     n = len(probability)
-    action = (probability.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
+    action = draw_actions(probability, rng)
     return pd.DataFrame(
         {
             "visits": rng.poisson(3, n),

@@ -208,7 +208,7 @@ class TestCluster:
             monkeypatch.setattr(module, name, 256)
         local = learn(decisions(1200), MAPPING)
         options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
-        with distributed.LocalCluster(n_workers=2, **options) as cluster:
+        with distributed.LocalCluster(n_workers=1, **options) as cluster:
             answer = learn(decisions(1200), MAPPING, "--cluster", cluster.scheduler_address)
         close(answer, local)
         names = [*("answer.json", "log.csv", "p.candidate.npz", "p.npz")]

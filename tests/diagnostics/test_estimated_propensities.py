@@ -6,6 +6,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from drawn_actions import draw_actions
+from scipy.special import softmax
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.data.bandit_log import BanditLog
@@ -31,11 +33,11 @@ def draw_log(lacks_best: bool) -> tuple[BanditLog, np.ndarray, np.ndarray]:
     if lacks_best:
         mean[at, scores.argmax(axis=1)] *= X[:, 0] <= 0
         mean /= mean.sum(axis=1, keepdims=True)
-    action = (rng.random((ROWS, 1)) > mean.cumsum(axis=1)).sum(axis=1).clip(max=ACTIONS - 1)
+    action = draw_actions(mean, rng)
     log = BanditLog(X, action, np.full(ROWS, 1 / ACTIONS), rng.normal(size=ROWS), n_actions=ACTIONS)
     modelled = cross_fit_propensities(log)
     log = log.replace(propensity=modelled[at, action])
-    return log, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), modelled
+    return log, softmax(scores, axis=1), modelled
 
 
 @pytest.mark.parametrize(("lacks_best", "level"), [(True, "fail"), (False, "good")])

@@ -10,7 +10,6 @@ from diagnosed_logs import (
     THETA,
     K,
     change_log,
-    draw_actions,
     draw_contexts,
     draw_log,
     find_check,
@@ -18,7 +17,9 @@ from diagnosed_logs import (
     levels,
     with_columns,
 )
+from drawn_actions import draw_actions
 from scipy import sparse
+from scipy.special import softmax
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.diagnostics.diagnosis import diagnose
@@ -177,8 +178,7 @@ def draw_with_rule(kind: str, rule, n: int, seed: int) -> BanditLog:
         Y = (rng.random((n, 2)) < 1 / (1 + np.exp(-scores))).astype(int)
         return BanditLog(X, Y, np.exp(logging.log_prob(X, Y)), np.zeros(n))
     scores = X @ coef
-    mean, drawn = (np.exp(values) for values in (scores, scores + tilt[:, None] * (np.arange(4) == 0)))
-    mean, drawn = (values / values.sum(axis=1, keepdims=True) for values in (mean, drawn))
+    mean, drawn = (softmax(u, axis=1) for u in (scores, scores + tilt[:, None] * (np.arange(4) == 0)))
     Y = draw_actions(drawn, rng)
     p = mean[np.arange(n), Y]
     if kind == "lists":  # each candidate has the context's features, at the place of its number

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawn_actions import draw_actions
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
@@ -25,7 +26,7 @@ def draw(kind: str, seed: int = 0, n: int = 3000) -> tuple[BanditLog, np.ndarray
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
     logging = softmax(X @ np.random.default_rng(7).normal(size=(3, 3)) / 2, axis=1)
-    action = (logging.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    action = draw_actions(logging, rng)
     best = (X[:, 0] > 0).astype(int)
     mean = np.where(action == best, 0.4, 0.15)
     scale = np.where(action == best, 1.5, 0.1) if kind == "risky" else 0.3

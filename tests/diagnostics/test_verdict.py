@@ -16,13 +16,13 @@ from diagnosed_logs import (
     WORST,
     K,
     change_log,
-    draw_actions,
     draw_contexts,
     draw_log,
     find_check,
     judge,
     levels,
 )
+from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+from log_fixtures import write_table
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
@@ -21,17 +21,6 @@ from drcrm.logs.read_log import read_raw_log
 from drcrm.rows.recognition import LearnedRows
 
 N, HELDOUT = 3000, 750
-
-
-def write_log(frame: pd.DataFrame, path):
-    """Write a table in the format of a path's suffix; return the path."""
-    if path.suffix == ".parquet":
-        frame.to_parquet(path, index=False)
-    elif path.suffix == ".gz":
-        path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
-    else:
-        frame.to_csv(path, index=False)
-    return path
 
 
 def certify(run, policy, log, *arguments) -> dict:
@@ -58,7 +47,7 @@ def storage(request, monkeypatch):
 def test_copies_of_the_log_are_evaluated_by_its_heldout_rows(name, storage, shop, tmp_path, run):
     frame = decisions(N)
     frame = frame.sample(frac=1, random_state=0) if name == "shuffled.csv" else frame
-    answer = certify(run, shop / "policy.npz", write_log(frame, tmp_path / name))
+    answer = certify(run, shop / "policy.npz", write_table(frame, tmp_path, name))
     learned = answer_of(shop / "answer.json")
     assert answer["recognised"] == {"training": N - HELDOUT, "heldout": HELDOUT, "new": 0}
     assert (answer["log"]["rows"], answer["choices"]) == (HELDOUT, learned["choices"])
@@ -71,7 +60,7 @@ def test_copies_of_the_log_are_evaluated_by_its_heldout_rows(name, storage, shop
 def test_new_rows_of_a_grown_log_evaluate_too(order, storage, shop, tmp_path, run):
     frame = pd.concat([decisions(N), decisions(300, seed=5)])
     frame = frame.sample(frac=1, random_state=0) if order == "shuffled" else frame
-    answer = certify(run, shop / "policy.npz", write_log(frame, tmp_path / "log.csv"))
+    answer = certify(run, shop / "policy.npz", write_table(frame, tmp_path, "log.csv"))
     assert answer["recognised"] == {"training": N - HELDOUT, "heldout": HELDOUT, "new": 300}
     assert (answer["log"]["rows"], answer["choices"]) == (HELDOUT + 300, answer_of(shop / "answer.json")["choices"])
     words = f"{HELDOUT} rows held out from learning and 300 new rows, without {N - HELDOUT} rows"
@@ -81,13 +70,13 @@ def test_new_rows_of_a_grown_log_evaluate_too(order, storage, shop, tmp_path, ru
 
 def test_parts_of_the_log(shop, tmp_path, run):
     frame, is_heldout = decisions(N), read_policy(shop / "policy.npz", with_rows=True).rows.heldout
-    answer = certify(run, shop / "policy.npz", write_log(frame[is_heldout], tmp_path / "heldout.csv"))
+    answer = certify(run, shop / "policy.npz", write_table(frame[is_heldout], tmp_path, "heldout.csv"))
     choices = answer_of(shop / "answer.json")["choices"]
     assert (answer["recognised"]["heldout"], answer["choices"]) == (HELDOUT, choices)
     mixed = pd.concat([frame[~is_heldout].sample(40, random_state=0), decisions(1000, seed=5)])
-    answer = certify(run, shop / "policy.npz", write_log(mixed.sample(frac=1, random_state=0), tmp_path / "mixed.csv"))
+    answer = certify(run, shop / "policy.npz", write_table(mixed.sample(frac=1, random_state=0), tmp_path, "mixed.csv"))
     assert answer["recognised"] == {"training": 40, "heldout": 0, "new": 1000}
-    log = write_log(frame[~is_heldout], tmp_path / "training.csv")
+    log = write_table(frame[~is_heldout], tmp_path, "training.csv")
     status, _, error = run("certify", shop / "policy.npz", log)
     assert status == 1
     assert "the policy was learned from all 2250 rows" in error
@@ -95,16 +84,16 @@ def test_parts_of_the_log(shop, tmp_path, run):
 
 def test_policy_files_without_hashes_are_refused(shop, tmp_path, run):
     write_policy(tmp_path / "old.npz", read_policy(shop / "policy.npz"))
-    status, _, error = run("certify", tmp_path / "old.npz", write_log(decisions(N), tmp_path / "log.csv"))
+    status, _, error = run("certify", tmp_path / "old.npz", write_table(decisions(N), tmp_path, "log.csv"))
     assert (status, "has no hashes of the rows that it was learned from" in error) == (1, True)
 
 
 def test_estimated_propensities_are_not_hashed(tmp_path, run):
     mapping = MAPPING | {"propensity": None, "propensity_model": "softmax", "algorithm": "cips"}
-    log, policy = write_log(decisions(1000), tmp_path / "log.csv"), tmp_path / "p.npz"
+    log, policy = write_table(decisions(1000), tmp_path, "log.csv"), tmp_path / "p.npz"
     run("learn", log, "--config", json.dumps(mapping), "--output", policy)
     more = pd.concat([decisions(1000), decisions(300, seed=5)]).sample(frac=1, random_state=0)
-    answer = certify(run, policy, write_log(more, tmp_path / "more.csv"))
+    answer = certify(run, policy, write_table(more, tmp_path, "more.csv"))
     assert answer["recognised"] == {"training": 750, "heldout": 250, "new": 300}
 
 
@@ -196,5 +185,5 @@ def test_hashes_do_not_depend_on_the_number_format_of_a_file(tmp_path):
     texts = frame.astype({"age": str, "city": float})
     hashes = []
     for table, name in ((frame, "a.csv"), (frame, "b.parquet"), (texts, "c.parquet"), (frame, "d.csv.gz")):
-        hashes.append(hash_log(read_raw_log(write_log(table, tmp_path / name), MAPPING)).rows)
+        hashes.append(hash_log(read_raw_log(write_table(table, tmp_path, name), MAPPING)).rows)
     assert all(np.array_equal(hashes[0], rows) for rows in hashes[1:])

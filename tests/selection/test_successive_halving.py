@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from drawn_actions import draw_actions
 from scipy.special import softmax
 
 from drcrm import BanditLog
@@ -29,7 +30,7 @@ def make_log(n: int, seed: int = 0, gain: float = 2.0) -> BanditLog:
     X = rng.normal(size=(n, D))
     scores, logging_scores = X @ world.normal(size=(D, K)), X @ world.normal(size=(D, K))
     p = softmax(0.5 * logging_scores, axis=1)
-    action, rows = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1), np.arange(n)
+    action, rows = draw_actions(p, rng), np.arange(n)
     clicks = rng.random(n) < 1 / (1 + np.exp(1 - gain * scores[rows, action]))
     return BanditLog(X, action, p[rows, action], -clicks.astype(float), n_actions=K)
 

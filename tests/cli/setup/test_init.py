@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from drawn_actions import draw_actions
+from scipy.special import softmax
 
 from drcrm.cli.setup.columns import assign_roles
 from drcrm.cli.setup.example import MAPPING, draw_visits
@@ -87,9 +89,8 @@ def draw_outcomes(seed: int, lift: float) -> pd.DataFrame:
     """Return a log of a softmax policy among three offers, whose effect on the click is ``lift``."""
     rng, n = np.random.default_rng(seed), 4000
     x, tier = rng.normal(size=n), rng.choice(["gold", "silver", "basic"], n)
-    p = np.exp(np.outer(x, [-0.5, 0, 0.5])) * [1, 1.6, 1]
-    p /= p.sum(axis=1, keepdims=True)
-    drawn = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    p = softmax(np.outer(x, [-0.5, 0, 0.5]) + np.log([1, 1.6, 1]), axis=1)
+    drawn = draw_actions(p, rng)
     click = rng.random(n) < 0.2 + lift * (drawn == 1) + 0.1 * (x > 0)
     columns = {"x": x, "tier": tier, "offer": np.array(["call", "mail", "wait"])[drawn]}
     columns |= {"propensity": p[np.arange(n), drawn], "click": click, "member": rng.integers(0, 2, n)}

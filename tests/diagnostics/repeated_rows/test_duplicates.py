@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_actions import draw_actions
+from scipy.special import softmax
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import check_rows
@@ -15,9 +17,8 @@ N = 1000
 def draw_log(X: np.ndarray, rng, cost=None, scale: float = 1.0) -> BanditLog:
     """Draw actions by a softmax policy; costs are normal by default, whatever the action."""
     scores = scale * (X / max(np.abs(X).max(), 1)) @ np.random.default_rng(7).normal(size=(X.shape[1], ACTIONS))
-    p = np.exp(scores - scores.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    Y = (p.cumsum(axis=1) > rng.random(len(X))[:, None]).argmax(axis=1)
+    p = softmax(scores, axis=1)
+    Y = draw_actions(p, rng)
     cost = rng.normal(size=len(X)) if cost is None else cost(X, Y, rng)
     return BanditLog(X, Y, p[np.arange(len(X)), Y], cost, n_actions=ACTIONS)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from drawn_actions import draw_actions
+from scipy.special import softmax
 
 import drcrm
 from drcrm.errors import InputError
@@ -24,9 +26,8 @@ def softmax_frame(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     """Return rows of a softmax policy, and its probabilities of the logged actions."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
-    scores = np.column_stack([X, -X.sum(axis=1)])
-    mean = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    action = (rng.random((n, 1)) > mean.cumsum(axis=1)).sum(axis=1)
+    mean = softmax(np.column_stack([X, -X.sum(axis=1)]), axis=1)
+    action = draw_actions(mean, rng)
     frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "a": action, "c": rng.normal(size=n), "g": np.arange(n) // 4})
     return frame, mean[np.arange(n), action]
 
