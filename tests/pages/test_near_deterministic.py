@@ -66,9 +66,6 @@ def test_sentences_on_losses():
             "changes error rates by at most # percentage points": [round(100 * largest(gains, SETS[2:], 4), 2)],
             "but lowers satimage's at η = 1 by # ± #": mean_and_error(100 * satimage, 1),
             "and # ± # better on Yeast at η = 4": mean_and_error(gain("4", "yeast", "dr", "kl_dro_dr")),
-            "weighted likelihood has # ± # points fewer errors on pendigits": mean_and_error(
-                100 * gain("¼", "pendigits", "weighted_likelihood", "kl_dro_dr"), 1
-            ),
         },
     )
     settings = ("1", "scene"), ("1", "yeast"), ("4", "yeast")
@@ -172,9 +169,6 @@ def test_small_logs():
         cells = r" \| ".join([str(len(harmed(part))), *(kept(part.query(group)) for group in groups)])
         assert re.search(rf"\| {label} ?\| {cells} \|", page_text(PAGE)), (label, cells)
     check_claims(PAGE, {r"\| CIPS \| # \| – \| – \| – \|": [len(harmed(of["cips"]))]})
-    means = by_bound.pivot_table(index=[*SETTING, "seed"], columns="algorithm", values="expected_loss")
-    ball = (means["kl_dro_dr"] - means["dr"]).groupby(SETTING).agg(["mean", "sem"])
-    ahead, behind = ((sign * ball["mean"] > 2 * ball["sem"]).sum() for sign in (-1, 1))
     few = harmed(of["kl_dro_dr"])
     assert set(few) == {("pendigits", 1, 300), ("pendigits", 4, 300), ("satimage", 4, 300), ("pendigits", 4, 1000)}
     large = safe[safe["contexts"] >= 3000]
@@ -186,7 +180,6 @@ def test_small_logs():
                 mean_kept(large),
                 *(mean_kept(part) for _, part in large.groupby("sharpness")),
             ],
-            "DR without it in # of # settings, and worse in #": [ahead, 56, behind],
             "by # to # percentage points": ends(100 * harm for harm in few.values()),
         },
     )
