@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from pages import shift_tables
+from pages import learner_tables, shift_tables
 from pages.published import gain, losses, metrics, share_closed, study
 from pages.reference_pages import format_table
 
@@ -577,5 +577,6 @@ TABLES: dict[str, Callable[[], str]] = {
         ),
         *(certified, vowpal_wabbit, estimate_coverage, estimate_errors),
         *shift_tables.TABLES,
+        *(learner_tables.learned_scores, learner_tables.business_logs),
     )
 }

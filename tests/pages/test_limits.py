@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 from page_numbers import check_claims, ends, rounded
+from pages.learner_tables import SCORES, TREES, score_errors
 from pages.published import losses
 
 PAGE = "docs/paper/limits.md"
@@ -86,3 +87,21 @@ def test_sentences_on_boosted_trees():
         },
     )
     assert min(digits[0], digits[2]) > 0
+
+
+def test_sentences_on_learned_scores():
+    errors = score_errors()
+    means = errors.groupby(["algorithm", "clicks", "seed"])["error"].mean().unstack("seed")
+    ratios = {}
+    for clicks in (False, True):
+        of = means.xs(clicks, level="clicks")
+        best = of.loc[[*TREES.values(), "dm_trees"]].mean(axis=1).idxmin()
+        ratios[clicks] = [of.loc[SCORES].mean() / of.loc[best].mean(), *(of.loc[SCORES] / of.loc[best])]
+        drawn = of.drop(index=["skyline", *TREES.values(), *BASELINES])
+        assert clicks or drawn.mean(axis=1).idxmin() == "kl_dro_dr_map"
+    claims = {
+        r"`kl_dro_dr_scores` is # times that of the best trees \(in seeds 0 and 1: # and #\)": ratios[True],
+        r"It is # times that of the best trees \(# and #\)": ratios[False],
+    }
+    check_claims(PAGE, {sentence: [round(ratio, 2) for ratio in stated] for sentence, stated in claims.items()})
+    assert set(errors["seed"]) == {0, 1}

@@ -32,18 +32,20 @@ METADATA = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None
 MAX_TICKS = 8  # otherwise the number of ticks depends on the space that labels leave
 
 
-def add_title(figure: Figure, title: str, handles: Sequence = (), legend: str | None = None) -> Figure:
+def add_title(
+    figure: Figure, title: str, handles: Sequence = (), legend: str | None = None, columns: int = 2
+) -> Figure:
     """Return the figure with a title, and a legend below it."""
     figure.suptitle(title)
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, title=legend)
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, title=legend)
     return figure
 
 
-def handles_of(looks: Iterable[Look]) -> list[Line2D]:
-    """Return legend entries for markers, and for the lines of looks without a marker."""
-    looks = list(looks)
-    styles = [{"linestyle": ""} if look.marker else {"linestyle": look.line, "linewidth": 1} for look in looks]
+def handles_of(looks: Iterable[Look], has_line: bool = False) -> list[Line2D]:
+    """Return legend entries for markers, with or without a line, and for the lines of looks without a marker."""
+    looks, with_marker = list(looks), {"linestyle": "-" if has_line else ""}
+    styles = [with_marker if look.marker else {"linestyle": look.line, "linewidth": 1} for look in looks]
     return [Line2D([], [], **look.style, **style) for look, style in zip(looks, styles, strict=True)]
 
 
