@@ -121,6 +121,8 @@ class PhiBall(Risk):
         return self.radius
 
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        if not np.isfinite(z).all():
+            return np.nan, np.full(len(z), np.nan), None
         worst = self.solve(z, share, n, guess)
         return worst.value, worst.weights, worst.guess
 
@@ -128,7 +130,8 @@ class PhiBall(Risk):
         radius, (low, high) = self.radius_at(n), costs.range()
         if radius == 0 or low == high:
             return float(costs.sum(mean_cost)), mean_gradient, guess
-        if self.atom is not None or not isinstance(self.divergence, SmoothDivergence):
+        is_smooth = self.atom is None and isinstance(self.divergence, SmoothDivergence)
+        if not (is_smooth and np.isfinite(high - low)):
             return None
         worst = find_worst_case(self.divergence, radius, costs.sum, high, high - low, guess)
         return worst.value, worst.weights, worst.guess
