@@ -376,7 +376,7 @@ def loop() -> str:
     lines = {
         "`learn` says *better* after week 1": ["week1"],
         "a usual certificate shows a gain at one or more of the five looks": ["usual"],
-        "the shop stops, by week 6": ["stopped"],
+        "the shop deploys, by week 6": ["stopped"],
         "… in week 2 · 3 · 4 · 5 · 6": [f"week{week}" for week in range(2, 7)],
         "`learn` on the second log says *better* · *not shown* · *worse*": [
             "then better",

@@ -25,7 +25,7 @@ def test_how_often_bounds_are_ever_false():
     rows = pd.read_csv(ROOT / "docs/results/theory_anytime_digits.csv.gz")
     last = rows[rows["n"] == rows["n"].max()].set_index(["method", "tail"])["false"]
     student = 100 * last["student"]
-    stated = numbers(page, "# looks at samples of up to # rows make Student's bound .{,30} in # to # % of # samples")
+    stated = numbers(page, "with # looks at samples growing to # rows, Student's bound .{,30} in # to # % of # samples")
     assert stated == [rows["n"].nunique(), rows["n"].max(), round(student.min()), round(student.max()), 500]
     assert numbers(page, "is ever false in at most # %") == [round(100 * last["anytime"].max(), 1)]
     assert (rows[rows["method"] == "anytime"].groupby("tail")["low"].max() < 0.05).all()

@@ -2,21 +2,23 @@
 
 The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. For one of K actions, the others are
 log-probabilities from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and
-sharper and tilted versions of π0. As θ_j grows, the policy approaches that of model j. To fit θ, every context lists
-its actions, and the scores are their features. These scores come from models that were fitted to other contexts, or
-other groups. New contexts have the mean of two scores: by models that were fitted to all training rows, which know
-more, and by the mean over the fold models, which has less noise. The result is a softmax policy over X' = [X, r φ(X)],
-where φ(X) has all scores of all actions, or of a listed candidate, and the number r scales them.
+sharper and tilted versions of π0. As θ_j grows, the policy takes the best action by score j. θ is fitted to a log in
+which each context lists its actions, with the scores as features of an action. These scores come from models that were
+fitted without this context, or without its group. The score of a new context averages two scores: that of a model
+fitted to all training rows, which knows more, and the mean over the fold models, which has less noise. The result is a
+softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed candidate, and the number
+r scales them.
 
-The fit starts with a vote of the scores, θ_j = V v_j / b_j. The spread b_j is the mean over contexts of the largest
-score minus the mean score, so with equal weights v_j all scores have the same influence. The models share one weight,
-and π0 has its own. A regression of the logged costs on s_0/b_0 and on the sum of the other s_j/b_j gives both weights:
-they are proportional to the slopes, and the larger one is 1. So π0 counts more if few rows make the models poor. A
-ridge on θ_j b_j draws the fit to the vote.
+The fit starts with a vote of the scores, θ_j = V v_j / b_j, with V = 10. In each context, take the largest score minus
+the mean score of its actions; the spread b_j is the mean of this over contexts. So with equal weights v_j all scores
+have the same influence. The models share one weight, and π0 has its own. A regression of the logged costs on s_0/b_0
+and on the sum of the other s_j/b_j gives both weights: they are proportional to the slopes, and the larger one is 1. So
+π0 counts more if few rows make the models poor. A ridge on θ_j b_j draws the fit to the vote.
 
 The doubly robust costs of the fit have a cost model of their own, a regression of the logged costs on the sum of the
-models' s_j/b_j. It does without the support rule, because the classifiers know more of rare actions than the rule does.
-Held-out scores and bounds have the cost model ĉ = −σ s_1 and the rule.
+models' s_j/b_j. It trusts itself for actions that π0 hardly takes, unlike ĉ under the support rule of
+:mod:`drcrm.cost_models.support`, because the classifiers know more of these actions. Estimates and bounds on held-out
+rows use ĉ = −σ s_1 with the support rule.
 """
 
 from __future__ import annotations
