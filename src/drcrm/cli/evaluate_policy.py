@@ -301,7 +301,7 @@ def comparison_settings(
         gamma=options.sensitivity,
         reference=LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}",
         shift=mapping.shift,
-        full_support=mapping.least_propensity is not None,
+        full_support=mapping.has_full_support,
     )
 
 

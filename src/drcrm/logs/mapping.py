@@ -136,6 +136,11 @@ class LogMapping:
         return self.known_propensity.rule if self.known_propensity else None
 
     @property
+    def has_full_support(self) -> bool:
+        """Whether every action of every context has at least a known probability under the logging policy."""
+        return self.least_propensity is not None and self.propensity_model is None
+
+    @property
     def lacks_propensities(self) -> bool:
         """Return whether propensities do not come from the file, but are known or estimated."""
         return self.known_propensity is not None or self.propensity_model is not None

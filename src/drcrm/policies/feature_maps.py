@@ -72,7 +72,7 @@ class FeatureMap:
     """
 
     names: list[str] | None = None  # also of maps in older policy files
-    _last: tuple[Any, Any] = None, None  # a reference to an array X, and its X'
+    _last: tuple[Any, Any, Any] = None, None, None  # references to an array X and its values, and its X'
 
     def __init__(self, transformer: Any, X: Features, names: list[str] | None = None):
         if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
@@ -98,13 +98,13 @@ class FeatureMap:
         """Return X' of contexts; it is sparse if X is sparse. The map remembers X' of the last read-only array."""
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
-        last, mapped = self._last
-        if last is not None and last() is X:
+        values = X.data if sparse.issparse(X) else np.asarray(X)
+        last, last_values, mapped = self._last
+        if last is not None and last() is X and last_values() is values:
             return mapped
         mapped = map_rows(X, self._extend)
-        values = X.data if sparse.issparse(X) else np.asarray(X)
         if not values.flags.writeable:
-            self._last = ref(X), mapped
+            self._last = ref(X), ref(values), mapped
         return mapped
 
     def __getstate__(self) -> dict[str, Any]:

@@ -130,8 +130,7 @@ class PhiBall(Risk):
         radius, (low, high) = self.radius_at(n), costs.range()
         if radius == 0 or low == high:
             return float(costs.sum(mean_cost)), mean_gradient, guess
-        is_smooth = self.atom is None and isinstance(self.divergence, SmoothDivergence)
-        if not (is_smooth and np.isfinite(high - low)):
+        if self.atom is not None or not isinstance(self.divergence, SmoothDivergence) or not np.isfinite(high - low):
             return None
         worst = find_worst_case(self.divergence, radius, costs.sum, high, high - low, guess)
         return worst.value, worst.weights, worst.guess

@@ -73,7 +73,8 @@ def learn(
     if is_used or cost_model is not None or algorithm.cost_model is not None:
         model, effects = model_training_costs(log, algorithm, cost_model, logging_policy, shift)
     if fitted_costs is not None:
-        _, effects = model_training_costs(log, replace(algorithm, support=0.0), fitted_costs, logging_policy, shift)
+        trusting = replace(algorithm, support=0.0, cost_model=None)
+        _, effects = model_training_costs(log, trusting, fitted_costs, model.logging_policy, shift)
     design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept)
     origin, tilt = algorithm.origin, None
     if origin is None:

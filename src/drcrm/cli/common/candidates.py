@@ -130,7 +130,7 @@ def fit_candidates(
     choices = joined.effective_choices(confidence, opened.units)
     outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
     settings = ComparisonSettings(
-        ESTIMATE, confidence, effective_choices=choices, full_support=opened.mapping.least_propensity is not None
+        ESTIMATE, confidence, effective_choices=choices, full_support=opened.mapping.has_full_support
     )
     rates = [_rate(learned, outcomes, settings) for learned in results]
     chosen = joined.choose(choices, np.concatenate(rates) == 2, confidence)

@@ -16,6 +16,7 @@ from scipy import sparse
 
 BATCH_SIZE = 1_000_000  # largest number of entries in an array of a batch
 SMALLEST_ROOT = 1e-7  # of an eigenvalue of H_k relative to the largest; smaller ones are rounding
+LARGEST_ELIMINATED = 32  # larger matrices are inverted by LAPACK, one after the other
 SPARSE_RATIO = 4  # in measurements, SparsePairs were faster up to this number of products of ones per loading
 
 
@@ -172,7 +173,15 @@ def _compress(
 
 
 def _invert(V: np.ndarray) -> np.ndarray:
-    """Invert positive definite matrices, (p, p, b), in place by Gauss-Jordan elimination; return log |V|, (b,)."""
+    """Invert positive definite matrices, (p, p, b), in place; return log |V|, (b,).
+
+    Gauss-Jordan elimination of all matrices together is faster than LAPACK if they are small.
+    """
+    if len(V) > LARGEST_ELIMINATED:
+        matrices = np.moveaxis(V, 2, 0)
+        log_determinant = np.linalg.slogdet(matrices)[1]
+        V[...] = np.moveaxis(np.linalg.inv(matrices), 0, 2)
+        return log_determinant
     log_determinant = np.zeros(V.shape[2])
     for pivot in range(len(V)):
         value = V[pivot, pivot].copy()
