@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from page_numbers import check_claims, ends, rounded
+from page_numbers import check_claims, ends, is_level, means_and_errors, p_below, rounded
 from pages.learner_tables import SCORES, TREES, score_errors
 from pages.published import losses
 
@@ -105,3 +105,20 @@ def test_sentences_on_learned_scores():
     }
     check_claims(PAGE, {sentence: [round(ratio, 2) for ratio in stated] for sentence, stated in claims.items()})
     assert set(errors["seed"]) == {0, 1}
+
+
+def test_sentence_on_clipped_importance_weighting():
+    settings = [(data, f"_clicks{suffix}") for data in SETS for suffix in ("", "_sharp")]
+    gaps = [errors(*setting, "kl_dro_dr") - errors(*setting, "cips") for setting in settings]
+    level, *below = gaps
+    sentence = (
+        r"level at η = 1 \(# ± # better\) and # ± # better at η = 4\. "
+        "It is # ± # and # ± # better on pendigits, and # ± # and # ± # on letter"
+    )
+    stated = means_and_errors(*(-gap for gap in gaps), digits=2)
+    check_claims(PAGE, {sentence: stated})
+    assert is_level(level)
+    assert all(p_below(gap) < 0.05 for gap in below)
+    for setting in settings:
+        for name in BASELINES:
+            assert p_below(errors(*setting, "kl_dro_dr") - errors(*setting, name)) < 0.05
