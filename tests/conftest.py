@@ -1,7 +1,5 @@
 """Shared fixtures: random labelled contexts, policies and logs, and display names."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Null logs with dependent rows: rewards do not depend on actions, and all rows of a user have the same action."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from drawn_actions import draw_actions

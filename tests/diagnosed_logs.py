@@ -1,7 +1,5 @@
 """Synthetic click logs with one of four actions, whose logging policy and best policy are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Actions drawn from given probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Small logs of every kind of action, and the doubly robust worst case around the environment, row by row."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """φ-divergences with independent formulas and φ''(1), or None if φ has no second derivative at 1."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation

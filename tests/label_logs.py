@@ -1,7 +1,5 @@
 """Small logs of label vectors with repeated contexts, and objectives on them."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

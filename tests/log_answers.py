@@ -1,7 +1,5 @@
 """JSON answers of the commands: each verdict, ``diagnose``, and hostile names."""
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """Contexts of a whole file, encoded."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small log as a frame, and its mapping."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Logs in memory-mapped files, for comparison with logs in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A weight and competitors as users write them, and ones with a fault."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drcrm.weights import Weight

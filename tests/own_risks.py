@@ -1,7 +1,5 @@
 """Risks as a user writes them: an entropic one, and ones with a fault."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drcrm.risks import Risk

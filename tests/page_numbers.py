@@ -1,7 +1,5 @@
 """Numbers printed on the pages of docs, and their sources, the published results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

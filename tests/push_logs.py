@@ -1,7 +1,5 @@
 """Logs of push messages: a second action raises clicks, and perhaps unsubscriptions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

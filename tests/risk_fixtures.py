@@ -1,7 +1,5 @@
 """Fixture ``risk``: every registered risk with several values of its parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from itertools import product

@@ -1,7 +1,5 @@
 """Policies on tables with every kind of feature, and contexts with missing, unknown and unusual values."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Log of a shop by a known logging policy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from drawn_actions import draw_actions

@@ -1,7 +1,5 @@
 """Files of the shop's log, a policy learned from it, and a function that runs commands."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Small logs of label vectors and of lists of actions, with their mappings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Small configurations of experiments, and the message of a change that makes one invalid."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random logs of one action of K, also as lists of actions, with estimates computed by independent formulas."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +54,7 @@ class Choices:
     eligible: np.ndarray
 
     @classmethod
-    def drawn(cls, seed: int = 0, rows=50, contexts=12, features=4, actions=3, restricted=True, passes=None) -> Choices:
+    def drawn(cls, seed: int = 0, rows=50, contexts=12, features=4, actions=3, restricted=True, passes=None):
         """Draw costs and contexts with a constant last feature; counts of rows are 0 to 3.
 
         If ``restricted``, some actions are not eligible. With ``passes``, every context has that many rows of count 1.
@@ -84,7 +82,7 @@ class Choices:
         K = self.eligible.shape[1]
         return {"n_actions": K} if self.eligible.all() else {"eligible": self.eligible}
 
-    def repeated(self) -> Choices:
+    def repeated(self) -> "Choices":
         """Return the rows repeated by their counts."""
         rows = np.repeat(np.arange(len(self.A)), self.count)
         vectors = (vector[rows] for vector in (self.A, self.propensity, self.cost, self.context))

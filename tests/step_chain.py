@@ -1,7 +1,5 @@
 """The pipeline's steps run in this process: single steps, and the whole chain on a small data set."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 Every property test on such inputs asks for the same two outcomes: a correct result, or an ``InputError`` of one line.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The study of the jobseekers' programme: on a synthetic file in its format, and on the real file of a mirror."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Code that catches any error lets a MemoryError pass."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

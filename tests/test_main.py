@@ -1,7 +1,5 @@
 """The command drcrm: errors are one line, help is fast, and files next to a log are never imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

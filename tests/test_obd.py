@@ -1,7 +1,5 @@
 """The study of the Open Bandit Dataset, on synthetic files in its format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

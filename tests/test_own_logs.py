@@ -1,7 +1,5 @@
 """Commands on the pages about users' logs print what the pages show, and false verdicts are rare."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

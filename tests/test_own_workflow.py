@@ -1,7 +1,5 @@
 """The workflow on what users add: a risk, a multiclass data set, and their own log."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What must stay in step across the project's files."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os

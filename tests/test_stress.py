@@ -3,8 +3,6 @@
 A fit must end within its iterations with finite coefficients and a finite objective, or be refused in one line.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The studies: helpers, published tables, and the command and rules that run them."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Importance weights against their formulas, finite differences and limits, and the effective sample size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The workflow end to end: a user's data set, algorithm and experiment, added by a configuration file."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -1,7 +1,5 @@
 """Random logs in Vowpal Wabbit's formats: dsjson with irregular lines, text of lists and of single actions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small models by boosted trees, which take half of the time of a command; ``all_trees`` has those that are shipped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines of dsjson as Vowpal Wabbit writes them, without randomness, and a policy to evaluate on them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The workflow run from tests: a synthetic data set, the command and its environment, and the files of a run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

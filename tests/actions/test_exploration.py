@@ -1,7 +1,5 @@
 """The mixture (1 − ε) π + ε U against sums over all actions, for label vectors, one of K and lists of actions."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

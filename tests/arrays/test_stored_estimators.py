@@ -1,7 +1,5 @@
 """Estimators of scikit-learn as bytes: the same predictions, only trusted types, and no damaged trees."""
 
-from __future__ import annotations
-
 import subprocess
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A browser for the tests of pages. Needs Chromium: ``apt-get install chromium``."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Report on a log in a browser, as wide as a screen and as a phone: nothing is cut off, and all text can be read."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Needs the report (``make demo``) and Chromium (``apt-get install chromium``).
 """
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -3,8 +3,6 @@
 Needs the site: ``make site``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urldefrag

@@ -1,7 +1,5 @@
 """Certificates that hold at every look: their terms by hand, their mean by enumeration, units, and simulated looks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Properties of every upper bound and certificate, on generated costs and logs."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Upper bounds on a mean against their formulas, an independent implementation of betting, and simulated coverage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

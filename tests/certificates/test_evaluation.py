@@ -1,7 +1,5 @@
 """Choice of an estimate, cross-fitted cost models, and every form of policies and modelled costs."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -5,8 +5,6 @@ coinsurance, none, low or high. Costs are medical expenses in dollars, or visits
 persons with 8498 years.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """IPS and SNIPS of a policy on dsjson equal Vowpal Wabbit's own estimators, read by its own parser."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Overlap diagnostics: missing mass on gaps with known answers, and the support of a policy written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from softmax_logs import Choices

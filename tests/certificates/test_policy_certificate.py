@@ -1,7 +1,5 @@
 """Certificates against the bounds of terms that are written out, and against the truth in simulation."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

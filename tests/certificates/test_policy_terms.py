@@ -1,7 +1,5 @@
 """Actions that the log lacks, or that a known logging policy hardly takes, are charged the largest cost."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sample sizes: the textbook's numbers, exact binomial power, and estimates of the best of several policies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import ndtri, rel_entr

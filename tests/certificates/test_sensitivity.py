@@ -1,7 +1,5 @@
 """Sensitivity bounds against brute force, a linear program, simpler estimates, and an independent interval."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from drawn_actions import draw_actions

@@ -1,7 +1,5 @@
 """Worst cases around the environment: estimates, intervals and certificates of R_κ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from environment_logs import KINDS, cross_fitted_effects, doubly_robust_moment, draw_log, moments_by_row

@@ -1,7 +1,5 @@
 """The skewness of an estimate's upper tail, and the certificates that it corrects or refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

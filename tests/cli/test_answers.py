@@ -1,7 +1,5 @@
 """Outputs of commands: standard output, pipes, links, and never the files that they read."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """``--baseline``: comparisons with a learned policy, which has its own encoding, against the library."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options of ``certify`` and ``evaluate_policy``: --anytime, --sensitivity and --shift, against the library."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The commands evaluate_policy and certify: which rows evaluate a policy, and what the answer says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

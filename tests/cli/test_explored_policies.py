@@ -1,7 +1,5 @@
 """Learned policies explore: ``decide``, ``predict`` and ``export`` draw from the mixture that ``learn`` tested."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Logs of simple exploring policies: ε-greedy and uniform logs get an answer, and no check calls their actions rare."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Guardrails in ``learn``, ``certify`` and ``evaluate_policy``, and in the report."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

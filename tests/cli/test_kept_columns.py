@@ -1,7 +1,5 @@
 """Columns that predict keeps: each value is written as it was read, in CSV and Parquet, for every chunk size."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """certify on the log that a policy was learned from, whose outcomes have changed since."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command learn: from a log file to a policy, a verdict and a report."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``drcrm plan``: the numbers of the library, what the text says, and errors."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command predict: actions with their propensities, exploration, greedy actions, and names in spreadsheets."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Context effects against their definition: every V_k dense, in loops, with scipy's normal likelihood."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cost models by scikit-learn's regressors: their rows and weights, and their use in fits, mappings and files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cost model against scikit-learn's ridge regression and enumeration."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Support rule written out, and its effect on fits to near-deterministic and to exploring logs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """All checks of a log together: no false alarms, JSON values, units, counts and arguments."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Estimated propensities are rejected if they hide that the logging policy lacks actions that a policy prefers."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plans of the next log against a complete enumeration of contexts and actions, and against standard errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from diagnosed_logs import BEST, LOG

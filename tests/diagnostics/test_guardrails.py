@@ -1,7 +1,5 @@
 """Guardrails: bounds against the library's, margins, and the verdict."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

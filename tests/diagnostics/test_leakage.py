@@ -1,7 +1,5 @@
 """Features that copy the reward are detected; useful features, actions and propensities are not."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exploration and drift of a log."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from diagnosed_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels, with_columns

@@ -1,7 +1,5 @@
 """Logs in memory-mapped files: the same answers as in memory, and no files left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

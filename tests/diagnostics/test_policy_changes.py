@@ -1,7 +1,5 @@
 """What a policy changes: a rule is recovered, segments are counted again from the file, and contexts by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The propensity audit: wrong propensities fail, correct ones do not, and too small logs are not tested."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from diagnosed_logs import (

@@ -1,7 +1,5 @@
 """Slices and periods: differences against the library's, names in order, and the checks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The curve of worst cases around the environment, and the radius up to which a policy is better."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

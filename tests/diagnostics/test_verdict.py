@@ -1,7 +1,5 @@
 """The five verdicts, their sentences, and what would change them."""
 
-from __future__ import annotations
-
 import re
 from copy import copy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Importance weights and tails: effective sample size, Pareto shape, support, large rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from diagnosed_logs import LOG, THETA, draw_log, find_check, judge, levels, with_columns

@@ -1,7 +1,5 @@
 """φ-divergences against their formulas, conjugates against the supremum, and checks of user-defined divergences."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

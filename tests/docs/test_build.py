@@ -1,7 +1,5 @@
 """Generated pages of the documentation: content, error messages, links, and that committed tables are current."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Page and figure of experiments that differ in the sharpness of π0 and in the click rates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

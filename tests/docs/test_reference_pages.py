@@ -1,7 +1,5 @@
 """Generated pages of the reference list every command, mapping key and configuration key with its meaning."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Estimates, weights and risks together: reference values, finite differences, and logs row by row."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

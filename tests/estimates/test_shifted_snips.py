@@ -1,7 +1,5 @@
 """Self-normalised estimate around the environment: 50-digit values, the sampling ball, and finite differences."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Self-normalised estimate: the root by bisection, and logs with few or extreme weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from label_logs import make_coef, make_log, make_objective

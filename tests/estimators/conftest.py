@@ -1,7 +1,5 @@
 """Logs of every kind of action with one interface, for tests that run over all estimators."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -65,7 +63,7 @@ class KindLog:
             return np.exp(-np.logaddexp(0, np.where(self.Y, -scores, scores)).sum(axis=1))
         return self.choices.of_rows(self.choices.probabilities(coef.reshape(self.choices.X.shape[1], -1)))
 
-    def repeated(self) -> KindLog:
+    def repeated(self) -> "KindLog":
         """Return the log with each row as often as it occurs, and counts of 1."""
         often = np.repeat(np.arange(len(self.Y)), self.rows["count"])
         rows = {name: values[often] for name, values in self.rows.items()} | {"count": np.ones(len(often), dtype=int)}

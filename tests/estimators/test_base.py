@@ -1,7 +1,5 @@
 """Behaviour of the base class: arguments, actions, columns, subclasses and scikit-learn's own checks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """One conformance test over the registry of estimators and all kinds of actions, and what all of them share."""
 
-from __future__ import annotations
-
 import pickle
 from inspect import signature
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """DoublyRobustDRO: what it holds out, which candidate it keeps, and how often noise passes for an improvement."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Objectives of the estimators against the published objectives of competitors, and limits of the likelihood."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

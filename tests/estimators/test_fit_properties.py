@@ -1,7 +1,5 @@
 """Properties of every fit: it is finite, or refused in one line."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Warnings of fits: each names its cause, once, at the caller's line."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Held-out scores and scorers, and scikit-learn's searches with and without metadata routing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sklearn

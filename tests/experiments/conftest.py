@@ -1,7 +1,5 @@
 """Schemas of configurations, parsed once for all tests."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Weights of logged rows and classifiers of rewarded actions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The configuration: files, defaults, what the schema refuses, and the shipped experiments."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

@@ -1,7 +1,5 @@
 """Cross-checks of the configuration: names, numbers, file names, estimators, actions and mappings."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The tables of the lemmas, each compared with an independent computation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

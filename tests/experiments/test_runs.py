@@ -1,7 +1,5 @@
 """Runs and algorithms of an experiment, and what its tables and figures show."""
 
-from __future__ import annotations
-
 from drcrm.experiments.report_plans import runs_shown
 from drcrm.experiments.runs import all_runs, study_runs
 

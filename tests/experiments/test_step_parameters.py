@@ -1,7 +1,5 @@
 """Parameters of the steps: what a step uses and nothing else, so that it runs again only if that changes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The undisturbed run, the reference for all faulty runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs of the workflow with a fault in one job, and checks of the folder after the fault."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Runs on full disks and with a limit on the size of files."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

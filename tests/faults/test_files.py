@@ -1,7 +1,5 @@
 """Truncated, overwritten and swapped result files."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """``drcrm learn`` on a full disk or killed: it leaves complete files or no files."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Mirrors with damaged or swapped files, and servers that do not send the requested file."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

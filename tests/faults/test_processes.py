@@ -1,7 +1,5 @@
 """Runs that are killed, interrupted, short of memory, or started twice in one folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 

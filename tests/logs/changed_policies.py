@@ -1,7 +1,5 @@
 """Read changed policy files and decide with them; print the outcome of each. A child process runs it: it may crash."""
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

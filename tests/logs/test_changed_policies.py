@@ -1,7 +1,5 @@
 """Policy files with one change each are refused with their name in the message, or serve finite probabilities."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Logs of every file format, valid, nearly valid or damaged: read with the right costs, or refused in one line."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Guardrails of a mapping, and their columns in logs of all kinds."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

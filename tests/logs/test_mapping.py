@@ -1,7 +1,5 @@
 """Mappings: every key, and every kind of error."""
 
-from __future__ import annotations
-
 import json
 import re
 

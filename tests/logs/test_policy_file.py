@@ -1,7 +1,5 @@
 """Policy files with a feature map: the same policy, and damaged content."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomTreesEmbedding

@@ -1,7 +1,5 @@
 """Held-out rows: whole groups, the last rows by file or time, and limits."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np

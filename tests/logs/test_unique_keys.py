@@ -1,7 +1,5 @@
 """Repeated keys in YAML, JSON and options of commands."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Behaviour cloning against scikit-learn's logistic regression."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from label_logs import LABELS, make_log

@@ -1,7 +1,5 @@
 """Doubly robust objective around the environment: an implementation by loops, finite differences, and fits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from block_logs import block_log, use_small_blocks, use_small_samples

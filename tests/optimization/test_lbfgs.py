@@ -1,7 +1,5 @@
 """Fits by L-BFGS: minima, limits of iterations, absent features and ridges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from label_logs import expand, make_log, make_objective

@@ -1,7 +1,5 @@
 """Objective through the whole chain: the public POEM code's values, and formulas row by row."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

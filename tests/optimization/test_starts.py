@@ -1,7 +1,5 @@
 """Starts of a fit: tilted policies by enumeration, the automatic tilt by its effective sample size."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

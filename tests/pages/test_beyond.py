@@ -1,7 +1,5 @@
 """Numbers on the pages beyond, validity and trials, and of their experiments in README.md, come from docs/results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from page_numbers import (

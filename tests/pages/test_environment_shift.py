@@ -1,7 +1,5 @@
 """Claims on docs/user-guide/environment-shift.md come from docs/results, and from an identity."""
 
-from __future__ import annotations
-
 import numpy as np
 from page_numbers import check_claims, ends, rounded
 from pages.published import losses, study

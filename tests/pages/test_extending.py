@@ -1,7 +1,5 @@
 """The code of user-guide/extending.md runs, after the risk and the estimator of its example."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Numbers on the pages about the paper's findings and theory, on certificates and on kinds of actions."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers on docs/user-guide/jobseekers.md come from docs/results/behaghel.csv."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from page_numbers import check_claims, page_text, rounded

@@ -1,7 +1,5 @@
 """Numbers on docs/user-guide/large-logs.md are constants of the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The hand-written documentation stays short. Generated blocks and the blank lines after them do not count."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

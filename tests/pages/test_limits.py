@@ -1,7 +1,5 @@
 """Numbers on docs/paper/limits.md, one action of K, come from docs/results."""
 
-from __future__ import annotations
-
 import pandas as pd
 from page_numbers import check_claims, ends, is_level, means_and_errors, p_below, rounded
 from pages.learner_tables import SCORES, TREES, score_errors

@@ -1,7 +1,5 @@
 """Numbers of the pages on near-deterministic logging policies come from docs/results."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers on docs/user-guide/open-bandit.md come from docs/results/obd.csv."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Numbers on docs/paper/other-tools.md, verdicts of other tools on logs with a known truth, come from docs/results."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from pages.published import study

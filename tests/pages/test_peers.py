@@ -1,7 +1,5 @@
 """Errors of one action of K on two sets equal those of benchmarks/peers.py, an implementation without the project."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from functools import cache

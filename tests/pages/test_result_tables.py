@@ -1,7 +1,5 @@
 """Generated tables of the pages are current."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

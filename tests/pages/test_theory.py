@@ -1,7 +1,5 @@
 """Numbers of docs/paper/theory.md in the committed results of the lemmas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from page_numbers import ROOT, numbers

@@ -1,7 +1,5 @@
 """Boosted trees for one context agree with scikit-learn's predictions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor

@@ -1,7 +1,5 @@
 """Policies by classifiers: their probabilities, evaluation, storage, and use in mappings and configurations."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

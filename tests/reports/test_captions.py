@@ -1,7 +1,5 @@
 """Captions, tables and figures name the loss of their data sets: Hamming loss of label vectors, or error rate."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from dataclasses import replace

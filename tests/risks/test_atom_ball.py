@@ -1,7 +1,5 @@
 """Balls of the reverse KL divergence with an atom against 50-digit values, identities and finite differences."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Conformance of every registered risk, and reference values in 60-digit arithmetic."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

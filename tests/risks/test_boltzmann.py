@@ -1,7 +1,5 @@
 """Boltzmann means at extreme temperatures, far from zero and next to outliers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The exact χ² ball: optimality conditions, 60-digit solutions, thresholds and extreme radii."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """check_risk accepts a user's risk and names the fault of others."""
 
-from __future__ import annotations
-
 import pytest
 from own_risks import CountsRows, EntropicRisk, NegativeGradient, WrongGradient
 

@@ -1,7 +1,5 @@
 """The exact KL ball and its search: clustered, extreme and weighted costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Logarithmic smoothing against its formula."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Log-sum-exp against its formula, the KL ball and its series at high temperatures."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Balls of any φ-divergence against duality, linear programs, closed forms and limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from formulas import FORMULAS, SMOOTH

@@ -1,7 +1,5 @@
 """Rows that a policy was learned from do not evaluate it, in whatever file they appear again."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

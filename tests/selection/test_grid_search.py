@@ -1,7 +1,5 @@
 """Fits along a grid, candidates between a fit and π0, and the choice among them on held-out rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

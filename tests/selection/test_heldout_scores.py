@@ -1,7 +1,5 @@
 """Held-out scores against their formulas and identities, and choosing by them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from environment_logs import draw_log

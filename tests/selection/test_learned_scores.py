@@ -1,7 +1,5 @@
 """Learned scores: cross-fitting, the family of policies, eligible actions, and what a linear policy cannot learn."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The choice among correlated candidates, and the effective number of candidates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm

@@ -1,7 +1,5 @@
 """Successive halving on logs with many actions."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A user's weight works in estimators and configurations, and a faulty weight is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from own_classes import Tempered

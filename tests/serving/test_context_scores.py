@@ -1,7 +1,5 @@
 """Scores of a single context are those of the encoding that learning uses."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Exported policies match their schema, and the scorer in JavaScript agrees with Python."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Decisions of loaded policies: names, propensities, several contexts, lists of actions, arrays, and errors."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from copy import deepcopy

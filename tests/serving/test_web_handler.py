@@ -1,7 +1,5 @@
 """The example of a web service answers requests, and the decisions it writes are a log."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """A temporary Slurm cluster on loopback, with private munged, slurmctld and slurmd processes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -75,7 +73,7 @@ class Cluster:
         self.megabytes = megabytes
         self.daemons: dict[str, subprocess.Popen] = {}
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> "Cluster":
         self._write_files()
         try:
             munge = self.folder / "munge"

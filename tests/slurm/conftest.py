@@ -1,7 +1,5 @@
 """A temporary Slurm cluster for the tests of this folder, and runs of the workflow on it."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs of the workflow, with and without Slurm, and their results."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A smaller demo through the profile on a real Slurm cluster: resources, jobs and results."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from runs import results, run_here

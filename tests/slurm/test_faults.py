@@ -3,8 +3,6 @@
 The same command then produces the results of a run without Slurm.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The example log: complete, never overwriting, and followed by a command that runs."""
 
-from __future__ import annotations
-
 import shlex
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Proposed mappings: usable if all keys are certain; otherwise comments name the candidates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Dependent rows fail, with the column that groups them; independent rows do not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Copies of rows are found in any order; logs without copies have none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from drawn_actions import draw_actions

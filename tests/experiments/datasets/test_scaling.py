@@ -1,7 +1,5 @@
 """The scales of a data set: those of scikit-learn's scalers, from the training part only."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """LibSVM's format with many labels or one per row: what is read, and an error for every fault of the content."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 from pathlib import Path

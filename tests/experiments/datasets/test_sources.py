@@ -1,7 +1,5 @@
 """Sources of a data set's files: what is fetched, from where, and when it is fetched again."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import partial

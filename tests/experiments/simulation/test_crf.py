@@ -1,7 +1,5 @@
 """The CRF, compared with logistic regression, which it equals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """The distribution of a logged draw, compared with loops over all pairs and with losses in closed form."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

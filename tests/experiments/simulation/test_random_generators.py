@@ -1,7 +1,5 @@
 """Random generators of the pipeline's steps."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from drcrm.experiments.simulation.random_generators import generator

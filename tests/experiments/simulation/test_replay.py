@@ -1,7 +1,5 @@
 """The split of the contexts, and logs from labelled data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The softmax regression, compared with a minimiser of its objective."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """True labels and classes: logged costs and losses of a policy, compared with sampling and with each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

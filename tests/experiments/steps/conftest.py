@@ -1,7 +1,5 @@
 """One run of the chain of steps, which tests read and never write to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The step evaluate: losses, certificates and what does not fit together, recomputed here."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The steps fetch and fetch_file: files become arrays once, and a failed fetch leaves nothing."""
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The steps that draw figures: of an experiment, its overview, and of the theory."""
 
-from __future__ import annotations
-
 import pytest
 from step_chain import AXES, error_of, plan_of, run_step
 

@@ -1,7 +1,5 @@
 """The steps cost_model and fit, recomputed here, and the errors of their inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from step_chain import AXES, SPLIT, algorithm, error_of, evaluate_inputs, run_step

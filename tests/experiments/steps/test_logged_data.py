@@ -1,7 +1,5 @@
 """The steps from labelled contexts to a log: split, logging policy and replay, recomputed here."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The entry point of the steps: wrong arguments, one line for each error, and imports."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

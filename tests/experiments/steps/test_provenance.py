@@ -1,7 +1,5 @@
 """The record of what results come from."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The steps on one action of K: a chain with clicks and classifiers, recomputed here, and errors of its inputs."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 

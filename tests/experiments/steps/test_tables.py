@@ -1,7 +1,5 @@
 """The steps collect and tables, and the errors of their inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Hashed features: products with the context's features, selection of lists, new features."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

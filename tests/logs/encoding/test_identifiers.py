@@ -1,7 +1,5 @@
 """Ids of 64 bits that are integers in one file and texts in another; floats are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Features of tables: standardised numbers, categories, missing values, and fits to training rows."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Dates and times: hours and weekdays as features, and the order of the rows."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,7 +1,5 @@
 """Estimated propensities: close to a softmax policy, calibrated, and cross-fitted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Propensities that a mapping describes: exact probabilities, checked by another route and by the audit."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CSV with other delimiters and decimal commas: read as the same log, or rejected if it is ambiguous."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

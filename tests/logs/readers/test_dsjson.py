@@ -1,7 +1,5 @@
 """dsjson: decisions of Vowpal Wabbit, their probabilities and weights, skipped lines and errors."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Lists of actions from tables with a row for each candidate: features, chunks, errors, predictions, decisions."""
 
-from __future__ import annotations
-
 import json
 import re
 

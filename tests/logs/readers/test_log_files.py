@@ -1,7 +1,5 @@
 """Logs of all formats read in batches, from a file or a folder: the same rows, features and errors for every size."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """npz files; the dictionary of the Open Bandit Pipeline, and the csv of the Open Bandit Dataset."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

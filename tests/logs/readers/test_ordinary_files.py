@@ -1,7 +1,5 @@
 """Ordinary files that other tools write: each is read as the log that it means, in every format and command."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

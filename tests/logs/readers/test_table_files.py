@@ -1,7 +1,5 @@
 """CSV and Parquet files: the same log as their frame, whatever names and values they have; damaged files."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import re

@@ -1,7 +1,5 @@
 """Vowpal Wabbit's text: single actions, lists, tags, weights of namespaces, and errors."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

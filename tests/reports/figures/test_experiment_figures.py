@@ -1,7 +1,5 @@
 """Figures of an experiment show its numbers, and missing runs as missing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

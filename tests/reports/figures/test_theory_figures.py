@@ -1,7 +1,5 @@
 """Figures of the lemmas show the numbers of their tables."""
 
-from __future__ import annotations
-
 import matplotlib
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """Verdicts, units and the choice of headline numbers in the view of an answer."""
 
-from __future__ import annotations
-
 import pytest
 from log_answers import better, diagnosed, not_shown, wrong
 

@@ -1,7 +1,5 @@
 """Positions of marks in the charts of the report on a log."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Formatting of names and numbers in the report on a log."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

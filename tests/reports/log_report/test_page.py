@@ -1,7 +1,5 @@
 """HTML page of the report on a log: its content, and protection against hostile names."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """The section on what a policy does: its words, its picture and hostile names."""
 
-from __future__ import annotations
-
 from log_answers import better
 
 from drcrm.reports.log_report.answer import Answer

@@ -1,7 +1,5 @@
 """Short text of an answer for the terminal."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """Intervals and paired tests against scipy and statsmodels, and on planted differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Plans of tables and figures, from the shipped configuration."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 

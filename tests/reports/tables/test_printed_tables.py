@@ -1,7 +1,5 @@
 """Tables have the same cells in each language, missing values as words, and special characters escaped."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The comparison with the paper and the public code lists differences in protocol that concern an algorithm."""
 
-from __future__ import annotations
-
 import pytest
 
 from drcrm.reports.tables.result_tables import PAPER, differences

@@ -1,7 +1,5 @@
 """First page of an experiment's report: its sentences agree with the rows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
