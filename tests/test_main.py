@@ -82,10 +82,6 @@ class TestWorkingFolder:
         assert self.learn(INSTALLED, tmp_path, "own:Own") == (0, "")
         assert (tmp_path / "policy.npz").exists()
 
-    def test_a_risk_does_not_replace_a_module_of_python(self, tmp_path):
-        error = "drcrm learn: estimator bisect:Own: module 'bisect' has no attribute 'Own'\n"
-        assert self.learn(MODULE, tmp_path, "bisect:Own") == (1, error)
-
 
 PROGRAM = """
 import sys

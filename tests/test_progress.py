@@ -3,19 +3,14 @@
 import io
 import json
 import re
-import sys
 import time
 
-import numpy as np
 import pytest
 from shop import MAPPING, decisions
 
 from drcrm.__main__ import main
-from drcrm.data.bandit_log import BanditLog
-from drcrm.data.listeners import Listener, report_pass, report_progress, use_listener
+from drcrm.data.listeners import report_pass, report_progress
 from drcrm.progress import show_progress
-from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import Algorithm
 
 REFRESH_TIME = 0.11  # seconds between two updates of a tqdm bar
 COMMANDS = {
@@ -41,18 +36,6 @@ def open_terminal(monkeypatch):
         return terminal
 
     return replace_stderr
-
-
-class Recorder(Listener):
-    """Total and sum of the reports by unit."""
-
-    def __init__(self):
-        self.totals, self.sums = {}, {}
-
-    def receive_progress(self, amount, unit, total=None):
-        self.sums[unit] = self.sums.get(unit, 0) + amount
-        if total is not None:
-            self.totals[unit] = total
 
 
 def test_a_terminal_shows_the_task_and_the_remaining_work(open_terminal):
@@ -90,25 +73,6 @@ def test_a_file_gets_lines_only_if_verbose(capsys):
         report_progress(1, "fits", 2)
     lines = r"reading: \d+\.\d s\nlearning: \d+\.\d s, 1 passes, [\d.e+-]+ million rows a second\n"
     assert re.fullmatch(lines, capsys.readouterr().err)
-
-
-def test_without_tqdm_there_are_only_verbose_lines(open_terminal, monkeypatch):
-    terminal = open_terminal()
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    with show_progress(verbose=True) as report:
-        report("reading")
-        report_progress(1, "bytes", 2)
-    assert re.fullmatch(r"reading: \d+\.\d s\n", terminal.getvalue())
-
-
-@pytest.mark.parametrize(("safe", "fits", "candidates"), [(False, 2, 2), (True, 5, 10)])
-def test_learning_reports_all_fits_and_candidates(safe, fits, candidates):
-    rng, recorder = np.random.default_rng(0), Recorder()
-    Y, p = np.eye(2)[rng.integers(0, 2, 60)], np.full(60, 0.5)
-    train, heldout = (BanditLog(rng.normal(size=(60, 2)), Y, p, -rng.random(60)) for _ in range(2))
-    with use_listener(recorder):
-        learn(train, Algorithm("KLDRO", "radius", (0.01, 0.1), {"estimate": "dr", "safe": safe}), heldout)
-    assert recorder.totals == recorder.sums == {"fits": fits, "candidates": candidates}
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,7 @@ from drcrm.experiments.steps import PACKAGES
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
-from drcrm.reports.figures.experiment_figures import FIGURES
-from drcrm.reports.figures.style import FIGURE_TITLES
-from drcrm.reports.roles import BASELINE, LOGGING, LOSSES, PAPER_ALGORITHMS, REFERENCE, ROLES
+from drcrm.reports.roles import BASELINE, LOGGING, PAPER_ALGORITHMS, REFERENCE, ROLES
 from drcrm.risks import Risk
 from drcrm.selection.registry.algorithms import ESTIMATORS
 from drcrm.selection.score_names import SCORES
@@ -90,11 +88,6 @@ def test_a_step_lists_the_code_that_its_modules_import(module):
         assert any(path == entry.removesuffix(".py") or path.startswith(f"{entry}/") for entry in names), name
 
 
-def test_figures_are_registered_under_their_names():
-    assert all(function.__name__ == name for name, function in FIGURES.items())
-    assert list(FIGURE_TITLES) == list(FIGURES)
-
-
 def test_names_are_those_of_the_classes_and_of_the_configuration():
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
     selection = schema["$defs"]["experiment"]["properties"]["selection"]
@@ -126,11 +119,6 @@ def test_estimators_document_their_parameters_in_the_order_of_the_signature(name
     estimator = getattr(drcrm, name)
     parameters = estimator.__doc__.partition("\n\nAttributes\n")[0]
     assert re.findall(r"^(\w+) : ", parameters, re.M) == list(signature(estimator).parameters)
-
-
-def test_titles_of_tables_can_stand_in_a_data_uri():
-    """As file names, in whose place a report would show base64 after a comma."""
-    assert all(re.fullmatch(r"[A-Za-z -]+", title) for title in (*LOSSES.values(), *SCORES.values()))
 
 
 def test_examples_print_what_the_readme_and_the_library_page_state(capsys):

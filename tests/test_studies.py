@@ -1,9 +1,7 @@
 """The studies: helpers, published tables, and the command and rules that run them."""
 
-import json
 import os
 import runpy
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +10,7 @@ import pytest
 import yaml
 from workflows import jobs, snakemake, write_config
 
-from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.cli.common.candidates import fit_candidates, read_algorithms
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.opened_log import open_log
-from drcrm.logs.mapping import as_mapping
-from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.selection.successive_halving import fit_algorithm
 
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {"click_logs", "sharp_coverage"}  # configured studies without a table in docs/results
@@ -84,47 +76,6 @@ def test_published_certificates_reach_their_level(study):
     assert (abs(light["coverage"] - light["confidence"]) < 4 * light["standard_error"]).all()
 
 
-def test_a_small_log_has_each_context_once(study, tmp_path):
-    write_npz = import_module("drcrm.files").write_npz
-    rng = np.random.default_rng(0)
-    X, classes = rng.normal(size=(80, 2)), rng.integers(0, 3, 80)
-    for part in ("train", "test"):
-        write_npz(tmp_path / f"{part}.npz", X=X, labels=classes, n_actions=np.array(3))
-    policy = SoftmaxPolicy(rng.normal(size=(3, 3)))
-    run = study("finished").Run("toy", 0, tmp_path, policy)
-    train, heldout, sharper = run.draw_log(4, 1, 40, (0.7, 0.2))
-    assert (train.size, heldout.size) == (30, 10)
-    assert (train.recount(train.count).n_contexts, heldout.recount(heldout.count).n_contexts) == (30, 10)
-    assert sharper.coef == pytest.approx(4 * policy.coef)
-    certain, _, _ = run.draw_log(4, 1, 40, (1, 0))
-    assert np.array_equal(certain.Y, train.Y)
-    assert not np.array_equal(certain.cost, train.cost)
-    doubly_robust = {"estimate": "dr", "start": "model"}
-    safe = {"estimator": "CIPS", "options": {**doubly_robust, "safe": True}}
-    rows = list(study("small_logs").rows(run, {"safe": safe}, [40, 500], [1], (0.7, 0.2)))
-    assert [(row["contexts"], row["all"]) for row in rows[::2]] == [(40, False), (80, True)]
-    assert all(row["least"] <= row["expected_loss"] for row in rows)
-    linear = {"dr": {"estimator": "CIPS", "options": doubly_robust}}
-    trees = {name: {"classifier": name} for name in ("trees", "cost_trees")}
-    rows = pd.DataFrame(study("click_logs").rows(run, linear | trees, [40], [1], (0.7, 0.2))).set_index("algorithm")
-    assert list(rows.index) == ["dr", "trees", "cost_trees", "candidate", "learn"]
-    assert rows.loc["learn", "expected_loss"] in (rows.loc["candidate", "expected_loss"], rows.loc["dr", "logging"])
-    assert ((rows["expected_loss"] > 0) & (rows["expected_loss"] < 1)).all()
-
-
-def test_the_study_of_click_logs_chooses_like_learn(study, tmp_path):
-    null, path = study("null_verdicts"), tmp_path / "log.csv"
-    null.draw_log("none", np.random.default_rng(0), 300).to_csv(path, index=False)
-    opened = open_log(path, as_mapping(null.MAPPING), lambda message: None, seed=0)
-    algorithms = read_algorithms(opened.mapping, has_scores=True)
-    expected = fit_candidates(opened, algorithms, lambda message: None).best
-    results = [fit_algorithm(opened.train, opened.log, algorithm) for algorithm in algorithms]
-    policy, is_shown = study("click_logs").choose(results)
-    assert is_shown == expected.is_shown
-    probabilities = (choice.marginals(opened.log.X) for choice in (policy, expected.policy))
-    assert np.array_equal(*probabilities)
-
-
 def test_business_logs_have_the_stated_means(study):
     """Rewards have the stated mean, the best policy gains most, and boosting gains more than nothing."""
     business = study("business_logs")
@@ -167,35 +118,6 @@ def test_guardrails_at_their_margin_are_rarely_shown_to_hold():
         "{} and {}".format(*rows.loc[3, "better"]),
     ]
     assert all(count in " ".join(text.split()) for count in counts), counts
-
-
-@pytest.mark.slow
-def test_a_guardrail_at_its_margin_is_seldom_shown_to_hold(study):
-    rows = study("guardrails").table(8).set_index(["guardrail", "slack"])
-    assert (rows["main"] == 8).all()
-    assert rows.loc[(slice(None), 0), "better"].max() <= 3  # a binomial law at 5 % exceeds 3 in 1 of 2500 runs
-    assert rows.loc[(slice(None), 3), "better"].min() >= 4  # at 80 %, it is below 4 in 1 of 100
-
-
-def test_the_guardrail_study_knows_the_true_differences(study, tmp_path):
-    """Estimates agree with the stated differences, and margins have their slack."""
-    rails, run_command = study("guardrails"), study("synthetic").run_command
-    log = rails.draw_log(4000, 0)
-    world = rails.means(log[["x", "y"]].to_numpy())
-    assert log["p"].to_numpy() == pytest.approx(world["logging"][np.arange(4000), log["a"]])
-    log.to_csv(tmp_path / "log.csv", index=False)
-    output = ["--output", str(tmp_path / "policy.npz"), "--config", json.dumps(rails.MAPPING)]
-    run_command(["learn", str(tmp_path / "log.csv"), *output])
-    truth, mean = rails.true_differences(tmp_path / "policy.npz")
-    assert mean == pytest.approx(log["revenue"].mean(), rel=0.1)
-    errors = {"unsubscribed": 0.002, "revenue": 0.02}
-    answer = rails.certify(tmp_path, rails.guardrails(truth, mean, errors), 1)
-    for judged in answer["guardrails"]:
-        value, error = (judged["difference"][key] for key in ("value", "standard_error"))
-        expected = truth[judged["outcome"]] * (-1 if judged["reward"] else 1)
-        assert abs(value - expected) < 4 * error
-        outcome, slack = judged["name"].split()
-        assert judged["margin"] - expected == pytest.approx(int(slack) * errors[outcome], abs=0.05 * error)
 
 
 def test_published_certificates_with_heavy_tails_are_false_in_at_most_7_percent(study):
@@ -338,19 +260,6 @@ def test_the_shop_of_the_loop_has_its_click_rates_and_looks_like_certify(study, 
     assert loop.true_gain("gain", stored) == pytest.approx(-single["value"], abs=4 * single["standard_error"])
 
 
-@pytest.mark.slow
-def test_the_loop_stops_if_there_is_a_gain(study):
-    rows = study("loop").table(5).set_index("world")
-    assert rows.loc["no gain", "stopped"] == 0
-    assert rows.loc["gain", "stopped"] >= 3  # at 80 %, it is below 3 in 1 of 17 runs
-    assert rows.loc["gain", "then the log cannot say"] == 0
-    rounds = rows[[name for name in rows if name.startswith("then ")]].sum(axis=1)
-    weeks = rows[[name for name in rows if name.startswith("week") and name != "week1"]].sum(axis=1)
-    assert (rounds == rows["stopped"]).all()
-    assert (weeks == rows["stopped"]).all()
-    assert rows.loc["no gain", "gain"] == 0
-
-
 def test_the_published_loop_keeps_its_promises():
     rows = published("loop").set_index("world")
     assert (rows["repetitions"] >= 100).all()
@@ -366,79 +275,3 @@ def test_the_published_loop_keeps_its_promises():
     better, not_shown = rows.loc["gain", ["then better", "then not shown"]]
     assert f"{cannot} of {stopped} second rounds" in text
     assert f"{better} end in *better*, {not_shown} in *not shown*" in text
-
-
-@pytest.mark.slow
-def test_the_anytime_study_draws_logs_whose_terms_have_the_true_mean(study):
-    anytime = study("anytime")
-    for kind in anytime.KINDS:
-        world = anytime.draw_world(kind, 0, 400)
-        index = np.arange(400)
-        assert world.log.propensity == pytest.approx(world.logging[index, world.log.Y])
-        rewards = -world.log.cost
-        assert 0 <= rewards.min() <= rewards.max() <= world.largest
-        assert -world.largest < world.truth[0] < 0
-    x = np.random.default_rng(0).normal(size=10**6)
-    policy, _ = anytime.policies("clicks", x)
-    assert anytime.expected_costs("clicks", 1.0)[0] == pytest.approx(
-        -(policy * anytime.click_rates(x)).sum(axis=1).mean(), abs=1e-4
-    )
-    rows = anytime.table(2, ("clicks", "adaptive", "groups"), 400)
-    assert list(rows["estimate"]) == ["ips", "ips, paired", "dr", "dr, paired", "ips", "dr", *rows["estimate"][:4]]
-    assert rows["false"].max() == 0
-    world = anytime.draw_world("missing actions", 0, 400)
-    for estimate, baseline in anytime.ESTIMATES:
-        smallest = min(anytime.sequence_bound(world, estimate, baseline, rows) for rows in range(50, 401, 50))
-        for truth in (smallest - 1e-9, smallest + 1e-9):
-            watched = anytime.watch_sequence(world, estimate, baseline, truth)
-            assert watched["sequence"] == (smallest < truth), "no bound of the command that may be false is skipped"
-
-
-@pytest.mark.slow
-def test_null_logs_have_their_faults(study):
-    null = study("null_verdicts")
-    logs = {kind: null.draw_log(kind, np.random.default_rng(0)) for kind in null.KINDS}
-    assert all(len(log) == null.ROWS for log in logs.values())
-    assert logs["duplicated"].duplicated().sum() >= null.ROWS // 2
-    assert (logs["leaked"]["copy"] == logs["leaked"]["reward"]).all()
-    assert logs["same action"].groupby("visitor")["action"].nunique().max() == 1
-    assert logs["jittered"].drop(columns="age").duplicated().sum() == null.ROWS * 4 // 5
-    assert 20 < (logs["rare losses"]["reward"] < 0).sum() < 90
-    assert null.verdict("leaked", 0) == "the log cannot say"
-
-
-def test_rules_that_were_not_logged_change_the_draw(study):
-    """In half of the contexts of a sign rule, the first action is drawn more often than logged, elsewhere less."""
-    log = study("unlogged_rules").draw_log("sign rule", 20_000, 0)
-    ratio = (log["action"] == 0) / log["p"]
-    is_more = log["x0"] * log["x1"] > 0
-    assert ratio[is_more].mean() > 1.3 > 0.7 > ratio[~is_more].mean()
-    assert np.corrcoef(log["reward"], is_more)[0, 1] > 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["digits", "shop"])
-def test_logs_of_known_policies_have_the_expected_cost(kind, study):
-    """IPS, which is unbiased, is near the stated cost in the mean over 20 logs."""
-    worlds = {name: (world, truth) for name, world, truth in study("estimate_coverage").kinds(None, [])}
-    world, truth = worlds[kind]
-    errors = []
-    for seed in range(20):
-        log, policies = world.draw(np.random.default_rng(seed))
-        errors.append([off_policy_value(policies[name], log, "ips") - truth[name] for name in truth])
-    assert np.abs(np.mean(errors, axis=0) / (np.std(errors, axis=0, ddof=1) / np.sqrt(20))).max() < 4
-
-
-@pytest.mark.slow
-def test_the_power_study_plans_logs_with_the_true_difference(study):
-    power = study("plan_power")
-    for kind in power.KINDS:
-        log, tested, settings = power.tested_policy(kind)
-        z = tested.terms(log)
-        assert z.mean() == pytest.approx(-tested.gain, abs=4 * z.std() / np.sqrt(len(z)))
-        explored, *_ = power.draw(kind, 100_000, 1.0, 0)
-        assert explored.propensity == pytest.approx(1 / 3)
-        difference = explored.cost.mean() - log.cost.mean()
-        assert difference == pytest.approx(settings.cost, abs=4 * log.cost.std() * np.sqrt(1 / len(z) + 1e-5))
-    shown = [power.is_shown("clicks", "one", 3000, 0.0, 1, seed) for seed in range(5)]
-    assert sum(shown) >= 4

@@ -139,13 +139,6 @@ def test_provenance_has_the_options_with_their_defaults(finished):
         assert {library["architecture"] for library in record["blas"]} == {"Haswell"}
 
 
-@pytest.mark.slow
-def test_a_run_ends_with_the_location_of_its_results(complete):
-    output = (complete / "output.txt").read_text()
-    assert "Tables and figures: results/tiny. For the report: make report EXPERIMENT=tiny [CONFIG=FILE]\n" in output
-    assert re.search(r"^Job \d+: grid figure of tiny on toy$", output, re.MULTILINE)
-
-
 def test_a_change_of_the_configuration_runs_only_what_it_affects(finished, config, tmp_path):
     """The change is a second seed, another unit of POEM's grid, and another mirror, which affects nothing.
 

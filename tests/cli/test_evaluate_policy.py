@@ -97,12 +97,6 @@ def test_mappings_that_do_not_fit_the_policy_are_refused(change, message, shop, 
     assert message in error
 
 
-def test_new_categories_are_reported(shop, tmp_path, answer):
-    decisions(500).assign(city="Rom").to_csv(tmp_path / "log.csv", index=False)
-    view, _ = answer("evaluate_policy", shop / "policy.npz", tmp_path / "log.csv")
-    assert "'city' in 500 rows" in view["judged_by"]
-
-
 @pytest.mark.parametrize(
     ("verdict", "better", "not_worse"),
     [("better", 0, 0), ("not shown", 4, 0), ("worse", 3, 3), ("the log cannot say", 4, 4), ("the log is wrong", 3, 3)],

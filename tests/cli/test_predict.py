@@ -79,15 +79,6 @@ def test_new_categories_are_reported(shop, tmp_path, run):
     assert len(pd.read_csv(tmp_path / "out.csv")) == 50
 
 
-def test_an_action_column_named_propensity_is_refused(tmp_path, run):
-    decisions(300).rename(columns={"item": "propensity"}).to_csv(tmp_path / "log.csv", index=False)
-    mapping = json.dumps(MAPPING | {"action": "propensity", "algorithm": "cips"})
-    run("learn", tmp_path / "log.csv", "--config", mapping, "--output", tmp_path / "p.npz")
-    status, _, error = run("predict", tmp_path / "p.npz", tmp_path / "log.csv", "--output", tmp_path / "o.csv")
-    assert (status, "column 'propensity'" in error) == (1, True)
-    assert not (tmp_path / "o.csv").exists()
-
-
 def test_events_that_are_not_learned_from_get_actions(tmp_path, run):
     """Each event with a context gets one action, in order."""
     rng, lines = np.random.default_rng(0), []

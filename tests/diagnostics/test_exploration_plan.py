@@ -8,8 +8,6 @@ from drcrm import BanditLog, off_policy_value
 from drcrm.certificates.sample_size import ChargedLook, OneLook
 from drcrm.certificates.skewness import estimate_skewness
 from drcrm.diagnostics.comparison.exploration_plan import (
-    MULTIPLES,
-    RATES,
     PlannedPolicy,
     PlanSettings,
     action_sizes,
@@ -83,14 +81,9 @@ def test_without_exploration_the_deviation_is_that_of_the_standard_error():
     tested = PlannedPolicy(np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity, np.zeros(3000), LOG.cost)
     plans = plan_exploration(LOG, tested, PlanSettings(6000, 0.1))
     size = plans[0]["sizes"][0]
-    assert size["rows"] == 6000
     plain = OneLook(value.standard_error * np.sqrt(3000)).smallest_difference(6000)
     assert size["difference"] == pytest.approx(plain, rel=0.1)
     assert plans[0]["effective_size"] == pytest.approx(2 * value.effective_size)
-    assert [plan["rate"] for plan in plans] == [*RATES]
-    assert [plan["cost"] for plan in plans] == pytest.approx(0.1 * np.array(RATES))
-    assert [entry["rows"] for entry in plans[3]["sizes"]] == [6000 * multiple for multiple in MULTIPLES]
-    assert size["power"] is size["anytime_power"] is size["anytime_difference"] is None
 
 
 def test_dependent_rows_count_less():

@@ -93,12 +93,6 @@ def test_answers_of_a_table_do_not_depend_on_where_it_is(kind, tmp_path, run, mo
     answer = assert_same_in_files(run, monkeypatch, ["certify", policy, later])
     assert answer["log"]["rows"] + answer["recognised"]["training"] == N
     assert answer["recognised"]["training"] < 0.01 * N
-    if name == "log.tsv":
-        assert_same_in_files(run, monkeypatch, ["diagnose", later, "--config", config])
-        column = ["evaluate_policy", "column:mine", later, "--config", config]
-        expected = run(*column)
-        with mapped_files(monkeypatch):
-            assert run(*column) == expected
     assert {*os.listdir(tmp_path)} - {"p.candidate.npz"} == {name, f"later.{name}", "map.json", "p.npz"}
 
 

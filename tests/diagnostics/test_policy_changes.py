@@ -1,19 +1,16 @@
 """What a policy changes: a rule is recovered, segments are counted again from the file, and contexts by hand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 from diagnosed_logs import with_columns
 from shop import NAMES, decisions
 
-from drcrm import ActionLists, BanditLog
+from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_changes import MAX_CHANGED, describe_changes
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.logs.encoding.tables import TableEncoding, table_features
-from drcrm.reports.log_report.outcome_sections import policy_changes
 
 
 def weights_of(log: BanditLog, mean: np.ndarray | None, logging_mean: np.ndarray) -> PolicyWeights:
@@ -85,9 +82,6 @@ def test_segments_are_those_of_the_file(answer, shop, tmp_path):
     assert policy == pytest.approx(
         [sum(part["share"] * part["shares"][index]["policy"] for part in changes["segments"]) for index in range(3)]
     )
-    text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "What the policy does" in text
-    assert 'class="tree"' in text
     for entry in changes["contexts"]:
         assert entry["before"] != entry["after"]
         assert min(entry["logging"], entry["policy"]) > 1 / 3 - 1e-9
@@ -132,19 +126,8 @@ def test_label_vectors_name_the_label_that_changed():
     ]
 
 
-def test_unknown_probabilities_and_lists_have_no_description():
-    log, _ = shop_log(50)
-    assert describe_changes(weights_of(log, None, np.full((50, 3), 1 / 3))) == {}
-    lists = BanditLog(ActionLists(np.eye(4), [0, 2, 4]), [0, 1], [0.5, 0.5], [0.0, 1.0])
-    assert describe_changes(weights_of(lists, np.full(4, 0.5), np.full(4, 0.5))) == {}
-
-
 def test_a_policy_that_ignores_the_context_has_one_segment():
     log, _ = shop_log(400)
     mean = np.tile([0.1, 0.2, 0.7], (400, 1))
     changes = describe_changes(weights_of(log, mean, mean))
     assert (len(changes["segments"]), changes["fidelity"]) == (1, None)
-    answer = SimpleNamespace(part=lambda key: changes)
-    section = policy_changes(answer)
-    assert section["tree"] is None
-    assert len(section["actions"]) == 3

@@ -16,7 +16,6 @@ from diagnosed_logs import (
     with_columns,
 )
 from drawn_actions import draw_actions
-from scipy import sparse
 from scipy.special import softmax
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
@@ -117,11 +116,6 @@ def test_small_logs_are_reported_as_untested():
     X, Y = draw_contexts(rng, needed), rng.integers(0, K, needed)
     enough = BanditLog(X, Y, np.full(needed, 1 / K), rng.random(needed), n_actions=K)
     assert not any(name.startswith("propensity audit") for name in levels(diagnose(enough)))
-    pairs = diagnose(with_columns(enough, groups=np.arange(needed) // 2))
-    assert "propensity audit" in levels(pairs)
-    wrong = diagnose(change_log(log, propensity=log.propensity / 2))
-    assert wrong.failed
-    assert "propensity audit" not in levels(wrong)
 
 
 def test_estimated_propensities_are_not_tested():
@@ -208,8 +202,6 @@ def test_boosted_propensities_are_close_to_the_drawn_ones():
     np.testing.assert_allclose(boosted.sum(axis=1), 1)
     logged = np.arange(6000), log.Y
     assert np.log(boosted[logged]).mean() > np.log(linear[logged]).mean() + 0.02
-    sparse_log = BanditLog(sparse.csr_array(log.X), log.Y, log.propensity, log.cost, n_actions=4)
-    np.testing.assert_allclose(boost_propensities(sparse_log, linear, fold), boosted)
     changed = log.replace(Y=np.where(fold == 0, (log.Y + 1) % 4, log.Y))
     inside = fold == 0
     np.testing.assert_array_equal(boost_propensities(changed, linear, fold)[inside], boosted[inside])

@@ -97,16 +97,6 @@ def test_a_harmful_period_and_a_harmful_slice_are_named():
     assert worse.low > 0
     assert f"in the period {DAYS[2]!r} and -0." in drift.sentence
     assert drift.low > 0
-    city = np.array(["Bern", "Genf", "Zug"])[np.random.default_rng(3).integers(0, 3, N)]
-    diagnosis = diagnose(with_columns(draw(city == "Zug"), {"day": period, "city": city}), POLICY)
-    assert [(entry["column"], entry["slice"]) for entry in diagnosis.tables["slices"][3:6]] == [
-        ("day", DAYS[3]),
-        ("city", "Bern"),
-        ("city", "Genf"),
-    ]
-    [worse] = [check for check in diagnosis.diagnostics if check.name == "difference by slice"]
-    assert worse.level == "caution"
-    assert "in slice 'Zug' of city" in worse.sentence
 
 
 def test_a_part_without_a_trustworthy_interval_has_none():

@@ -2,7 +2,6 @@
 
 import gzip
 import importlib.util
-import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -209,19 +208,6 @@ def test_results_are_taken_completely_or_not_at_all(build):
     taken = (build.ROOT / GRIDS).read_bytes()
     assert gzip.decompress(taken) == b"grids.csv,x\n1,2.5\n"
     assert taken[4:8] == bytes(4)  # no time stamp: the same rows give the same file
-
-
-def test_a_study_is_taken_with_its_provenance(build):
-    (build.ROOT / "results/studies/coverage").mkdir(parents=True)
-    sources = {"coverage.csv": "n,coverage\n50,0.94\n", "coverage/provenance.json": '{"clean": true}'}
-    for name, text in sources.items():
-        with pytest.raises(InputError, match=f"^results/studies/{name} does not exist. Run `snakemake coverage_study"):
-            build.take("coverage_study")
-        (build.ROOT / "results/studies" / name).write_text(text)
-    build.take("coverage_study")
-    assert json.loads((build.ROOT / "docs/results/coverage_provenance.json").read_text()) == {"clean": True}
-    with pytest.raises(InputError, match=r"^results/studies/small_logs.csv does not exist. Run `snakemake studies`"):
-        build.take("studies")
 
 
 def anchors(path: Path) -> set[str]:

@@ -1,12 +1,10 @@
 """Page and figure of experiments that differ in the sharpness of π0 and in the click rates."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from pages.experiment_pages import Experiment
-from pages.family_pages import Family, draw_losses, format_table, loss_by_sharpness
+from pages.family_pages import Family, format_table
 
 from drcrm.reports.figures.style import Names
 from drcrm.reports.tables.plan import Plan
@@ -23,7 +21,6 @@ ERRORS = {  # in %, for η = 0.25, 1 and 4, on Satimage; errors on Letter are tw
 SETS = {"satimage": 1.0, "letter": 2.0}
 SEEDS = {"satimage": 6, "letter": 5}
 DRAWN = ["cips", "dm", "importance_weighted_trees"]
-KEYS = ["dataset", "clicks", "sharpness", "algorithm", "loss"]
 
 
 def metrics(sharpness: float, clicks: tuple[float, float]) -> pd.DataFrame:
@@ -79,18 +76,3 @@ def test_a_table_has_one_column_per_experiment_in_percent(family):
     for column, (clicks, sharpness) in enumerate((clicks, sharpness) for clicks in CLICKS for sharpness in SHARPNESS):
         losses = losses_of("letter", "dm", sharpness, clicks)
         assert cells["DM"][column] == f"{100 * losses.mean():.2f} ± {100 * losses.sem():.2f}"
-
-
-def test_the_figure_shows_the_numbers_of_the_tables(family):
-    frame = loss_by_sharpness(family).set_index(KEYS)
-    assert len(frame) == len(SETS) * 6 * (len(DRAWN) + 3)
-    mean = losses_of("satimage", "dm", 4, (0.7, 0.2)).mean()
-    assert frame["mean"]["satimage", (0.7, 0.2), 4, "dm", "expected_loss"] == pytest.approx(100 * mean)
-    figure = draw_losses(family)
-    noise = "rewards without noise", "clicks: 0.7 and 0.2"
-    titles = [f"{name}, {kind}" for name in ("Satimage", "Letter") for kind in noise]
-    assert [axes.get_title() for axes in figure.axes] == titles
-    assert {len(axes.containers) for axes in figure.axes} == {len(DRAWN)}
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend[-3:] == ["π0", "full supervision", "full supervision, greedy"]
-    assert len(draw_losses(replace(family, members=family.members[:1], drawn=["cips", "gone"])).axes) == len(SETS)

@@ -10,9 +10,7 @@ from drcrm.errors import InputError
 from drcrm.experiments.config import complete, project_config, read_config
 from drcrm.experiments.runs import (
     all_algorithms,
-    all_runs,
     run_algorithms,
-    shown_algorithms,
     uses_cost_model,
 )
 from drcrm.reports.roles import PAPER_ALGORITHMS
@@ -223,11 +221,6 @@ class TestReplayCurveAndAblation:
         assert beyond["ablation"]["algorithms"] == ["cips", "kl_dro", "dr", "kl_dro_dr"]
         assert not {"norm_poem_from_zero", "dm_from_zero"} & set(config["algorithms"])
 
-    def test_without_any_the_curve_shows_all_and_the_ablation_goes(self):
-        config = self.other_algorithms(["kl_crm", "chi2_dro"])
-        assert shown_algorithms(config, "beyond", "replay_count") == ["kl_crm", "chi2_dro"]
-        assert "ablation" not in config["experiments"]["beyond"]
-
     def test_an_ablation_adds_its_algorithms_from_other_starts(self):
         algorithms = {
             "own": {"estimator": "KLDRO", "parameter": "radius", "grid": [1], "options": {"estimate": "dr"}},
@@ -244,17 +237,3 @@ class TestReplayCurveAndAblation:
         assert config["algorithms"]["moved_from_zero"]["options"]["start"] == "zero"
         assert all_algorithms(config, "demo") == ["moved", "own", "own_from_model", "moved_from_zero"]
         assert [len(run_algorithms(config, "demo", "toy", 4, seed)) for seed in (0, 1, 2)] == [4, 4, 2]
-
-    def test_an_ablation_does_not_replace_an_algorithm(self):
-        algorithms = {"own": {"estimator": "CIPS"}, "own_from_logging": {"estimator": "POEM", "parameter": "x"}}
-        algorithms["own_from_logging"] = {"estimator": "CIPS", "options": {"estimate": "snips"}}
-        demo = {"datasets": ["toy"], "algorithms": ["own"], "ablation": {"algorithms": ["own"], "starts": ["logging"]}}
-        with pytest.raises(InputError, match=r"algorithms\.own_from_logging: the ablation of own needs this name"):
-            complete({**SMALL, "algorithms": algorithms, "experiments": {"demo": demo}}, SCHEMA)
-
-
-def test_seeds_by_data_set_may_have_more_data_sets_than_the_experiment():
-    seeds = {"toy": "2", "digits": 3, "classes": 4}
-    demo = {"datasets": ["toy", "digits"], "seeds": seeds, "replay_count": 1}
-    config = complete(changed("experiments.demo", demo, SINGLE), SCHEMA)
-    assert len(all_runs(config["experiments"]["demo"])) == 5

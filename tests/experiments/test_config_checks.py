@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from small_configs import SCHEMA, SINGLE, SMALL, changed, fault_of, faults_of
+from small_configs import SCHEMA, SINGLE, SMALL, changed, fault_of
 
 from drcrm.experiments.config import complete
 
@@ -82,12 +82,6 @@ def test_options_that_do_not_fit_the_actions_are_an_error(key, value, message):
     assert message in error
 
 
-def test_the_data_set_that_does_not_fit_is_named():
-    choice = {"datasets": ["classes", "toy"], "algorithms": ["cips"], "click_rates": [0.7, 0.2]}
-    message = fault_of("experiments.choice", choice, SINGLE)
-    assert message == "config: experiments.choice.click_rates: need one action of K, but 'toy' has label vectors"
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -120,18 +114,6 @@ LOG = {"path": "log.csv", "action": "a", "propensity": "p", "reward": "r", "feat
 def test_a_log_with_an_invalid_mapping_is_an_error(change, message):
     assert complete(changed("logs", {"shop": LOG}), SCHEMA)["logs"] == {"shop": LOG}
     assert fault_of("logs", {"shop": LOG | change}).startswith(f"config: {message}")
-
-
-def test_a_log_needs_a_name_of_its_own():
-    assert "config: logs.demo: an experiment has this name; choose another" in faults_of(changed("logs", {"demo": LOG}))
-
-
-def test_all_faults_have_a_line_each():
-    config = changed("experiments.demo.datasets", ["toi"])
-    config["algorithms"]["kl"]["options"] = {"estimate": "sips"}
-    config["run"] = ["dmo"]
-    keys = [line.split(": ")[1] for line in faults_of(config)]
-    assert keys == ["algorithms.kl", "experiments.demo.datasets", "run"]
 
 
 def test_classifiers_and_cost_models_of_scikit_learn_are_checked():

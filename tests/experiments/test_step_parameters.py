@@ -54,13 +54,6 @@ def test_the_unit_of_poems_grid_concerns_poem_only(scale, calibrated):
     assert fit_parameters(config, "tiny", "cips") == {"estimator": "CIPS", "stopping": "scaled", **expected}
 
 
-def test_other_hyper_parameters_of_poem_have_no_unit():
-    entry = {"estimator": "POEM", "parameter": "ridge", "grid": [0.1], "options": {"variance_penalty": 1.0}}
-    tiny = {**CONFIG["experiments"]["tiny"], "variance_penalty_scale": "calibrated"}
-    config = {**CONFIG, "algorithms": {**CONFIG["algorithms"], "poem": entry}, "experiments": {"tiny": tiny}}
-    assert not fit_parameters(config, "tiny", "poem")["calibrated"]
-
-
 def test_a_mapping_has_the_entries_of_the_configurations_estimators():
     """Names of shipped algorithms and of classifiers stay names."""
     entry = {"name": "cips", "label": "My own", "estimator": "CIPS", "options": {"estimate": "snips"}}

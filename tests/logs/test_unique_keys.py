@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
@@ -18,12 +17,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('{}":\\ \nab'), inner, max_size=3),
     max_leaves=12,
 )
-
-
-@examples(30)
-@given(VALUES, st.sampled_from([None, 1]))
-def test_json_without_repeated_keys_is_read_like_by_json(value, indent):
-    assert parse_json(json.dumps(value, indent=indent)) == value
 
 
 @examples(30)
@@ -46,11 +39,6 @@ def test_yaml_has_both_lines():
         "line 4: c occurs twice, first in line 3",
         "line 5: a occurs twice, first in line 1",
     )
-
-
-def test_yaml_without_repeated_keys_is_read_like_by_pyyaml():
-    text = "a: &x {k: 1}\nb: *x\nc: {<<: *x, k: 3, m: 2}\nd:\n  - &y {<<: *x, k: 4}\ne: {<<: *y, n: 5}\n"
-    assert parse_yaml(text) == yaml.safe_load(text)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,6 @@ from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
 from drcrm.reports.figures.style import Names
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import print_details, print_losses
-from drcrm.reports.tables.result_tables import loss_table, require_all_runs
-from drcrm.reports.tables.summary import comparison, findings, format_page
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"labels": ["scene"], "single": ["yeast"], "mixed": ["scene", "yeast"]}  # Yeast is one action of K here
@@ -102,16 +98,6 @@ def plan() -> Plan:
     )
 
 
-def test_tables_have_the_seeds_of_each_data_set(metrics, plan):
-    require_all_runs(metrics, plan)
-    table = loss_table(plan.of_runs(metrics), "expected_loss", plan)
-    assert table.groupby("dataset")["n_seeds"].max().to_dict() == SEEDS
-    for draw in (print_losses, print_details):
-        text = draw(table, "expected_loss", "snips", plan.names).markdown()
-        assert "Expected Hamming loss (A\\|B) or error rate (Yeast)" in text
-        assert "on Yeast the smallest mean of the learned algorithms; 3 seeds have too little power" in text
-
-
 def results_on(metrics: pd.DataFrame, plan: Plan, dataset: str) -> DatasetResults:
     grids = metrics.assign(hyperparameter=0.1)[metrics["algorithm"] == "poem"]
     return DatasetResults.of(metrics, grids, dataset, plan)
@@ -126,15 +112,3 @@ def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, p
     only_trees = results_on(metrics[~metrics["algorithm"].isin(["cips", "poem"])], plan, "yeast")
     for draw in FIGURES.values():
         draw(only_trees).draw_without_rendering()
-
-
-def test_the_first_page_names_the_loss_of_each_data_set(metrics, plan):
-    unusual = replace(plan, log="π0's scores × 4")
-    scene, yeast = (results_on(metrics, unusual, name) for name in plan.datasets)
-    assert "labels are wrong per context of the test set. Expected losses for comparison: π0" in findings(scene)[0]
-    assert "of the actions on the test set are wrong. Expected losses for comparison: π0" in findings(yeast)[0]
-    assert "The log: π0's scores × 4. Everything was repeated with 6 seeds (Yeast 3)." in comparison([scene, yeast])
-    text = format_page("mixed", [scene, yeast], "<table></table>\n", "<?xml?>\n<svg>\n</svg>\n")
-    assert text.startswith("mixed\n=====\n\n- On A\\|B ")
-    assert "\n\n- On Yeast " in text
-    assert '.. raw:: html\n\n   <div class="beside">\n   <div>\n   <svg>' in text

@@ -130,15 +130,6 @@ class TestReading:
         with pytest.raises(InputError, match=f"{tmp_path / name}: cannot be read: "):
             read_file(tmp_path / name, FOUR)
 
-    @pytest.mark.parametrize("pack", [bz2, gzip])
-    def test_compressed_parts_are_read_one_after_the_other(self, tmp_path, pack):
-        """The parts may end within a line."""
-        path = tmp_path / f"a.{'bz2' if pack is bz2 else 'gz'}"
-        path.write_bytes(b"".join(pack.compress(part) for part in (b"0 1:1\n1 2", b":5\n", b"2 3:1")))
-        X, labels = read_file(path, FOUR)
-        assert X.toarray().tolist() == [[1, 0, 0, 0], [0, 5, 0, 0], [0, 0, 1, 0]]
-        assert labels.tolist() == np.eye(3).tolist()
-
 
 HEADER = """% a comment
 @relation 'toy: -C 3'

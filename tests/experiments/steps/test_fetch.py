@@ -51,15 +51,6 @@ def test_files_become_arrays_and_a_record(tmp_path, mirror):
     assert record["a.svm"] == {"from": str(mirror), "sha256": digest}
 
 
-def test_kept_labels_and_classes_are_stored(tmp_path, mirror):
-    assert fetch(tmp_path, mirror, labels=[2, 0]) == 0
-    assert read_npz(tmp_path / "data/train.npz", ["labels"])["labels"].tolist() == [[0, 1], [1, 0]]
-    (mirror / "b.bz2").write_bytes(bz2.compress(b"2 4:4\n"))
-    assert fetch(tmp_path, mirror, labels=[2, 0], actions="single") == 0
-    train = read_npz(tmp_path / "data/train.npz", ["labels", "n_actions"])
-    assert (train["labels"].tolist(), int(train["n_actions"])) == ([1, 0], 2)
-
-
 def test_the_training_part_sets_the_scale(tmp_path, mirror, capsys):
     """Without a scale, the step warns about features with different scales."""
     (mirror / "a.svm").write_bytes(b"0 1:2 2:-4000\n1 1:-0.5 2:1000\n0,1 1:1 2:100\n")
@@ -103,16 +94,6 @@ def test_a_name_that_leads_out_of_the_folder_is_an_error(tmp_path, mirror, capsy
     parameters = {**DEFAULTS, **FILES, "train": [name]}
     error = error_of(capsys, "fetch", {"mirror": mirror}, outputs_in(tmp_path), parameters)
     assert error == f"{name!r} is not a file name, expected no path, no '-' in front, and at most 255 bytes"
-
-
-def test_a_link_in_the_folder_is_replaced_and_not_followed(tmp_path, mirror):
-    (tmp_path / "outside.svm").write_bytes(b"9 1:1\n")
-    (raw := tmp_path / "data/raw").mkdir(parents=True)
-    (raw / "a.svm").symlink_to(tmp_path / "outside.svm")
-    digest = hashlib.sha256((mirror / "a.svm").read_bytes()).hexdigest()
-    assert fetch(tmp_path, mirror, sha256={"a.svm": digest}) == 0
-    assert (tmp_path / "outside.svm").read_bytes() == b"9 1:1\n"
-    assert not (raw / "a.svm").is_symlink()
 
 
 def test_fetch_file_checks_the_digest(tmp_path, capsys):

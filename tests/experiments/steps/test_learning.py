@@ -63,13 +63,6 @@ def test_candidates_of_a_calibrated_safe_fit_have_the_configured_grid_values(toy
     assert np.isnan(fit["grid"][-1])  # π0
 
 
-def test_a_cost_model_of_another_shape_is_an_error(toy, tmp_path, capsys):
-    inputs = {"log": toy / "replay4/log.npz", "cost_model": tmp_path / "cost_model.npz"}
-    write_npz(inputs["cost_model"], coef=read_npz(toy / "replay4/cost_model.npz", ["coef"])["coef"][:, 1:])
-    error = error_of(capsys, "fit", inputs, {"fits": tmp_path / "fit.npz"}, algorithm("CIPS"))
-    assert "the cost model's coef_ has shape (5, 3), expected (5, 4)" in error
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

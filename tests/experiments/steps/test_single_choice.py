@@ -9,10 +9,9 @@ import pytest
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
-from step_chain import AXES, SPLIT, algorithm, error_of, run_step
+from step_chain import AXES, SPLIT, algorithm, run_step
 
 from drcrm import SoftmaxPolicy
-from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.datasets.array_files import read_cost_model, read_log, read_truth
@@ -133,22 +132,6 @@ def test_a_feature_map_is_fitted_to_the_training_contexts(single, rows):
     assert rows.loc[("map", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_file_of_a_fit_keeps_its_learned_scores(single, tmp_path):
-    options = {"estimate": "dr", "start": "model", "features": "scores"}
-    inputs = {"log": single / "log.npz", "logging": single / "logging.npz"}
-    fits = tmp_path / "scores.npz"
-    assert run_step("fit", inputs, {"fits": fits}, algorithm("CIPS", options=options)) == 0
-    stored, (X, truth) = read_npz(fits, ["coef", "feature_map"]), read_truth(single / "test.npz")
-    features = from_bytes(stored["feature_map"], FeatureMap, "feature_map")
-    expected = errors(SoftmaxPolicy(stored["coef"][0], features=features).marginals(X), truth.labels)
-    assert expected[0] < errors(np.full((50, K), 1 / K), truth.labels)[0]
-    outputs = {"metrics": tmp_path / "metrics.csv", "grids": tmp_path / "grids.csv"}
-    files = evaluate_inputs(single, fits=[fits], log=single / "log.npz", cost_model=single / "cost_model.npz")
-    assert run_step("evaluate", files, outputs, PARAMETERS) == 0
-    rows = pd.read_csv(outputs["metrics"]).set_index(["algorithm", "selection"])
-    assert rows.loc[("scores", "snips"), LOSSES].tolist() == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers_are_fitted_to_the_weighted_rows(single, rows, name):
     classifier, weights = CLASSIFIERS[name]
@@ -186,13 +169,3 @@ def test_the_direct_method_takes_the_cheapest_supported_action(single):
     probability = read_npz(single / "direct.npz", ["probability"])["probability"]
     assert np.count_nonzero(probability) == len(X)
     np.testing.assert_array_equal(probability.argmax(axis=1), costs.argmin(axis=1))
-
-
-def test_inputs_that_evaluate_cannot_use_are_an_error(single, tmp_path, capsys):
-    """Truths check their arguments, see tests/experiments/simulation/test_truth.py."""
-    outputs = {name: tmp_path / f"{name}.csv" for name in ("metrics", "grids")}
-    parameters = {**PARAMETERS, "absent_label_score": "half"}
-    error = error_of(capsys, "evaluate", evaluate_inputs(single), outputs, parameters)
-    assert "absent labels can count as ½ only for label vectors" in error
-    inputs = evaluate_inputs(single, classifiers=[single / "log.npz"])
-    assert "no array 'probability'" in error_of(capsys, "evaluate", inputs, outputs, PARAMETERS)

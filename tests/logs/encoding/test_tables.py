@@ -18,7 +18,7 @@ from drcrm.errors import InputError
 from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.read_log import context_batches, read_raw_log
+from drcrm.logs.read_log import read_raw_log
 
 NUMBERS = ["age", "price"]
 
@@ -215,12 +215,3 @@ def test_missing_texts_are_missing_in_every_format(incomplete, mapping, tmp_path
     for name in NUMBERS:
         texts.loc[incomplete[name].isna(), name] = text
     assert np.array_equal(read_as(form, texts, mapping, tmp_path).X, expected.X)
-
-
-def test_missing_values_of_contexts_are_counted_in_batches(incomplete, mapping, tmp_path):
-    path = write_table(incomplete, tmp_path, "log.csv")
-    encoding = fit_encoding(read_raw_log(path, mapping), np.arange(len(incomplete)) < 30)
-    parts = [*context_batches(path, encoding, 7)]
-    assert sum(missing.get("age", 0) for _, _, missing, _ in parts) == 3
-    assert sum(unseen.get("missing value of 'price'", 0) for _, unseen, *_ in parts) == 1
-    assert np.array_equal(np.vstack([X for X, *_ in parts]), encoding.contexts(incomplete))

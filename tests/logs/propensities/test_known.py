@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.read_log import read_raw_log
@@ -96,19 +94,6 @@ def test_npz_and_obp_logs(tmp_path):
     np.testing.assert_allclose(read_raw_log(feedback, uniform).propensity, 1 / 3)
     with pytest.raises(InputError, match=r"mapping has propensity\.rule, but an npz file has no named columns"):
         read_raw_log(tmp_path / "log.npz", {"propensity": {"rule": "x", "exploration": 0.5}})
-
-
-def test_the_audit_accepts_the_right_exploration_and_rejects_a_wrong_one():
-    frame = rule_frame(1500, 0.3)
-    levels = {}
-    for exploration in (0.3, 0.05):
-        mapping = MAPPING | {"propensity": {"rule": "rule", "exploration": exploration}}
-        log = BanditLog.from_frame(frame, mapping)
-        assert not log.imitated_propensities
-        tests, _ = audit_propensities(log, cross_fit_propensities(log))
-        levels[exploration] = {test.level for test in tests}
-    assert "fail" not in levels[0.3]
-    assert "fail" in levels[0.05]
 
 
 @pytest.mark.parametrize(

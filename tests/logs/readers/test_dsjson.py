@@ -149,11 +149,6 @@ def test_lines_of_vw_json_are_read_like_dsjson(tmp_path, label):
     assert len(read_contexts(path, fit_encoding(raw_log))[0]) == 1
 
 
-def test_half_a_surrogate_pair_is_read(tmp_path):
-    path = write_lines(tmp_path, json.dumps(decision()).replace("Bern", "\\ud83d"))
-    assert len(read_raw_log(path).Y) == 1
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from log_fixtures import encoded
-from shop_fixtures import answer_of
 
 import drcrm
 from drcrm.errors import InputError
@@ -118,11 +117,6 @@ def test_invalid_lists_are_rejected(tmp_path, change, message):
         drcrm.read_log(write(tmp_path, TABLE.assign(**change)), MAPPING)
 
 
-def test_a_table_without_rows_is_rejected():
-    with pytest.raises(InputError, match="no rows"):
-        drcrm.BanditLog.from_frame(TABLE.iloc[:0], MAPPING)
-
-
 @pytest.mark.parametrize("rows", [10, 1000])
 def test_scattered_lists_are_rejected(tmp_path, rows):
     """The second half of the rows repeats ids of the first; within a chunk and in different ones."""
@@ -176,11 +170,3 @@ def test_commands_and_decisions(tmp_path, run):
     assert np.allclose(propensities, new["probability"][np.flatnonzero(new["place"] == 0) + places], rtol=1e-9)
     with pytest.raises(InputError, match="context 0 has no 'price', expected a value"):
         served.decide(shared | {"_multi": [{"category": "a"}]})
-    with pytest.raises(InputError, match="only a policy on a table can be exported"):
-        served.to_json()
-    assert run("certify", policy, path, "--json", tmp_path / "certified.json")[0] == 0
-    assert answer_of(tmp_path / "certified.json")["recognised"]["heldout"] == 150
-    assert run("evaluate_policy", "column:uniform", path, "--config", config, "--json", tmp_path / "e.json")[0] == 0
-    [candidate] = answer_of(tmp_path / "e.json")["candidates"]
-    shown = table[table["shown"] == 1]
-    assert np.isclose(candidate["estimates"]["ips"]["value"], -(shown["uniform"] / shown["p"] * shown["click"]).mean())

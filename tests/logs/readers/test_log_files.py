@@ -6,21 +6,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from log_fixtures import encoded
 from scipy import sparse
-from text_logs import LOGS, dsjson, vw_lists, vw_single
+from text_logs import LOGS
 
 from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import encoded_log, read_log
-from drcrm.logs.batches import join_batches
 from drcrm.logs.encoded_log import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
-from drcrm.logs.read_log import context_batches, log_batches, read_files, read_raw_log
+from drcrm.logs.read_log import context_batches, read_files, read_raw_log
 
 MAPPING = {
     "action": "item",
@@ -29,7 +25,6 @@ MAPPING = {
     "features": {"numeric": ["age", "one"], "categorical": ["city"]},
 }
 LABELS = {"labels": ["a", "b"], **{key: value for key, value in MAPPING.items() if key != "action"}}
-MAKERS = {"dsjson": dsjson, "lists.vw": vw_lists, "single.vw": vw_single}
 
 
 def visits(n: int, seed: int = 0, late: object = "late", copies: int = 1, cities: int = 3) -> pd.DataFrame:
@@ -150,32 +145,6 @@ def test_rows_of_a_table_do_not_depend_on_batches(form, mapping, options, tmp_pa
     assert_batches_do_not_matter(path, mapping, tmp_path, monkeypatch)
     raw_log = read_raw_log(path, mapping)
     assert np.array_equal(raw_log.rows.get("number"), np.arange(len(raw_log.Y)))
-
-
-@settings(max_examples=25)
-@given(
-    kind=st.sampled_from(["parquet", *MAKERS]),
-    n=st.integers(2, 50),
-    rows=st.integers(1, 30),
-    files=st.integers(1, 2),
-    seed=st.integers(0, 99),
-)
-def test_batches_of_any_size_are_the_log(tmp_path_factory, kind, n, rows, files, seed):
-    folder, mapping, frame = tmp_path_factory.mktemp("batches"), as_mapping(None), None
-    if kind == "parquet":
-        frame, mapping = visits(n, seed), as_mapping(MAPPING | {"group": "user", "slice": "place"})
-        path = write_table(frame, folder, kind, files)
-    else:
-        path = write_text(folder, f"log.{kind}", MAKERS[kind](n, seed))
-    try:
-        whole = read_raw_log(path, mapping)
-    except InputError:  # no decision of the text has a label
-        return
-    joined = join_batches(log_batches(path, mapping, rows))
-    assert_same_rows(joined, whole)
-    assert_same_logs(encoded(joined), encoded(whole))
-    if frame is not None and files == 1:
-        assert_same_logs(encoded(read_raw_log(pd.read_parquet(path), mapping)), encoded(whole))
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", *LOGS])

@@ -85,16 +85,6 @@ def test_feedback_is_read_from_the_dictionary_and_from_npz(feedback, tmp_path):
     assert read_raw_log(path).rows.texts("slice 0").tolist() == feedback["position"].astype(str).tolist()
 
 
-@pytest.mark.parametrize("name", ["position", "n_actions", "n_rounds", "action_names", "users"])
-def test_objects_that_no_log_needs_are_ignored(feedback, tmp_path, name):
-    np.savez(tmp_path / "plain.npz", **{key: feedback[key] for key in ("action", "reward", "context", "pscore")})
-    odd = np.array([{"id": 1}] * 30, dtype=object) if name == "users" else None
-    np.savez(tmp_path / "log.npz", **dict(np.load(tmp_path / "plain.npz")) | {name: odd})
-    log, plain = (drcrm.read_log(tmp_path / file) for file in ("log.npz", "plain.npz"))
-    for key in ("X", "Y", "cost", "propensity"):
-        assert np.array_equal(getattr(log, key), getattr(plain, key)), key
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

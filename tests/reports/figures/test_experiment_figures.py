@@ -19,7 +19,7 @@ from drcrm.reports.figures.experiment_figures import (
     replay_count,
     surprise,
 )
-from drcrm.reports.figures.figure_data import DatasetResults, certified, closed_gap, loss_along_grids
+from drcrm.reports.figures.figure_data import DatasetResults, certified, closed_gap
 from drcrm.reports.figures.style import RC, SMALL, WIDTH, Names
 from drcrm.reports.tables.plan import Plan
 
@@ -62,13 +62,6 @@ def with_losses(results: DatasetResults, values, column: str = "expected_loss", 
         metrics.loc[is_changed, "seed"].map(values) if isinstance(values, dict) else values
     )
     return replace(results, metrics=metrics)
-
-
-def with_groups(results: DatasetResults, **groups: str) -> DatasetResults:
-    """Return results with groups of algorithms, in this order."""
-    known = results.plan.names.algorithms
-    algorithms = {name: {"label": known[name]["label"], "group": group} for name, group in groups.items()}
-    return replace(results, plan=replace(results.plan, names=replace(results.plan.names, algorithms=algorithms)))
 
 
 def y_labels(figure) -> list[str]:
@@ -131,25 +124,6 @@ def test_levels_are_the_same_losses_in_every_figure(results):
     assert gap["logging"] == pytest.approx(100 * (1.05 - 0.55) / (1.05 - 2.55))
 
 
-def test_algorithms_are_listed_by_group(results):
-    """Groups have the order of the configuration. A single group has no heading."""
-    grouped = with_groups(results(), poem="Theirs", cips="Theirs", kl_dro="Ours")
-    assert y_labels(surprise(grouped)) == ["Theirs", "CIPS", "POEM", "Ours", "KL-DRO"]
-    assert y_labels(paired(grouped)) == ["Theirs", "CIPS", "Ours", "KL-DRO"]
-    reordered = with_groups(results(), kl_dro="Ours", cips="Theirs", poem="Theirs")
-    assert y_labels(surprise(reordered))[:2] == ["Ours", "KL-DRO"]
-    assert y_labels(surprise(results())) == ["CIPS", "POEM", "KL-DRO"]
-    same_name = with_groups(results(), poem="Theirs", cips="Theirs", kl_dro="poem")
-    assert y_labels(surprise(same_name)) == ["Theirs", "CIPS", "POEM", "poem", "KL-DRO"]
-
-
-def test_the_ablation_shows_each_start_and_writes_losses_above_the_logging_policy(results):
-    figure = ablation(with_losses(results(), 3.5, algorithm="logging"))
-    points = [tuple(np.ravel(bar[0].get_xydata())) for bar in figure.axes[0].containers]
-    assert [pytest.approx(point) for point in points] == [(2.1, -0.125), (3.1, 0.125), (3.1, 1.125)]
-    assert texts(figure) == ["4.1 ▸"]
-
-
 def test_grids_show_losses_levels_and_choices(results):
     poem, kl_dro = grid(results()).axes
     assert [poem.get_title(), kl_dro.get_title()] == ["POEM, up to 4.1 ↑", "KL-DRO, up to 5.1 ↑"]
@@ -157,14 +131,6 @@ def test_grids_show_losses_levels_and_choices(results):
     assert curve == pytest.approx([3.11, 3.2, 4.1])
     assert [level[0] for level in levels] == pytest.approx([2.1, 1.1])
     assert poem.collections[-1].get_offsets()[:, 0].tolist() == [0.1]
-
-
-def test_the_grid_of_a_safe_algorithm_is_that_of_its_fits(results):
-    data = results()
-    steps = data.grids.query("algorithm == 'kl_dro'").assign(expected_loss=100.0)
-    kept_logging = steps[steps["hyperparameter"] == GRID[0]].assign(hyperparameter=np.nan)
-    safe = replace(data, grids=pd.concat([data.grids, steps, kept_logging]))
-    pd.testing.assert_frame_equal(loss_along_grids(safe), loss_along_grids(data))
 
 
 def test_surprise_is_the_score_minus_the_true_risk(results):
@@ -188,28 +154,6 @@ def test_certificates_show_bounds_and_how_often_they_hold(results):
     reach = 4.302652729911275 * 0.9 / np.sqrt(3)  # t quantile of two degrees of freedom; bounds are 3.1, 2.2, 1.3
     first = certified(results()).iloc[0]
     assert (first["low"], first["mean"], first["high"]) == pytest.approx((2.2 - reach, 2.2, 2.2 + reach))
-
-
-def test_bounds_for_logged_contexts_are_not_counted(results):
-    data = with_losses(results(), 5.0, algorithm="logging")
-    with matplotlib.rc_context(RC):
-        figure = certificates(replace(data, plan=replace(data.plan, protocol={"split_unit": "row"})))
-    assert texts(figure) == []
-    assert "A bound covers the logged contexts, not new ones." in figure.get_suptitle()
-    assert_texts_are_inside(figure)
-    assert figure.legends[0].get_texts()[0].get_text() == "certified bound, logged contexts"
-    assert "logged" not in certificates(data).get_suptitle()
-
-
-def test_missing_and_huge_certificates(results):
-    data = with_losses(results(), 2.0, algorithm="logging")
-    data = with_losses(data, np.nan, "bound", algorithm="kl_dro", seed=1)
-    figure = certificates(with_losses(data, np.inf, "bound", algorithm="poem", seed=1))
-    assert texts(figure)[:7] == ["inf ▸", "3.1 ▸", "missing", "4.1 ▸", "2 of 3", "2 of 3", "1 of 2"]
-    assert figure.axes[0].get_xlim()[1] == pytest.approx(3)  # 1½ times π0's loss
-    without_bounds = replace(data, metrics=data.metrics.assign(bound=np.nan))
-    certificates(without_bounds).draw_without_rendering()
-    certificates(replace(without_bounds, metrics=without_bounds.metrics.query("seed == 0"))).draw_without_rendering()
 
 
 def test_paired_differences_are_to_poem_on_the_same_seed(results):

@@ -25,11 +25,6 @@ def tables() -> dict[str, pd.DataFrame]:
     return tables
 
 
-def line_with(axes, label: str):
-    [line] = [line for line in axes.get_lines() if line.get_label() == label]
-    return line
-
-
 def test_every_table_bound_and_tail_has_a_look(tables):
     assert list(LEMMA_FIGURES) == list(FIGURES)
     assert {figure.lemma for figure in LEMMA_FIGURES.values()} == set(TABLES) == set(LEMMA_COLUMNS)
@@ -64,13 +59,3 @@ def test_coverage_has_a_panel_for_each_tail(tables, name, radius, method):
         np.testing.assert_array_equal(curves[look.label], curve["coverage"])
     low = table.assign(coverage=table["coverage"].where(table["method"] != "mean", 0.1))
     assert FIGURES[name](low).axes[2].texts[0].get_text() == "naive mean: 0.10 … 0.10 ↓"
-
-
-def test_the_penalty_is_compared_with_the_primal_up_to_the_breaking_point(tables):
-    figure = FIGURES["penalty"](tables["lemma3"])
-    part = tables["lemma3"].query("tail == 'light'")
-    gap = line_with(figure.axes[len(TAILS)], "difference").get_ydata()
-    np.testing.assert_array_equal(gap, (part["penalised"] - part["primal"]).abs().clip(lower=1e-16))
-    breaking = tables["lemma3"].groupby("tail")["breaking"].first()
-    for axes, tail in zip(figure.axes[: len(TAILS)], TAILS, strict=True):
-        assert line_with(axes, "a weight reaches 0").get_xdata()[0] == breaking[tail]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drcrm.reports.log_report.answer import ConfidenceInterval
-from drcrm.reports.log_report.charts import Scale, calibration, gauge, histogram, share_bars
+from drcrm.reports.log_report.charts import Scale, calibration, gauge
 
 FLOATS = st.floats(-1e99, 1e99)
 
@@ -42,21 +42,6 @@ def test_a_gauge_has_its_numbers_at_their_positions():
     empty = gauge(Scale(0.0, 10.0), ConfidenceInterval(), "blue")
     assert empty["dot"] is empty["ends"] is empty["bound"] is None
     assert gauge(Scale(0.0, 10.0), ConfidenceInterval(11.0), "blue")["is_hollow"]
-
-
-def heights(view: dict, colour: str) -> list[str]:
-    return [bar["height"] for bar in view["bars"] if bar["colour"] == colour]
-
-
-def test_bars_are_as_high_as_their_shares():
-    view = histogram([0, 1, 2], [1, 3], [30, 10], str)
-    assert heights(view, "grey") == ["33.33%", "100.00%"]
-    assert heights(view, "blue") == ["100.00%", "33.33%"]
-    assert view["peak"] == "75 %"
-    assert [label["text"] for label in view["labels"]] == ["0", "1", "2"]
-    assert heights(histogram([0, 1, 2], [1, 3], None, str), "blue") == []
-    assert [bar["width"] for bar in share_bars(0.25, 0.5, 0.5)["bars"]] == ["50.00%", "100.00%"]
-    assert share_bars(None, 0.5, 0)["bars"] == []
 
 
 @pytest.mark.parametrize("points", [[(0.1, 0.1), (0.4, 0.4)], [(0.001, 0.001), (0.9, 0.9)], [(1e-300, 1e-300), (1, 1)]])

@@ -6,7 +6,7 @@ import pytest
 from log_answers import ANSWERS, better
 
 from drcrm.reports.log_report.page import page
-from drcrm.reports.log_report.terminal import text, width
+from drcrm.reports.log_report.terminal import text
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -17,31 +17,6 @@ def test_text_cannot_control_the_terminal(kind):
     assert not categories & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     if kind != "hostile":
         assert max(map(len, written.splitlines())) <= 100
-
-
-def test_columns_are_aligned():
-    answer = better()
-    answer["candidates"][0]["label"] = "日本語の方策 k\u0302"
-    lines = [line for line in text(answer).splitlines() if line.endswith("  DR")]
-    assert len(lines) == 10
-    assert {width(line) for line in lines} == {width(lines[0])}
-    assert (width("日本"), width("k\u0302")) == (4, 1)
-
-
-def test_cautions_of_the_verdict_replace_those_of_the_checks():
-    answer = better()
-    answer["verdict"] |= {"changes": [], "cautions": ["First.", "Second."]}
-    assert text(answer).endswith("\n\nCautions:\n- First.\n- Second.\n")
-    assert "caution: R²" not in text(answer)
-    assert "caution: R²" in text(better())
-
-
-def test_imputed_values_are_one_sentence():
-    assert "Imputed missing values: age in 1\u202f200 rows, price in 1 row." in text(better())
-    answer = better()
-    answer["log"]["imputed"] = {f"x{count}": count for count in range(1, 20)}
-    assert "x19 in 19 rows" in text(answer)
-    assert "x12 in 12 rows, 11 other columns." in text(answer).replace("\n", " ")
 
 
 def test_guardrails_the_outcome_and_the_next_step_are_in_the_text():

@@ -38,11 +38,3 @@ def test_the_plan_of_a_figure_does_not_depend_on_other_data_sets(config, part, k
     assert report_plan(changed, NAME, part, ["yeast"]) == report_plan(config, NAME, part, ["yeast"])
     assert caption_words(changed, NAME, part, ["yeast"]) == caption_words(config, NAME, part, ["yeast"])
     assert (report_plan(changed, NAME, "tables") != report_plan(config, NAME, "tables")) == (key != "labels")
-
-
-def test_the_plan_of_a_figure_does_not_depend_on_options_of_tables(config):
-    changed = deepcopy(config)
-    changed["experiments"][NAME] |= {"logging_c": 3.0, "absent_label_score": "half"}
-    changed["algorithms"]["poem"]["grid"] = [1.0]
-    assert report_plan(changed, NAME, "grid", ["yeast"]) == report_plan(config, NAME, "grid", ["yeast"])
-    assert report_plan(changed, NAME, "tables") != report_plan(config, NAME, "tables")

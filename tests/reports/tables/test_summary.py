@@ -70,24 +70,3 @@ def test_findings_name_the_best_algorithm_its_gap_and_the_algorithms_it_beats(re
 )
 def test_special_cases_of_the_gap(results, algorithm, loss, sentence):
     assert findings(with_greedy_loss(results(), algorithm, loss))[1].endswith(sentence)
-
-
-def test_missing_seeds_are_reported(results):
-    complete = results()
-    rows = complete.metrics
-    expected, gap, _ = findings(replace(complete, metrics=rows[(rows["algorithm"] != "skyline") | (rows["seed"] != 1)]))
-    assert expected.endswith("full supervision (a CRF that sees all labels) missing.")
-    assert "full supervision missing. A seed is missing, so the gap between CIPS" in gap
-    without_learned = rows[(rows["seed"] != 1) | rows["algorithm"].isin(["logging", "skyline"])]
-    assert findings(replace(complete, metrics=without_learned)) == [
-        "On scene every algorithm lacks a seed, so nothing can be compared."
-    ]
-
-
-@pytest.mark.parametrize(("improvement", "n_worse"), [(0.0, 2), (0.5, 1)])
-def test_few_seeds_are_mentioned_if_a_difference_is_not_significant(results, improvement, n_worse):
-    """With an improvement of 0.5, POEM is as good as KL-DRO."""
-    sentence = findings(results(improvement=improvement, seeds=4))[2]
-    assert f"better than {n_worse} of them" in sentence
-    assert ("With 4 seeds, only large differences" in sentence) == (n_worse < 2)
-    assert "seeds show" not in findings(results(improvement=improvement, seeds=8))[2]
