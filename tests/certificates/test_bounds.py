@@ -182,14 +182,6 @@ def test_group_ids_may_have_any_type(ids):
     assert upper_bound(z, groups=days) == upper_bound(z, groups=[0, 1, 0, 2])
 
 
-@pytest.mark.parametrize("method", ["student", "empirical_bernstein"])
-@pytest.mark.parametrize("scale", [1e-90, 1e90])
-def test_bound_scales_with_the_unit_of_the_costs(method, scale):
-    z = np.array([-1.0, -2, -3])
-    scaled = upper_bound(scale * z, **with_range(method, -4 * scale, 0.0))
-    assert scaled / scale == pytest.approx(upper_bound(z, **with_range(method)), rel=1e-12)
-
-
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.999])
 def test_the_confidence_sequence_is_nearly_narrowest_at_1000_costs(confidence):
     """The one-sided bound of Waudby-Smith et al. 2024 (proposition B.1), minimised over ρ by a search."""
@@ -199,12 +191,3 @@ def test_the_confidence_sequence_is_nearly_narrowest_at_1000_costs(confidence):
     narrowest = z.mean() + z.std(ddof=1) * np.sqrt(spread.min())
     bound = upper_bound(z, confidence, "confidence_sequence")
     assert narrowest - 1e-12 <= bound <= z.mean() + 1.02 * (narrowest - z.mean())
-
-
-def test_the_confidence_sequence_holds_at_every_look():
-    rng, is_false = np.random.default_rng(0), []
-    for _ in range(300):
-        z = (rng.random(1500) < 0.3).astype(float)
-        looks = range(100, 1501, 50)
-        is_false.append(any(upper_bound(z[:n], 0.9, "confidence_sequence") < 0.3 for n in looks))
-    assert np.mean(is_false) <= 0.1

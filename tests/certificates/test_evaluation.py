@@ -5,9 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 from probability_logs import KINDS, log_and_policy
-from sklearn.linear_model import LogisticRegression
 
-from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value, off_policy_values, policy_support
+from drcrm import BanditLog, CostModel, off_policy_value, off_policy_values, policy_support
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models import cross_fitting
 from drcrm.cost_models.cross_fitting import FOLDS, cross_fit
@@ -161,14 +160,3 @@ def test_logging_policies_and_modelled_costs_have_every_form(kind):
         off_policy_value(policy, log, "dr", cost_model=np.full(effects.shape, np.nan))
     with pytest.raises(InputError, match=r"needs the policy's probabilities of all|has shape"):
         policy_support(policy, log, np.full(len(log.Y), 0.5))
-
-
-def test_a_classifier_of_the_logged_actions_is_a_logging_policy():
-    rng = np.random.default_rng(0)
-    X, action = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
-    log = BanditLog(X, action, np.full(300, 1 / 3), -1.0 * (action == 0))
-    classifier, policy = LogisticRegression().fit(X, action), np.tile([0.8, 0.1, 0.1], (300, 1))
-    support = policy_support(policy, log, logging_policy=classifier, support=1.0)
-    is_rare = classifier.predict_proba(X) < 1 / 3
-    assert support.mass_by_action == pytest.approx((policy * is_rare).mean(axis=0))
-    assert off_policy_value(SoftmaxPolicy(np.zeros((2, 3))), log, logging_policy=classifier).support == 0

@@ -9,7 +9,6 @@ import pytest
 from vw_lines import LINES, candidate
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, off_policy_value, off_policy_values, read_log
-from drcrm.errors import InputError
 
 STATED = json.loads((Path(__file__).parents[1] / "data/vw_estimates.json").read_text())
 
@@ -60,14 +59,3 @@ def test_all_estimates_are_those_of_off_policy_value():
     weighted = ["ips", "clipped_ips", "snips", "clipped_snips"]
     np.testing.assert_allclose(of_logged_actions.loc[weighted], table.loc[weighted], rtol=1e-12)
     assert of_logged_actions.drop(index=weighted).isna().all(axis=None)
-
-
-def test_all_estimates_warn_once_and_check_the_policy():
-    X = np.ones((400, 1))
-    Y = np.random.default_rng(0).integers(0, 2, (400, 3))
-    log = BanditLog(X, Y, np.full(400, 1 / 8), -1.0 * Y[:, 0])
-    with pytest.warns(UserWarning, match="^the mean weight is") as caught:
-        off_policy_values(ExponentialPolicy([[30.0, 30, 30]]), log.recount(~Y.all(axis=1)))
-    assert [warning.filename for warning in caught] == [__file__]
-    with pytest.raises(InputError, match="coef has shape"):
-        off_policy_values(ExponentialPolicy(np.zeros((2, 3))), log)

@@ -5,7 +5,7 @@ import pytest
 from environment_logs import KINDS, cross_fitted_effects, doubly_robust_moment, draw_log, moments_by_row
 from scipy.optimize import brentq
 
-from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.cross_fitting import FOLDS
 from drcrm.data.folds import context_folds
@@ -187,21 +187,3 @@ def test_radii_beyond_the_largest_cost_and_other_methods_are_refused():
         off_policy_value(policy, clicks, shift=0.1, risk=KLBall(0.1))
     with pytest.raises(InputError, match="estimate with shift="):
         off_policy_value(policy, clicks, "dm", shift=0.1)
-
-
-def test_rare_large_costs_are_refused():
-    rng = np.random.default_rng(0)
-    cost = np.where(rng.random(2000) < 0.002, 100.0, 0.0) + rng.random(2000)
-    log = BanditLog(np.ones((2000, 1)), rng.integers(0, 2, 2000), np.full(2000, 0.5), cost, n_actions=2)
-    with pytest.raises(InputError, match="rare, large costs"):
-        policy_certificate(np.tile([0.7, 0.3], (2000, 1)), log, "snips", shift=0.1)
-
-
-def test_a_cost_model_of_other_rows_is_used():
-    log, other = draw_log("single", 1), draw_log("single", 2)
-    model, policy = CostModel(0.01).fit_log(other), draw_policy(log)
-    given = off_policy_value(policy, log, shift=KAPPA, cost_model=model)
-    assert given.estimate == "dr"
-    assert given != off_policy_value(policy, log, shift=KAPPA)
-    supported = off_policy_value(policy, log, shift=KAPPA, cost_model=model, support=1.0)
-    assert supported != given

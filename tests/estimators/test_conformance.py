@@ -142,18 +142,6 @@ def test_a_cost_model_of_the_user_is_used_unchanged(data):
     assert data.fit(KLDRO()).cost_model_ is None
 
 
-def test_a_cost_model_without_the_constant_serves_a_fit_with_an_intercept(log):
-    X, rows = log.X[:, :-1], (log.Y, log.propensity, log.cost, log.context)
-    model = CostModel(0.01).fit(X, log.Y, cost=log.cost, context=log.context)
-    wide, users = CostModel(), SimpleNamespace(predict=model.predict, expectation=model.expectation)
-    wide.coef_ = np.vstack([model.coef_, model.intercept_])
-    first, second = (KLDRO(estimate="dr", fit_intercept=True).fit(X, *rows, cost_model=m) for m in (model, users))
-    third = KLDRO(estimate="dr").fit(log.X, *rows, cost_model=wide)
-    assert first.cost_model_.model is model
-    assert first.coef_ == pytest.approx(second.coef_, rel=1e-6, abs=1e-8)
-    assert first.coef_ == pytest.approx(third.coef_[:-1], rel=1e-6, abs=1e-8)
-
-
 @pytest.mark.parametrize("kind", ["single", "eligible", "lists"])  # tests/test_units.py has label vectors
 def test_units_of_costs_and_features_do_not_matter(kind, kind_logs):
     data = kind_logs[kind]

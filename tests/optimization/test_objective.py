@@ -12,10 +12,8 @@ from scipy.special import expit
 from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.clipping import clipping_constant
-from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
-from drcrm.weights import Clipped, Shrunk, Weight
+from drcrm.weights import Clipped
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
 
@@ -72,42 +70,3 @@ def test_evaluations_do_not_depend_on_earlier_ones():
     assert np.array_equal(gradient, kept)
     assert objective(first)[0] == value
     assert np.array_equal(objective(first)[1], kept)
-
-
-class HiddenPower(Weight):
-    """A user's weight (π/p)^a, whose repr does not have a."""
-
-    def __init__(self, power: float):
-        self.power = power
-
-    def __repr__(self) -> str:
-        return "HiddenPower()"
-
-    def __call__(self, log_prob, log_propensity):
-        value = np.exp(self.power * (log_prob - log_propensity))
-        return value, self.power * value
-
-
-class ShiftedClip(Clipped):
-    """A subclass of a shipped weight, with a parameter that its repr lacks."""
-
-    def __init__(self, clip: float, shift: float):
-        super().__init__(clip)
-        self._shift = shift
-
-    def __call__(self, log_prob, log_propensity):
-        return super().__call__(log_prob + self._shift, log_propensity)
-
-
-@pytest.mark.parametrize("make", [HiddenPower, lambda value: ShiftedClip(3.0, value)], ids=["own", "subclass"])
-@pytest.mark.parametrize("estimate", ["ips", "snips"])
-def test_weights_with_the_same_repr_do_not_share_blocks(make, estimate):
-    log = make_log(1)
-    coef, weights = np.full((log.X.shape[1], log.Y.shape[1]), 0.3), [make(value) for value in (0.5, 1.5)]
-    shared = LinearPredictor(log)
-    values = [Objective(shared, MeanRisk(), weight, estimate)(coef)[0] for weight in weights]
-    alone = [Objective(LinearPredictor(log), MeanRisk(), weight, estimate)(coef)[0] for weight in weights]
-    assert values == alone
-    assert values[0] != values[1]
-    blocks = [Objective(shared, MeanRisk(), Shrunk(4.0))._blocks() for _ in range(2)]
-    assert blocks[0] is blocks[1], "equal shipped weights share blocks"

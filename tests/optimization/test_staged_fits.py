@@ -57,24 +57,6 @@ def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
         assert staged.objective == pytest.approx(expected.objective, abs=1e-6)
 
 
-def test_a_staged_fit_passes_its_coefficients_to_the_stopping_rule(monkeypatch):
-    use_small_blocks(monkeypatch, 50)
-    use_small_samples(monkeypatch, 20)
-    monkeypatch.setattr(lbfgs, "MIN_ITERATIONS", 3)
-    objectives, values = objectives_on(block_log("labels", 400), "snips"), []
-    start = np.zeros(objectives[0].design.shape)
-
-    def is_hopeless(coef: np.ndarray) -> bool:
-        values.append(objectives[len(values)](coef)[0])
-        return False
-
-    fits = list(minimize_objectives(objectives, start, ridges=[0.01, 0.01], give_up=is_hopeless))
-    assert len(values) == 2
-    for objective, value, fit in zip(objectives, values, fits, strict=True):
-        assert value < objective(start)[0]
-        assert fit.converged
-
-
 def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatch):
     log = block_log("labels", 400)
     effects = CostModel().fit_log(log).effects(log.X)

@@ -99,17 +99,6 @@ def test_the_family_contains_the_logging_policy_and_expands_to_the_contexts():
         weights = np.exp(np.einsum("j,mjk->mk", theta, scores))
         expected = weights / weights.sum(axis=1, keepdims=True)
         assert candidate.policy.marginals(heldout.X) == pytest.approx(expected, abs=1e-9)
-    modelled = learned.cost_model.model.action_effects(features(heldout.X), heldout.actions)
-    training = fit_scores(log, logging).training
-    spreads = (training.max(axis=2) - training.mean(axis=2)).mean(axis=0)
-    weights = learned.start[features.n_features :: 3, 0] * features.scale * spreads / 10
-    assert weights.max() == pytest.approx(1)
-    assert weights[1:] == pytest.approx(weights[1])
-    logged = training[np.arange(900), :, log.Y] / spreads
-    design = np.column_stack([logged[:, 0], logged[:, 1:].sum(axis=1), np.ones(900)])
-    slopes = np.maximum(-np.linalg.lstsq(design, log.cost)[0][:2], 0)
-    assert weights[:2] == pytest.approx(slopes / slopes.max(), rel=0.01)  # the regression has a small penalty
-    assert modelled == pytest.approx(-features.transformer.deviation * scores[:, 1], abs=1e-9)
 
 
 @pytest.mark.filterwarnings(
@@ -202,27 +191,6 @@ def test_what_learned_scores_need():
         fit_scores(log, None, [KNeighborsClassifier(1)])
     with pytest.raises(InputError, match="a classifier needs one action of K per row, got lists of actions"):
         fit_scores(draw_lists(40)[0], None, [KNeighborsRegressor(1), HistGradientBoostingClassifier()])
-
-
-def test_learn_keeps_groups_together_and_the_policy_file_keeps_the_scores(tmp_path, monkeypatch):
-    seen, fit = [], learned_scores.fit_scores
-    monkeypatch.setattr(learned_scores, "fit_scores", lambda *arguments: seen.append(arguments[-1]) or fit(*arguments))
-    log, _ = draw_log(1500)
-    frame = pd.DataFrame({"x": log.X[:, 0], "y": log.X[:, 1], "action": log.Y, "p": log.propensity, "cost": log.cost})
-    frame.assign(user=np.arange(1500) // 3).to_csv(tmp_path / "log.csv", index=False)
-    mapping = {"action": "action", "propensity": "p", "cost": "cost", "features": {"numeric": ["x", "y"]}}
-    config = json.dumps(mapping | {"group": "user", "algorithm": "kl_dro_dr_scores"})
-    table, policy, answer, decisions = (str(tmp_path / name) for name in ("log.csv", "p.npz", "a.json", "d.csv"))
-    assert main(["learn", table, "--config", config, "--output", policy, "--json", answer]) == 0
-    assert json.loads((tmp_path / "a.json").read_text())["verdict"]["verdict"] == "better"
-    [units] = seen
-    assert (np.unique(units, return_counts=True)[1] == 3).all()
-    assert main(["predict", policy, table, "--output", decisions]) == 0
-    served, drawn = load_policy(policy), pd.read_csv(decisions)
-    for row, context in enumerate(frame[["x", "y"]][:5].to_dict("records")):
-        draws = [served.decide(context, random_state=seed) for seed in range(40)]
-        propensities = {int(action): propensity for action, propensity in draws}
-        assert propensities[drawn["action"][row]] == pytest.approx(drawn["propensity"][row], abs=1e-12)
 
 
 def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(tmp_path, capsys):
