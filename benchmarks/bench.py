@@ -35,7 +35,7 @@ from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.clipping import clipping_constant
-from drcrm.experiments.datasets.array_files import read_log, read_policy, write_log
+from drcrm.experiments.array_files import read_log, read_policy, write_log
 from drcrm.experiments.simulation.replay import replay
 from drcrm.files import atomic
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
@@ -267,7 +267,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.risks import KLBall
 from drcrm.weights import Clipped
-from drcrm.experiments.datasets.array_files import read_log
+from drcrm.experiments.array_files import read_log
 log, _ = read_log(sys.argv[1])
 objective = Objective(LinearPredictor(log), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=40)))

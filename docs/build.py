@@ -38,15 +38,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.experiments.config import project_config
-from drcrm.experiments.report_plans import caption_words, figure_datasets, report_plan
-from drcrm.experiments.runs import all_datasets
+from drcrm.experiments.runs import all_datasets, caption_words, figure_datasets, report_plan
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.figures.experiment_figures import FIGURES, overview
 from drcrm.reports.figures.figure_data import DatasetResults
 from drcrm.reports.figures.style import LEMMA_FIGURES, RC
 from drcrm.reports.figures.theory_figures import FIGURES as THEORY_FIGURES
+from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.reports.tables.result_tables import ablation_table, all_tables
 from drcrm.selection.score_names import MODELLED
 

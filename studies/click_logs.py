@@ -25,8 +25,8 @@ import pandas as pd
 from finished import Run
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.classifiers import action_probabilities, cheapest_actions
-from drcrm.experiments.datasets.array_files import read_truth
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import Learned
 from drcrm.selection.multiplicity import PairedDifferences

@@ -37,8 +37,8 @@ from drcrm.certificates.terms.evaluation import cross_fit
 from drcrm.cli.setup.example import SECTIONS, draw_visits
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.experiments.datasets.array_files import read_truth
-from drcrm.experiments.datasets.source_formats import load_digits
+from drcrm.experiments.array_files import read_truth
+from drcrm.experiments.source_formats import load_digits
 
 ROWS = 1000
 LOGGING_ROWS = 200  # contexts that fit the logging policy

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.experiments.datasets.array_files import read_policy, read_truth
-from drcrm.experiments.simulation.random_generators import generator
-from drcrm.experiments.simulation.replay import heldout_rows, replay
+from drcrm.experiments.array_files import read_policy, read_truth
+from drcrm.experiments.simulation.replay import generator, heldout_rows, replay
 from drcrm.experiments.simulation.truth import CERTAIN, Rates
 from drcrm.policies.exponential import ExponentialPolicy, LinearPolicy, SoftmaxPolicy, make_policy
 

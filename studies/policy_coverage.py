@@ -23,10 +23,10 @@ from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
-from drcrm.experiments.datasets.source_formats import load_digits
 from drcrm.experiments.simulation.population import draw_policies
 from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.truth import LabelTruth
+from drcrm.experiments.source_formats import load_digits
 from drcrm.policies.exponential import ExponentialPolicy
 
 ROWS = 1500

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from finished import Run
 
-from drcrm.experiments.datasets.array_files import read_truth
+from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.simulation.truth import Truth
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.reports.tables.result_tables import interval, larger_p_value

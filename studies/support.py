@@ -31,7 +31,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import cost_deviation
-from drcrm.experiments.datasets.array_files import read_truth
+from drcrm.experiments.array_files import read_truth
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy

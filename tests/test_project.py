@@ -17,8 +17,8 @@ import yaml
 import drcrm
 from drcrm.estimates import ESTIMATES
 from drcrm.experiments.config import project_config
-from drcrm.experiments.datasets.scaling import SCALES
 from drcrm.experiments.runs import CLASSIFIERS
+from drcrm.experiments.source_formats import SCALES
 from drcrm.experiments.steps import PACKAGES
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS

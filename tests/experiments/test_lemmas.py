@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
-from drcrm.experiments.lemmas import FEW, SAMPLE, TABLES, expansion
 from drcrm.experiments.simulation.population import Population
+from drcrm.experiments.steps.theory import FEW, SAMPLE, TABLES, expansion
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")

@@ -1,7 +1,6 @@
 """Runs and algorithms of an experiment, and what its tables and figures show."""
 
-from drcrm.experiments.report_plans import runs_shown
-from drcrm.experiments.runs import all_runs, study_runs
+from drcrm.experiments.runs import all_runs, runs_shown, study_runs
 
 
 def test_runs_of_tables_and_curve_are_distinct():

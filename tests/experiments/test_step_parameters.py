@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from drcrm.experiments.step_parameters import (
+from drcrm.experiments.runs import (
     fetch_parameters,
     fit_parameters,
     mapping_of,

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import Template
 
 from drcrm.experiments.config import project_config
-from drcrm.experiments.report_plans import caption_words, report_plan
+from drcrm.experiments.runs import caption_words, report_plan
 from drcrm.reports.figures.experiment_figures import FIGURES
 from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
 from drcrm.reports.figures.style import Names

@@ -14,10 +14,10 @@ from snakemake.utils import update_config
 
 import drcrm.errors
 from drcrm.experiments.config import SCHEMA, complete, read_config
-from drcrm.experiments.datasets.sources import Source, local_digests, read_record
-from drcrm.experiments.report_plans import caption_words, figure_datasets, report_plan
+from drcrm.experiments.sources import Source, local_digests, read_record
+from drcrm.experiments.runs import caption_words, figure_datasets, report_plan
 from drcrm.experiments.runs import all_runs, is_classifier, run_algorithms, study_runs, uses_cost_model
-from drcrm.experiments.step_parameters import (
+from drcrm.experiments.runs import (
     fetch_parameters,
     fit_parameters,
     mapping_of,

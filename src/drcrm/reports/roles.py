@@ -1,4 +1,6 @@
-"""Roles of algorithms in an experiment, and the losses that compare them."""
+"""Roles of algorithms in an experiment, and the columns of its results and of the tables of the lemmas."""
+
+from drcrm.selection.score_names import SCORES
 
 LOGGING, SKYLINE = "logging", "skyline"  # the logging policy π0, and full supervision
 ROLES = (LOGGING, SKYLINE)  # part of every experiment, in addition to the configured algorithms
@@ -11,3 +13,21 @@ WITHOUT_HYPERPARAMETER = (*ROLES, BASELINE)
 LOSSES = {"expected_loss": "Expected", "greedy_loss": "Greedy"}  # of a drawn action, and of the most probable action
 
 LABELS, SINGLE = "labels", "single"  # kinds of actions: a vector of labels, or one of K classes
+
+
+CERTIFICATE = ["estimate", "bound", "effective_size"]  # of the policy that a selection criterion chose
+FIT_COLUMNS = ["iterations", "converged"]
+KEY = ["dataset", "replay_count", "seed", "algorithm"]
+
+COLUMNS = [*KEY, "selection", *LOSSES, "hyperparameter", "score", *FIT_COLUMNS, "tilt", *CERTIFICATE]
+GRID_COLUMNS = [*KEY, "hyperparameter", *SCORES, *LOSSES, *FIT_COLUMNS]
+
+LEMMA_COLUMNS = {
+    "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],
+    "lemma2": ["tail", "divergence", "n", "printed", "rescaled", "limit"],
+    "lemma3": ["tail", "radius", "ball", "primal", "dual", "penalised", "least_weight", "breaking", "calibrated"],
+    "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
+    "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
+    "anytime": ["tail", "n", "method", "bound", "false", "low", "high"],
+    "weights": ["tail", "divergence", "z", "weight"],
+}

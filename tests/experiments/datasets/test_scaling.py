@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.scaling import scaled
+from drcrm.experiments.source_formats import scaled
 
 
 def test_sparse_features_stay_sparse():

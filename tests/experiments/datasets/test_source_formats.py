@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.source_formats import DatasetSpec, load, load_digits, read_file
+from drcrm.experiments.source_formats import DatasetSpec, load, load_digits, read_file
 
 PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
 FOUR = DatasetSpec(features=4, labels=[0, 1, 2])

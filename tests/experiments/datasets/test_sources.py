@@ -11,7 +11,7 @@ import pooch
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.sources import Source, local_digests, read_record
+from drcrm.experiments.sources import Source, local_digests, read_record
 from drcrm.files import write_json
 
 NAME = "a.svm"

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from drcrm import ExponentialPolicy
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.crf import fit_crf, fit_skyline
+from drcrm.experiments.simulation.skylines import fit_crf, fit_skyline
 from drcrm.experiments.simulation.truth import LabelTruth
 
 

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from drcrm.experiments.simulation.random_generators import generator
+from drcrm.experiments.simulation.replay import generator
 
 
 def test_every_data_set_seed_and_step_has_draws_of_its_own():

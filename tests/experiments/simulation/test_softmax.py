@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from drcrm.experiments.simulation.softmax import UNSEEN, fit_softmax
+from drcrm.experiments.simulation.skylines import UNSEEN, fit_softmax
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ from scipy.sparse import csr_array
 
 from drcrm import ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.crf import fit_crf
-from drcrm.experiments.simulation.losses import hamming_cost
 from drcrm.experiments.simulation.replay import replay
-from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth
+from drcrm.experiments.simulation.skylines import fit_crf
+from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth, hamming_cost
 from drcrm.experiments.steps.evaluate import shifted_rows
 
 

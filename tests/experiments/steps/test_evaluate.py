@@ -11,7 +11,7 @@ from step_chain import EVALUATE, GRID, LEARNED, SCORES, evaluate_inputs, run_ste
 from drcrm import ExponentialPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
-from drcrm.experiments.datasets.array_files import read_contexts, read_cost_model, read_log, read_policy
+from drcrm.experiments.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.files import read_npz, write_npz
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]

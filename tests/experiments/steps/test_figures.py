@@ -3,8 +3,8 @@
 import pytest
 from step_chain import AXES, error_of, plan_of, run_step
 
-from drcrm.experiments.columns import LEMMA_COLUMNS
 from drcrm.files import read_csv, write_npz
+from drcrm.reports.roles import LEMMA_COLUMNS
 
 
 def test_figures_are_files_of_the_named_formats_without_a_date(toy):

@@ -6,7 +6,7 @@ from step_chain import AXES, SPLIT, algorithm, error_of, evaluate_inputs, run_st
 
 from drcrm import BanditLog, CostModel
 from drcrm.cost_models.context_effects import context_effects
-from drcrm.experiments.datasets.array_files import read_cost_model, read_log
+from drcrm.experiments.array_files import read_cost_model, read_log
 from drcrm.files import read_npz, write_npz
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]

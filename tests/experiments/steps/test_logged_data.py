@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 from step_chain import AXES, SPLIT, error_of, run_chain
 
-from drcrm.experiments.datasets.array_files import read_contexts
+from drcrm.experiments.array_files import read_contexts
 from drcrm.files import read_npz
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]

@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.experiments.columns import LEMMA_COLUMNS
-from drcrm.experiments.lemmas import TABLES
 from drcrm.experiments.simulation.population import Population
+from drcrm.experiments.steps.theory import TABLES
 from drcrm.reports.figures.style import BOUND_LOOKS, LEMMA_FIGURES, RC, TAILS
 from drcrm.reports.figures.theory_figures import COVERED, FIGURES
+from drcrm.reports.roles import LEMMA_COLUMNS
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drcrm.experiments.config import project_config
-from drcrm.experiments.report_plans import caption_words, report_plan
+from drcrm.experiments.runs import caption_words, report_plan
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "beyond"  # with a replay-count curve and an ablation

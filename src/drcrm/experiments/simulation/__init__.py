@@ -1,5 +1,5 @@
 """Simulation of bandit feedback: a logging policy acts on labelled data, which also give the true loss of any policy.
 
-``truth`` holds labels or classes, ``replay`` draws the log, ``crf`` and ``softmax`` fit the logging policy and the
-skyline, and ``losses`` has the losses. ``population`` and ``theory`` check the paper's lemmas in numbers.
+``truth`` has labels or classes and computes losses, ``replay`` draws the log, and ``skylines`` fits the logging policy
+and the skyline. ``population`` has the exact distributions of losses for the paper's lemmas.
 """

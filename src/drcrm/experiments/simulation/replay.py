@@ -1,6 +1,7 @@
 """Supervised data turned into bandit feedback: split the contexts, and log the actions that a policy draws."""
 
 import math
+import zlib
 
 import numpy as np
 
@@ -8,6 +9,15 @@ from drcrm.arrays.validation import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.truth import CERTAIN, Rates, Truth, as_truth
+
+
+def generator(dataset: str, seed: int, step: str) -> np.random.Generator:
+    """Return the random generator of a step.
+
+    The generator depends only on the data set, the seed and the step, so experiments with different options share their
+    draws.
+    """
+    return np.random.default_rng([zlib.crc32(f"{dataset}/{step}".encode()), seed])
 
 
 def split_contexts(

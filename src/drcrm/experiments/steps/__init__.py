@@ -17,25 +17,24 @@ STEPS = {  # name of a step and of its function → its module
     "classify": "learning",
     "evaluate": "evaluate",
     "collect": "evaluate",
-    "tables": "tables",
-    "overview": "figures",
-    "figure": "figures",
+    "tables": "report",
+    "overview": "report",
+    "figure": "report",
     "provenance": "provenance",
     "theory_table": "theory",
-    "theory_figure": "figures",
+    "theory_figure": "report",
 }
 
 _DATA = ["errors.py", "files.py", "arrays", "actions", "data"]
-_LOGS = [*_DATA, "policies", "cost_models", "experiments/datasets/array_files.py", "experiments/simulation"]
+_LOGS = [*_DATA, "policies", "cost_models", "experiments/array_files.py", "experiments/simulation"]
 _LEARNING = [*_LOGS, "weights.py", "estimates", "risks", "divergences", "optimization", "certificates", "selection"]
-_RESULTS = ["errors.py", "files.py", "experiments/columns.py", "reports/roles.py", "selection/score_names.py"]
+_RESULTS = ["errors.py", "files.py", "reports/roles.py", "selection/score_names.py"]
 PACKAGES = {  # module → packages and files whose code its steps run; a step runs again if this code changes
-    "fetch": [*_DATA, *(f"experiments/datasets/{name}.py" for name in ("scaling", "source_formats", "sources"))],
+    "fetch": [*_DATA, "experiments/source_formats.py", "experiments/sources.py"],
     "logged_data": _LOGS,
     "learning": [*_LEARNING, "experiments/classifiers.py"],
     "evaluate": [*_LEARNING, *_RESULTS],
-    "theory": [*_LEARNING, *_RESULTS, "experiments/lemmas.py"],
-    "tables": [*_RESULTS, "reports/figures", "reports/tables"],
-    "figures": [*_RESULTS, "reports/figures", "reports/tables"],
+    "theory": [*_LEARNING, *_RESULTS],
+    "report": [*_RESULTS, "reports/figures", "reports/tables"],
     "provenance": ["errors.py", "files.py"],
 }

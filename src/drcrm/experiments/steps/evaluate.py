@@ -19,12 +19,11 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import default_estimate
-from drcrm.experiments.columns import CERTIFICATE, COLUMNS, GRID_COLUMNS
-from drcrm.experiments.datasets.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
+from drcrm.experiments.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.experiments.simulation.truth import Rates, Truth
 from drcrm.files import atomic, read_csv, read_npz, write_csv
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.reports.roles import LOGGING, SKYLINE
+from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.risks import KLBall
 from drcrm.selection.score_names import SCORES
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from drcrm.data.scaling import describe_unequal_scales, largest_entries
 from drcrm.errors import InputError
-from drcrm.experiments.datasets.scaling import scaled
-from drcrm.experiments.datasets.source_formats import Contexts, DatasetSpec, load, load_digits
-from drcrm.experiments.datasets.sources import Record, Source, file_digest, origin_of, read_record
+from drcrm.experiments.source_formats import Contexts, DatasetSpec, load, load_digits, scaled
+from drcrm.experiments.sources import Record, Source, file_digest, origin_of, read_record
 from drcrm.files import write_json, write_npz
 
 

@@ -12,8 +12,8 @@ from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import prefix_errors
-from drcrm.experiments.datasets.array_files import read_contexts, read_cost_model, read_log, read_policy
-from drcrm.experiments.simulation.random_generators import generator
+from drcrm.experiments.array_files import read_contexts, read_cost_model, read_log, read_policy
+from drcrm.experiments.simulation.replay import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.feature_map_names import LEARNED_SCORES

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.errors import prefix_errors
-from drcrm.experiments.datasets.array_files import (
+from drcrm.experiments.array_files import (
     read_contexts,
     read_policy,
     read_split,
@@ -15,7 +15,7 @@ from drcrm.experiments.datasets.array_files import (
     write_policy,
 )
 from drcrm.experiments.simulation import replay as simulation
-from drcrm.experiments.simulation.random_generators import generator
+from drcrm.experiments.simulation.replay import generator
 from drcrm.files import write_npz
 
 SKYLINE_GRID = tuple(10.0**k for k in range(-2, 3))  # C of the skyline

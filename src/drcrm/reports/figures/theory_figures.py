@@ -1,6 +1,6 @@
 """Figures of the paper's lemmas: a column of panels for each kind of tail, from the table of a lemma on one data set.
 
-The module ``drcrm.experiments.lemmas`` describes the columns.
+The module ``drcrm.experiments.steps.theory`` describes the columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence

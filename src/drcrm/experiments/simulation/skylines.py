@@ -1,4 +1,4 @@
-"""CRFs for the logging policy and the skyline of label vectors.
+"""CRFs of label vectors and softmax regressions of one action of K, for the logging policy and the skyline.
 
 With features x ⊗ y and no transitions, a CRF consists of one CRF of length 1 for each label. Each is a logistic
 regression with coefficients θ = w_1 − w_0 and inverse regularisation C, which applies to the constant too.
@@ -14,8 +14,8 @@ from scipy import sparse
 
 from drcrm.arrays.validation import Features
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.losses import choose_by_greedy_loss
-from drcrm.policies.exponential import ExponentialPolicy
+from drcrm.experiments.simulation.truth import choose_by_greedy_loss
+from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 
 CERTAIN = 1000.0
 UNMOVED = 1e-3  # a fit with all weights 0 has failed if the gradient at 0 exceeds this share of max(1/C, Σ |x|)
@@ -84,3 +84,38 @@ def _fit(sequences: list[ItemSequence], X: Features, labels: np.ndarray, C: floa
         if not column.any() and (gradient > UNMOVED * np.maximum(1 / C, abs(X).sum(axis=0))).any():
             raise InputError(f"the CRF does not move from 0: features reach {abs(X).max():.3g}; scale the features")
     return ExponentialPolicy(coef)
+
+
+UNSEEN = -5.0  # coefficient of the constant for a class without a context; its probability stays above 0
+TOLERANCE = 1e-6  # tolerance for the gradient of the mean loss
+MAX_ITERATIONS = 10_000
+
+
+def fit_softmax(X: Features, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:
+    """Fit a softmax regression to labelled contexts.
+
+    The intercept, which is not regularised, becomes the coefficient of the constant feature. For a class without a
+    context, this coefficient is −5 and all others are 0.
+
+    Parameters
+    ----------
+    X : array or CSR (n, d)
+        Features; the last is the constant 1.
+    classes : integer array (n,)
+        Classes from 0 to K − 1.
+    n_actions : int
+        The number K of classes.
+    C : float > 0
+        Inverse regularisation.
+    """
+    coef, present = np.zeros((X.shape[1], n_actions)), np.unique(classes)
+    coef[-1] = UNSEEN
+    coef[-1, present] = 0
+    if len(present) > 1:
+        from sklearn.linear_model import LogisticRegression
+
+        fitted = LogisticRegression(C=C, tol=TOLERANCE, max_iter=MAX_ITERATIONS).fit(X[:, :-1], classes)
+        weights = np.column_stack([fitted.coef_, fitted.intercept_]).T
+        # For two classes, scikit-learn returns only the difference of their coefficients.
+        coef[:, present] = weights if len(present) > 2 else np.hstack([-weights, weights]) / 2
+    return SoftmaxPolicy(coef)

@@ -1,20 +1,19 @@
-"""Draw the figures of an experiment and of the theory."""
+"""Turn the losses of an experiment into tables, figures and the first page of its report; draw those of the theory."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from drcrm.errors import prefix_errors
-from drcrm.experiments.columns import COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.files import read_csv, write_text
+from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.figures import experiment_figures, theory_figures
 from drcrm.reports.figures.drawing import write_figure
 from drcrm.reports.figures.figure_data import DatasetResults
 from drcrm.reports.figures.style import LEMMA_FIGURES
-from drcrm.reports.roles import BASELINE
+from drcrm.reports.roles import BASELINE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
 from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import print_losses
-from drcrm.reports.tables.result_tables import loss_table, require_runs
+from drcrm.reports.tables.printed_tables import HEAD, print_losses, printed_tables, report_tables
+from drcrm.reports.tables.result_tables import all_tables, loss_table, require_all_runs, require_runs
 from drcrm.reports.tables.summary import format_page
 
 
@@ -55,3 +54,26 @@ def theory_figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], paramet
     name = parameters["figure"]
     table = read_csv(inputs["table"], LEMMA_COLUMNS[LEMMA_FIGURES[name].lemma])
     write_figure(theory_figures.FIGURES[name], table, outputs["figures"])
+
+
+def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Write the tables of an experiment as csv, Markdown, LaTeX and html.
+
+    Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
+    the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
+    seeds and its first replay count. ``parameters`` is a :class:`Plan`.
+    """
+    plan, metrics = Plan.parse(parameters), read_csv(inputs["metrics"], COLUMNS)
+    with prefix_errors(inputs["metrics"]):
+        require_all_runs(metrics, plan)
+        frames = all_tables(metrics, plan)
+    folder, pages = Path(outputs["tables"][0]).parent, Path(outputs["pages"])
+    for name, frame in frames.items():
+        with atomic(folder / f"{name}.csv") as part:
+            frame.to_csv(part, index=False, lineterminator="\n")
+    for name, printed in printed_tables(frames, plan).items():
+        write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in printed))
+        write_text(folder / f"{name}.tex", "\n".join(table.latex() for table in printed))
+    texts = [page for section in report_tables(frames, plan).values() for page in section.items()]
+    for index, (title, table) in enumerate(texts, start=1):
+        write_text(pages / f"{index:02} {title}.html", HEAD + table.html())

@@ -1,1 +1,0 @@
-"""Data sets of the experiments: sources and formats of their files, scaling, and the arrays that steps exchange."""
