@@ -76,24 +76,6 @@ def test_published_certificates_reach_their_level(study):
     assert (abs(light["coverage"] - light["confidence"]) < 4 * light["standard_error"]).all()
 
 
-def test_business_logs_have_the_stated_means(study):
-    """Rewards have the stated mean, the best policy gains most, and boosting gains more than nothing."""
-    business = study("business_logs")
-    for kind, draw in business.DRAW.items():
-        rng = np.random.default_rng(0)
-        contexts, logging, mean = draw(20_000, rng)
-        assert logging.sum(axis=1) == pytest.approx(1)
-        assert len(contexts) == len(mean) == 20_000
-        reward, place = business.draw_rewards(kind, mean[:, 0], rng), np.arange(20_000)
-        assert reward.mean() == pytest.approx(mean[:, 0].mean(), abs=4 * reward.std() / np.sqrt(20_000))
-        action = study("synthetic").draw_actions(logging, rng)
-        log = contexts.assign(action=action, reward=business.draw_rewards(kind, mean[place, action], rng))
-        boosted = mean[place, business.boost(log, [*contexts], contexts)].mean()
-        assert (logging * mean).sum(axis=1).mean() < boosted < mean.max(axis=1).mean()
-    assert contexts["store"].nunique() == business.STORES
-    assert contexts.isna().to_numpy().mean() == pytest.approx(0.15 * 19 / 20, abs=0.01)
-
-
 def test_diagnostics_name_the_planted_faults(study):
     verdicts = study("verdicts")
     world = verdicts.World(is_null=False)
@@ -181,8 +163,8 @@ def test_the_published_power_agrees_with_simulated_logs():
     assert f"within {gap:.1f} points of the power in [2000 simulated logs]" in text
 
 
-def test_the_shift_study_knows_its_truth_and_learns_robust_policies(study):
-    """The robust rewards of the target are published: .0173, −.1024 and −.1950. A small run has values everywhere."""
+def test_the_shift_study_knows_its_truth(study):
+    """The robust rewards of the target are published: .0173, −.1024 and −.1950."""
     shift = study("shift_accuracy")
     target = np.exp(shift.NODES @ shift.ROOTS)
     target /= target.sum(axis=1, keepdims=True)
@@ -191,14 +173,6 @@ def test_the_shift_study_knows_its_truth_and_learns_robust_policies(study):
     logging = np.exp(2 * shift.NODES @ shift.ROOTS)
     means = (logging / logging.sum(axis=1, keepdims=True) * (shift.NODES @ shift.ROOTS)).sum(axis=1)
     assert -shift.draw_log(20_000, 0).cost.mean() == pytest.approx(shift.NODE_WEIGHTS @ means, abs=0.015)
-    rows = shift.table(2, (2000,), ((1000, "estimated"), (2000, "known")))
-    assert rows["missing"].sum() == 0
-    learned = rows[rows["part"] == "learning"].set_index(["estimate", "radius"])["value"]
-    assert learned["dr"].to_numpy() == pytest.approx([0.72, 0.519, 0.439, 0.379], abs=0.03)
-    errors = rows[rows["part"] == "evaluation"]
-    assert (errors["square"] < 0.02).all()
-    assert (errors["variance"] > 0).all()
-    assert len(shift.summary(rows).splitlines()) > 10
 
 
 def test_the_study_of_coverage_under_shift_knows_its_truth(study, monkeypatch):
@@ -219,9 +193,6 @@ def test_the_study_of_coverage_under_shift_knows_its_truth(study, monkeypatch):
         result = coverage.sensitivity(probability, log, breakeven, estimate, model)
         gap, error = result.worst - log.cost.mean(), (result.bound - result.worst + log.cost.mean()) / 1.645
         assert abs(gap) < 4 * error
-    rows = coverage.table(3, (500,), ("clicks",))
-    assert len(rows) == 2 * (2 * len(coverage.RADII) + 1)
-    assert rows["coverage"].mean() > 0.5
 
 
 def test_the_published_bound_at_every_look_is_rarely_false():

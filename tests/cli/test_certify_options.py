@@ -76,9 +76,10 @@ class TestAnytime:
     def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
         frame = weekly(3000)
         answer, z = watch(frame, time="day"), terms(frame.sort_values("day"))
-        first, looks = answer["running"]["first_better"], [rows for rows, _ in answer["running"]["curve"]]
-        below = 1 + np.flatnonzero([upper_bound(z[:n], method="anytime", high=1) < 0 for n in range(1, len(z) + 1)])
-        assert first == below[below > max((rows for rows in looks if rows < first), default=0)][0]
+        first, looks = answer["running"]["first_better"], [look for look, _ in answer["running"]["curve"]]
+        rows = range(max((look for look in looks if look < first), default=0) + 1, first + 1)
+        is_below = [upper_bound(z[:n], method="anytime", high=1) < 0 for n in rows]
+        assert is_below == [False] * (len(rows) - 1) + [True]
         assert answer["verdict"]["verdict"] == "certified"
         assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
 

@@ -108,14 +108,13 @@ def test_the_exit_status_depends_on_the_verdict(verdict, better, not_worse, caps
     assert capsys.readouterr().err.count(f"the verdict is {verdict!r}\n") == np.count_nonzero(statuses)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_fail_unless_writes_the_answer_first(command, shop, tmp_path, run):
+def test_fail_unless_writes_the_answer_first(shop, tmp_path, run):
     decisions(8).to_csv(tmp_path / "few.csv", index=False)
     options = ["--fail-unless", "not-worse", "--json", tmp_path / "a.json"]
-    status, _, error = run(command, shop / "policy.npz", tmp_path / "few.csv", *options)
+    status, _, error = run("certify", shop / "policy.npz", tmp_path / "few.csv", *options)
     assert (status, error) == (4, "--fail-unless not-worse: the verdict is 'the log cannot say'\n")
     assert answer_of(tmp_path / "a.json")["verdict"]["verdict"] == "the log cannot say"
-    assert run(command, shop / "policy.npz", shop / "later.parquet", "--fail-unless", "better")[0] == 0
+    assert run("certify", shop / "policy.npz", shop / "later.parquet", "--fail-unless", "better")[0] == 0
 
 
 @pytest.mark.parametrize(
