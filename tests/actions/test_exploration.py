@@ -97,15 +97,6 @@ def test_one_draw_is_like_a_draw_of_several(kind):
         assert probability == pytest.approx(expected_probability, rel=1e-12)
 
 
-def test_draws_do_not_depend_on_the_chunks():
-    for kind in ("labels", "single"):
-        policy, X, *_ = make_case(kind)
-        policy, rng = policy.with_exploration(EXPLORE), np.random.default_rng(3)
-        parts = [policy.draw(part, rng) for part in (X[:2], X[2:])]
-        for whole, split in zip(policy.draw(X, 3), zip(*parts, strict=True), strict=True):
-            np.testing.assert_array_equal(whole, np.concatenate(split))
-
-
 def make_log(kind: str, seed: int = 2) -> tuple[BanditLog, object, list]:
     policy, X, _, actions = make_case(kind)
     rng = np.random.default_rng(seed)

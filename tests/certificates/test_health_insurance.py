@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels
-import statsmodels.api as sm
+from statsmodels.regression.linear_model import WLS
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.certificates import policy_certificate, sensitivity
@@ -49,7 +49,7 @@ def test_estimates_and_errors_of_persons_equal_a_clustered_regression(years, cos
     """SNIPS is weighted least squares on a constant; its errors are those of statsmodels, clustered by person."""
     log, person = read_log(years, cost), years["zper"].to_numpy()
     weight = MOSTLY_HIGH[log.Y] / log.propensity
-    fit = sm.WLS(log.cost, np.ones(len(log.cost)), weights=weight).fit(
+    fit = WLS(log.cost, np.ones(len(log.cost)), weights=weight).fit(
         cov_type="cluster", cov_kwds={"groups": person, "use_correction": True}
     )
     by_person = off_policy_value(policy_of(years), log, "snips", groups=person)

@@ -248,33 +248,6 @@ def test_the_bounds_at_every_look_are_those_of_the_library(weeks, compare):
     expected = upper_bound(z, method="anytime", high=limit)
     assert running["difference_bound"] == pytest.approx(expected, rel=1e-9)
     assert "the baseline old.npz" in text
-    frame.assign(mine=new * log.propensity).to_csv(weeks / "mine2.csv", index=False)
-    column, _ = compare("certify", "column:mine", weeks / "mine2.csv", "--config", config, "--anytime")
-    assert column["running"]["difference_bound"] == pytest.approx(expected, rel=1e-9)
-    assert column["effective_choices"] == 1
-    certificate = policy_certificate(
-        new * log.propensity,
-        log,
-        method="anytime",
-        baseline=old * log.propensity,
-        cost_range=(-1, 0),
-        largest_weight=limit,
-    )
-    assert (certificate.estimate, certificate.bound) == ("ips", pytest.approx(expected, rel=1e-9))
-
-
-def test_a_weight_above_the_limit_is_refused():
-    rng = np.random.default_rng(0)
-    log = drcrm.BanditLog(np.ones((50, 1)), rng.integers(0, 2, 50), np.full(50, 0.5), -rng.random(50), n_actions=2)
-    options = {"method": "anytime", "cost_range": (-1, 0), "baseline": np.full((50, 2), 0.5)}
-    with pytest.raises(InputError, match="needs largest_weight=, a known limit on the baseline's importance weights"):
-        policy_certificate(np.full((50, 2), 0.5), log, **options)
-    with pytest.raises(InputError, match=r"weight is 1 in row 0, expected at most the known limit 0\.9"):
-        policy_certificate(np.full((50, 2), 0.5), log, **options, largest_weight=0.9)
-    with pytest.raises(InputError, match="largest_weight is"):
-        policy_certificate(np.full((50, 2), 0.5), log, **options, largest_weight=0)
-    same = policy_certificate(np.full((50, 2), 0.5), log, **options, largest_weight=2)
-    assert same.value == 0 < same.bound
 
 
 # Logs of several policies

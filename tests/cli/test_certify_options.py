@@ -169,11 +169,6 @@ def test_a_known_least_propensity_shows_that_no_action_is_missing(tmp_path, answ
         view, _ = answer("evaluate_policy", RULE, tmp_path / "log.csv", "--config", config)
         [entry] = view["candidates"]
         assert entry["certificate"]["missing"] is missing
-    log = read_log(tmp_path / "log.csv", mapping)
-    options = {"baseline": "logging", "full_support": True}
-    assert entry["difference"]["bound"] == pytest.approx(
-        policy_certificate(frame["mine"].to_numpy(), log, "snips", **options).bound, abs=1e-9
-    )
 
 
 class TestSensitivity:

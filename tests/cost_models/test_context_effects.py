@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from drcrm import ActionLists, BanditLog
-from drcrm.cost_models import context_effects as module
 from drcrm.cost_models.context_effects import ContextEffects, check_variances, context_effects
 from drcrm.cost_models.solvers import random_effect_solvers
 from drcrm.errors import InputError
@@ -105,18 +104,6 @@ def test_effects_are_in_the_unit_of_the_costs(kind, scale):
     assert fitted.delta / scale == pytest.approx(plain.delta, rel=1e-10, abs=1e-12)
     assert fitted.covariance / scale**2 == pytest.approx(plain.covariance, rel=1e-10, abs=1e-12)
     assert fitted.noise == pytest.approx(scale**2 * plain.noise, rel=1e-10)
-
-
-@both_kinds
-@pytest.mark.parametrize("rows", [6, 20])
-def test_rows_that_occur_a_billion_times_count_10_000_times(kind, rows, monkeypatch):
-    log, effects, _ = make_log(kind, 100, rows, noise=0.0)
-    is_frequent = np.random.default_rng(1).random(len(log.Y)) < 0.5
-    monkeypatch.setattr(module, "MAX_ROUNDS", 150)
-    fitted = context_effects(log.replace(count=np.where(is_frequent, 10**9, 1)), effects)
-    assert_same(fitted, context_effects(log.replace(count=np.where(is_frequent, 10**4, 1)), effects), rel=1e-12)
-    predicted = (dense_loadings(log.Y, effects.shape[1]) * (effects + fitted.delta)[log.context]).sum(axis=1)
-    assert predicted[is_frequent] == pytest.approx(log.cost[is_frequent], abs=1e-3)
 
 
 @both_kinds

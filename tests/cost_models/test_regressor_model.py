@@ -56,10 +56,6 @@ def test_an_estimator_fits_a_regressor_to_its_training_rows():
     effects = fitted.cost_model_.model.action_effects(X, log.actions)
     np.testing.assert_allclose(effects, expected.action_effects(X, log.actions))
     assert np.corrcoef(effects[np.arange(800), A][fitted.heldout_], rows["cost"][fitted.heldout_])[0, 1] > 0.9
-    mapped = DoublyRobustDRO(features={"nystroem": 20}, safe=False, start="zero").fit(
-        X, A, **rows, cost_model=regressor
-    )
-    assert mapped.cost_model_.model.regressors_[0].n_features_in_ == 2 + mapped.features_.n_mapped
 
 
 def test_models_of_label_vectors_and_failing_regressors_are_refused():

@@ -138,13 +138,6 @@ def test_auto_selects_the_smallest_penalty_with_nearly_the_least_error(seed, noi
     assert model.coef_ == pytest.approx(into_constant(*fit_ridge(log, model.penalty_)), rel=1e-9, abs=1e-9)
 
 
-def test_auto_penalises_noise_and_allows_few_contexts():
-    quiet, loud = (CostModel().fit_log(make_log(7, noise=noise)).penalty_ for noise in (0.01, 50.0))
-    assert (quiet, loud) == (min(PENALTIES), max(PENALTIES))
-    for contexts in (1, 2, 3):
-        assert CostModel().fit_log(make_log(8, contexts=contexts + 1)).penalty_ in PENALTIES
-
-
 @dense_and_csr
 def test_predictions_and_expectations_are_sums_over_labels_and_actions(dense):
     log, model, expected = make_log(11, dense), CostModel(), 0.0

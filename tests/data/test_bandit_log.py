@@ -32,10 +32,6 @@ def test_costs_that_wrapped_around_are_rejected(kind):
         BanditLog(np.ones((3, 1)), np.eye(3), np.full(3, 0.5), 0 - costs)
 
 
-def test_the_clipping_constant_may_be_infinite():
-    assert clipping_constant(log_of([5e-324, 5e-324, 0.5, 0.5])) == np.inf
-
-
 def test_the_clipping_constant_uses_the_counts_of_rows():
     rng = np.random.default_rng(0)
     propensity, count = np.exp(-rng.exponential(3, 50)), rng.integers(0, 5, 50)
@@ -53,19 +49,6 @@ def test_merging_duplicates_keeps_every_row_and_its_count(logged):
     distinct = {(c, *y) for c, y in zip(log.context.tolist(), log.Y.tolist(), strict=True)}
     assert len(merged.Y) == len(distinct)
     assert len(merged.merge_duplicates()[0].Y) == len(merged.Y)
-
-
-@pytest.mark.parametrize("kind", ["single", "listed"])
-def test_duplicate_choices_are_merged(kind):
-    choices = Choices.drawn(11, rows=40)
-    choices.propensity, choices.cost = 0.25 + np.round(choices.propensity) / 2, -np.floor(-choices.cost)
-    log = getattr(choices, kind)()
-    merged, group = log.merge_duplicates()
-    keys = list(zip(choices.context, choices.A, choices.propensity, choices.cost, strict=True))
-    assert len(merged.Y) == len(set(keys)) < 40
-    assert np.array_equal(merged.count, np.bincount(group, choices.count))
-    for name in ("context", "Y", "propensity", "cost"):
-        assert np.array_equal(getattr(merged, name)[group], getattr(log, name))
 
 
 @pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
