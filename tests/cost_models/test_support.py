@@ -102,22 +102,6 @@ def test_the_rule_for_choices_and_lists(form, choices):
         assert np.array_equal(model.with_support(0).action_effects(log.X, log.actions), log.X @ coef)
 
 
-def test_unsupported_label_vectors_are_those_with_any_unsupported_label(logged, random_policy):
-    log, policy, logging = logged(5), random_policy(6, scale=2.0), random_policy(4, scale=3.0)
-    mass, is_unsupported = find_unsupported(policy, log, logging, 0.5)
-    mu, expected = logging.marginals(log.X), 0.0
-
-    def is_rare(Y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        return (np.where(Y == 1, mean, 1 - mean) < 0.25).any(axis=1)
-
-    for vector in VECTORS:
-        Y = np.tile(vector, (len(log.X), 1))
-        expected = expected + np.exp(policy.log_prob(log.X, Y)) * is_rare(Y, mu)
-    assert 0.05 < expected.mean() < 0.95
-    assert mass == pytest.approx(expected, abs=1e-12)
-    assert np.array_equal(is_unsupported, is_rare(log.Y, mu[log.context]))
-
-
 def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
     choice_log, B, logging, policy = choices
     is_rare = choice_log.probabilities(logging) < 0.5 / choice_log.eligible.sum(axis=1, keepdims=True)

@@ -223,18 +223,6 @@ def test_odd_values_in_a_table_are_refused(name, value):
             ServedPolicy(STORED["single"]).decide(context)
 
 
-def test_odd_values_of_named_features_are_refused(text_policies):
-    (lists, _), (single, _) = text_policies
-    for value in [*ODD, pd.NA, {3: 4}, {None: 4}]:
-        for served, context in (
-            (single, {"U": {"x": value}}),
-            (lists, {"U": {"x": value}, "_multi": [{}, {}]}),
-            (lists, {"_multi": [{"A": {"id": value}}]}),
-        ):
-            with pytest.raises(InputError):
-                served.decide(context)
-
-
 @pytest.mark.parametrize("context", [{"U": {"x": 1.0}}, {"_multi": []}, {"_multi": [3]}])
 def test_a_context_of_lists_needs_its_candidates(context, text_policies):
     (lists, _), _ = text_policies
