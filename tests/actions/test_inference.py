@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from drcrm import ActionLists, BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
-from drcrm.actions.label_vectors import LabelVectors
 from drcrm.errors import InputError
 
 LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
@@ -66,11 +65,6 @@ def test_one_hot_label_vectors_are_rejected_as_a_single_choice():
     Y = np.eye(4, dtype=np.uint8)[np.random.default_rng(0).integers(0, 4, 30)]
     with pytest.raises(InputError, match="every row of Y has exactly one 1: that is a single choice among 4 actions"):
         CostModel().fit(np.ones((30, 1)), Y, cost=np.arange(30))
-    few, mixed, same, two_labels = Y[:9], np.vstack([Y, np.ones((1, 4))]), Y[:1].repeat(30, axis=0), np.eye(2)[Y[:, 0]]
-    with pytest.raises(InputError, match="single choice among 2 actions"):
-        LabelVectors(2).check_not_one_hot(np.tile(np.eye(2), (500, 1)))
-    for labels in (few, mixed, same, two_labels):
-        LabelVectors(labels.shape[1]).check_not_one_hot(labels)
 
 
 @pytest.mark.parametrize(
