@@ -12,7 +12,7 @@ from drcrm.selection import learned_scores
 
 def small_models() -> list:
     size = {"max_iter": 15, "random_state": 0}
-    return [HistGradientBoostingRegressor(**size), HistGradientBoostingClassifier(**size)]
+    return [HistGradientBoostingRegressor(**size), {"nystroem": 20}, HistGradientBoostingClassifier(**size)]
 
 
 SHIPPED = estimated.TREES["max_iter"], learned_scores.default_models

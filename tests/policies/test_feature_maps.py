@@ -177,3 +177,12 @@ def test_a_map_selects_columns_of_a_data_frame_by_name(kind):
     assert value_of(by_name, log) == value_of(by_number, log)
     if kind != "function":
         assert pickle.loads(pickle.dumps(by_name)).predict_proba(frame) == pytest.approx(by_name.predict_proba(frame))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_nystroem_map_is_that_of_scikit_learn(form):
+    X = form(np.maximum(np.random.default_rng(9).normal(size=(200, 4)) * [1, 1e3, 1e-3, 0], 0) + [0, 0, 0, 5])
+    fitted = MedianNystroem(40).fit(X)
+    expected = fitted.kernel_.transform(fitted.scaler_.transform(X))
+    assert fitted.transform(X) == pytest.approx(expected, abs=1e-6)
+    assert fitted.transform(X[:1]) == pytest.approx(expected[:1], abs=1e-6)

@@ -11,6 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.__main__ import main
+from drcrm.cost_models.blended_model import blend_weights
+from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.selection import learned_scores
 from drcrm.selection.learned_scores import fit_scores, learn_over_scores
@@ -34,24 +36,20 @@ def draw_log(n: int = 900, seed: int = 0, logging: SoftmaxPolicy | None = None) 
     return BanditLog(X, action, np.exp(logging.log_prob(X, action)), cost, n_actions=3), logging
 
 
-@pytest.fixture
-def fitted(monkeypatch):
-    """The models that are fitted for scores, in their order."""
-    models, fit = [], learned_scores._fit_model
-    monkeypatch.setattr(learned_scores, "_fit_model", lambda *arguments: models.append(fit(*arguments)) or models[-1])
-    return models
+def first_features(fit: list) -> set[float]:
+    """Return the first features of the contexts to which the nearest neighbours of a fit were fitted."""
+    return {float(x) for model in fit[0].models[0].regressors_ for x in model._fit_X[:, 0]}
 
 
-def test_training_scores_come_from_models_of_other_contexts(fitted):
+def test_training_scores_come_from_models_of_other_contexts():
     log, logging = draw_log(200)
     context = np.arange(200) // 4
     log = BanditLog(log.X[::4], log.Y, log.propensity, log.cost, context=context, n_actions=3)
     models = [KNeighborsRegressor(1), _Memory(1)]
     scores = fit_scores(log, logging, models)
     transformer = scores.features.transformer
-    *folds, whole = np.reshape(np.array(fitted, dtype=object), (4, 3)).tolist()
-    assert transformer.folds == [*folds, whole]
-    assert {float(x) for model in whole[0].regressors_ for x in model._fit_X[:, 0]} == set(log.X[:, 0])
+    *folds, whole = transformer.folds
+    assert first_features(whole) == set(log.X[:, 0])
     number = np.array([[model.classes_.size for model in fold[1:]] for fold in folds])
     assert number.min() > 1
     of_fold = np.stack([transformer.scores(log.X, [fold]) for fold in folds])
@@ -59,7 +57,7 @@ def test_training_scores_come_from_models_of_other_contexts(fitted):
     matches = np.isclose(of_fold, scores.training, atol=1e-12).all(axis=(2, 3))  # (fold, context)
     assert matches.any(axis=0).all()
     for number, contexts in enumerate(matches):
-        seen = {float(x) for model in folds[number][0].regressors_ for x in model._fit_X[:, 0]}
+        seen = first_features(folds[number])
         own = np.flatnonzero(contexts & ~np.delete(matches, number, axis=0).any(axis=0))
         assert own.size
         assert not seen & set(log.X[own, 0])
@@ -72,12 +70,12 @@ class _Memory(KNeighborsClassifier):
         return super().fit(X, y)
 
 
-def test_groups_stay_together(fitted):
+def test_groups_stay_together():
     log, logging = draw_log(300)
     groups = np.random.default_rng(0).integers(0, 30, 300)
-    fit_scores(log, logging, [KNeighborsRegressor(1)], units=groups)
-    for fold in fitted[:3]:
-        is_inside = np.isin(log.X[:, 0], [float(x) for model in fold.regressors_ for x in model._fit_X[:, 0]])
+    scores = fit_scores(log, logging, [KNeighborsRegressor(1)], units=groups)
+    for fit in scores.features.transformer.folds[:3]:
+        is_inside = np.isin(log.X[:, 0], list(first_features(fit)))
         assert not set(groups[is_inside]) & set(groups[~is_inside])
 
 
@@ -154,15 +152,19 @@ def test_scores_of_listed_candidates(known):
     learned = learn_over_scores(log, ALGORITHM, heldout, logging if known else None)
     lists = heldout.actions.unbind(heldout.X)
     features = learned.candidates[0].policy.features
-    folds = [fold[0].regressors_[0] for fold in features.transformer.folds]
     psi, deviation = heldout.X, features.transformer.deviation
-    modelled = np.average([model.predict(psi) for model in folds], axis=0, weights=[1, 1, 1, 3])
+    predicted = []
+    for [blend] in features.transformer.folds:
+        trees, ridge = blend.models
+        costs = [trees.regressors_[0].predict(psi), ridge.features(psi) @ ridge.model.coef_ + ridge.model.intercept_]
+        predicted.append(np.clip(blend.weights @ costs + blend.constant, *features.transformer.limits))
+    modelled = np.average(predicted, axis=0, weights=[1, 1, 1, 3])
     base = logging.coef if known else features.transformer.logging_coef
     scores = np.column_stack([psi @ base, -modelled / deviation])
     theta = features.scale * learned.candidates[0].policy.coef[-2:]
-    weights = np.exp(np.clip(scores, [-np.inf, 0], [np.inf, 1 / deviation]) @ theta)
+    weights = np.exp(scores @ theta)
     expected = weights / np.repeat(np.add.reduceat(weights, lists.starts[:-1]), np.diff(lists.starts))
-    assert learned.candidates[0].policy.marginals(lists) == pytest.approx(expected, abs=0.02)
+    assert learned.candidates[0].policy.marginals(lists) == pytest.approx(expected, abs=1e-9)
     [candidate] = [candidate.policy for candidate in learned.candidates if candidate.is_logging]
     assert candidate.marginals(lists) == pytest.approx(SoftmaxPolicy(base).marginals(lists), abs=1e-9)
     chosen = learned.candidates[learned.selected].policy
@@ -223,3 +225,26 @@ def test_sparse_features_have_the_same_scores():
     )
     X = draw_contexts(100, np.random.default_rng(7))[0]
     assert sparse_.marginals(sparse.csr_array(X)) == pytest.approx(dense.marginals(X), abs=1e-9)
+
+
+def test_the_cost_model_blends_trees_and_ridge_by_least_squares():
+    log, logging = draw_log(600)
+    log = log.recount(np.random.default_rng(6).integers(0, 3, 600))
+    *folds, whole = (fit[0] for fit in fit_scores(log, logging).features.transformer.folds)
+    modelled = [[model.action_effects(log.X, log.actions) for model in fit.models] for fit in folds]
+    of_fold = np.stack(modelled)[..., np.arange(len(log.Y)), log.Y]  # (fold, model, row)
+    fold = context_folds(log, None, learned_scores.FOLDS)[log.context]
+    design = np.column_stack([of_fold[fold, 0, np.arange(len(fold))], of_fold[fold, 1, np.arange(len(fold))]])
+    residual = log.cost - whole.constant - design @ whole.weights
+    assert (whole.weights > 0).all()
+    assert np.abs(log.count @ np.column_stack([residual, residual[:, None] * design])).max() < 1e-9 * log.size
+
+
+def test_a_model_that_predicts_nothing_has_no_weight():
+    rng = np.random.default_rng(8)
+    log, _ = draw_log(500)
+    predicted = np.column_stack([log.cost + 0.1 * rng.normal(size=500), 3 - log.cost])
+    weights, constant = blend_weights(log, predicted)
+    assert weights == pytest.approx([np.cov(predicted[:, 0], log.cost)[0, 1] / predicted[:, 0].var(ddof=1), 0])
+    assert constant == pytest.approx(log.cost.mean() - weights[0] * predicted[:, 0].mean())
+    assert blend_weights(log, np.ones((500, 2)))[0] == pytest.approx([0, 0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,9 @@ class RegressorModel:
         self.regressors_ = [self._fit_rows(regressed, of_action) for of_action in rows]
         return self
 
-    def action_effects(self, X: Features, actions: Actions) -> np.ndarray:
+    def action_effects(
+        self, X: Features, actions: Actions, predict: Callable[[Any, Features], np.ndarray] | None = None
+    ) -> np.ndarray:
         """Return the modelled cost of each action.
 
         Parameters
@@ -80,6 +83,8 @@ class RegressorModel:
             Attribute ``X`` of a log.
         actions : Actions
             Attribute ``actions`` of the log.
+        predict : function, optional
+            Function of a regressor and X that replaces ``regressor.predict``, if the predictions are known.
 
         Returns
         -------
@@ -91,11 +96,9 @@ class RegressorModel:
             raise InputError("the cost model is not fitted: call fit_log")
         if len(self.regressors_) != int(np.prod(actions.shape)):
             raise InputError(f"the cost model has {len(self.regressors_)} actions, the log has {actions}")
-        n, name = X.shape[0], "the prediction of the cost model"
-        X = as_input(X, self.regressor)
+        n, X, predict = X.shape[0], as_input(X, self.regressor), predict or _predict
         columns = [
-            np.full(n, self.mean_) if regressor is None else check_vector(regressor.predict(X), n, name)
-            for regressor in self.regressors_
+            np.full(n, self.mean_) if regressor is None else predict(regressor, X) for regressor in self.regressors_
         ]
         return np.column_stack(columns).reshape(n, *actions.shape)
 
@@ -122,6 +125,10 @@ class RegressorModel:
                 return regressor.fit(X, log.cost[rows], **options)
         except (TypeError, ValueError) as error:
             raise InputError(f"the cost model cannot be fitted by {regressor!r}: {error}") from None
+
+
+def _predict(regressor: Any, X: Features) -> np.ndarray:
+    return check_vector(regressor.predict(X), X.shape[0], "the prediction of the cost model")
 
 
 def is_regressor(model: Any) -> bool:

@@ -72,8 +72,8 @@ class CounterfactualEstimator(FittedPolicy):
         Feature map φ: a scikit-learn transformer, or {"nystroem": 300}. Policy, cost model and start then use
         X' = [X, s φ(X)]. The factor s gives both parts the same mean squared norm. With "scores", φ has
         learned scores of the actions, and the policy is exponential in them: see
-        :mod:`drcrm.selection.learned_scores`. A list has the models of the scores: a regressor of scikit-learn, which
-        models the costs, then any regressors and, for one of K actions, classifiers.
+        :mod:`drcrm.selection.learned_scores`. A list has the models of the scores: regressors of scikit-learn and
+        feature maps, which model the costs together, and, for one of K actions, classifiers.
     max_iter : int
         Largest number of L-BFGS iterations.
     tol : float

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from drcrm.arrays.mapped_arrays import Features, map_rows
 from drcrm.arrays.validation import check_features
@@ -50,7 +51,13 @@ class MedianNystroem(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Features) -> np.ndarray:
-        return self.kernel_.transform(self.scaler_.transform(X))
+        """Return φ(X), (m, n_components); scikit-learn's own checks would take most of the time for one context."""
+        scaler, nystroem = self.scaler_, self.kernel_
+        X = X @ sparse.diags_array(1 / scaler.scale_) if sparse.issparse(X) else (X - scaler.mean_) / scaler.scale_
+        norms, of_components = (row_norms(rows, squared=True) for rows in (X, nystroem.components_))
+        products = safe_sparse_dot(X, nystroem.components_.T, dense_output=True)
+        squared = np.maximum(norms[:, None] + of_components - 2 * products, 0)
+        return np.exp(-nystroem.gamma * squared) @ nystroem.normalization_.T
 
 
 class FeatureMap:

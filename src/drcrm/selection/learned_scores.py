@@ -1,13 +1,13 @@
 """Policies over learned scores: π(a|x) ∝ exp(Σ_j θ_j s_j(x, a)).
 
-The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, from a cost model. For one of K actions, the others are
-log-probabilities from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and
-sharper and tilted versions of π0. As θ_j grows, the policy takes the best action by score j. θ is fitted to a log in
-which each context lists its actions, with the scores as features of an action. These scores come from models that were
-fitted without this context, or without its group. The score of a new context averages two scores: that of a model
-fitted to all training rows, which knows more, and the mean over the fold models, which has less noise. The result is a
-softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed candidate, and the number
-r scales them.
+The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ. The cost model ĉ blends boosted trees with a ridge regression over
+a Nyström map: see :mod:`drcrm.cost_models.blended_model`. For one of K actions, the other scores are log-probabilities
+from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and sharper and tilted
+versions of π0. As θ_j grows, the policy takes the best action by score j. θ is fitted to a log in which each context
+lists its actions, with the scores as features of an action. These scores come from models that were fitted without this
+context, or without its group. The score of a new context averages two scores: that of a model fitted to all training
+rows, which knows more, and the mean over the fold models, which has less noise. The result is a softmax policy over
+X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed candidate, and the number r scales them.
 
 The fit starts with a vote of the scores, θ_j = V v_j / b_j, with V = 10. In each context, take the largest score minus
 the mean score of its actions; the spread b_j is the mean of this over contexts. So with equal weights v_j all scores
@@ -24,6 +24,7 @@ rows use ĉ = −σ s_1 with the support rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ import numpy as np
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.adapters import PaddedModel
+from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT, SupportedModel
@@ -40,7 +42,7 @@ from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, LEARNED_SCORES
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, LEARNED_SCORES, NYSTROEM
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -53,11 +55,11 @@ PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (
 
 
 def default_models() -> list[Any]:
-    """Return a regressor and a classifier by boosted trees."""
+    """Return a regressor by boosted trees, the size of a feature map for a ridge regression, and a classifier."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     size = {"max_iter": 50, "max_bins": 63, "random_state": 0}  # as good as 100 trees and 255 bins, in half the time
-    return [HistGradientBoostingRegressor(**size), HistGradientBoostingClassifier(**size)]
+    return [HistGradientBoostingRegressor(**size), {NYSTROEM: 300}, HistGradientBoostingClassifier(**size)]
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,12 @@ def fit_scores(
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
-        Regressors and classifiers of scikit-learn. A regressor predicts the costs and gives one score; the first model
-        must be one, and is also the cost model. A classifier gives two scores: see
+        Regressors and classifiers of scikit-learn, and feature maps, by name and size or as transformers. A regressor
+        models the costs. A feature map stands for a ridge regression of the costs over mapped features. All of these
+        are blended into one cost model ĉ; at least one is required. A classifier gives two scores: see
         :func:`drcrm.policies.classifier_policy.row_weights`. It predicts the actions with weights "none" and
-        "inverse_propensity". The default is a regressor and, for one of K actions, a classifier by boosted trees.
+        "inverse_propensity". The default is boosted trees for both, and ``{"nystroem": 300}``. Lists of actions have no
+        classifiers.
     units : array (n,), optional
         Ids of independent units of rows, which a fold keeps together; by default contexts.
 
@@ -133,34 +137,44 @@ def fit_scores(
 
     if not log.actions.are_choices:
         raise InputError(f"learned scores need one action of K or of a list per row, got {log.actions}")
-    models = _weighted_models(default_models()[: 1 + bool(log.actions.n_classes)] if models is None else models)
+    if models is None:
+        models = [model for model in default_models() if log.actions.n_classes or not _is_classifier(model)]
+    cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
     logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
     of_context = context_folds(log, units, FOLDS)
     fold = of_context[log.context]
-    folds, residuals = [], np.zeros(len(log.Y))
+    parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(FOLDS)]
     with limit_openmp():
+        costs = [[copy(model).fit_log(part) for model in cost_models] for part in (*parts, log)]
+        predicted = np.zeros((len(log.Y), len(cost_models)))
         for number in range(FOLDS):
-            part = log.recount(log.count * (fold != number)) if (fold != number).any() else log
-            folds.append([_fit_model(part, *model) for model in models])
             rows = fold == number
-            modelled = log.actions.costs_of_rows(log.row_map, folds[-1][0].action_effects(log.X, log.actions))
-            residuals[rows] = (log.cost - modelled)[rows]
+            for place, model in enumerate(costs[number]):
+                modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
+                predicted[rows, place] = modelled[rows]
+        blend = blend_weights(log, predicted)
+        fits: list[list[Any]] = []
+        for part, members in zip((*parts, log), costs, strict=True):
+            of_actions = [
+                _fit_classifier(part, model, weights) for model in classifiers for weights in CLASSIFIER_WEIGHTS
+            ]
+            fits.append([BlendedModel(members, *blend), *of_actions])
+    residuals = log.cost - blend[1] - predicted @ blend[0]
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
-    whole = [_fit_model(log, *model) for model in models]
     weights = [*[1.0] * FOLDS, FOLDS]  # of the fits to all rows but a fold, and to all rows
-    transformer = ActionScores([*folds, whole], logging, deviation, SUPPORT, limits, is_supported, weights)
-    training = np.empty((log.X.shape[0], len(models) + 1, *log.actions.shape))
+    transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, weights)
+    training = np.empty((log.X.shape[0], len(fits[0]) + 1, *log.actions.shape))
     for number in range(FOLDS):
         inside = log.actions.repeat(of_context == number)
         if inside.any():
-            training[inside] = transformer.scores(log.X[inside], folds[number : number + 1])
+            training[inside] = transformer.scores(log.X[inside], fits[number : number + 1])
     actions: Any = log.actions
     spreads = _spreads(actions.as_lists(training, log)[0])
     return LearnedScores(FeatureMap(transformer, log.X), training, deviation, spreads)
@@ -173,24 +187,35 @@ def _spreads(lists: ActionLists) -> np.ndarray:
     return np.maximum((np.maximum.reduceat(lists.features, first) - means).mean(axis=0), LEAST_SPREAD)
 
 
-def _weighted_models(models: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return the model of each score with its weights of rows, which are "" for a regressor."""
-    if not models or not is_regressor(models[0]):
+def _cost_models(models: Sequence[Any], log: BanditLog) -> list[Any]:
+    """Return the cost models of a list of models, before they are fitted; their feature maps are fitted to the log."""
+    from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+    chosen = [
+        RegressorModel(model) if is_regressor(model) else MappedModel(FeatureMap(as_transformer(model), log.X))
+        for model in models
+        if not _is_classifier(model)
+    ]
+    if not chosen:
         raise InputError(
             f"features is {models!r}, expected a regressor of scikit-learn, which models the costs, and then any "
-            "regressors and classifiers"
+            "regressors, feature maps and classifiers"
         )
-    return [(w, model) for model in models for w in ([""] if is_regressor(model) else CLASSIFIER_WEIGHTS)]
+    return chosen
 
 
-def _fit_model(log: BanditLog, weights: str, model: Any) -> Any:
-    if not weights:
-        return RegressorModel(model).fit_log(log)
+def _is_classifier(model: Any) -> bool:
+    from sklearn.base import BaseEstimator, is_classifier
+
+    return isinstance(model, BaseEstimator) and is_classifier(model)
+
+
+def _fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
     from sklearn.base import clone
 
     from drcrm.policies.classifier_policy import fit_classifier
 
-    return fit_classifier(log, clone(model), weights)
+    return fit_classifier(log, clone(classifier), weights)
 
 
 def _vote(listed: BanditLog) -> tuple[np.ndarray, CostModel]:

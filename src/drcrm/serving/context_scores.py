@@ -143,7 +143,7 @@ def features_of(encoding: TableEncoding) -> list[Number | Category]:
 
 def has_fast_scores(features: Any) -> bool:
     """Return whether a feature map has learned scores that ``ContextScores`` computes."""
-    return bool(getattr(features.transformer, "has_only_trees", False))
+    return bool(getattr(features.transformer, "has_fast_trees", False))
 
 
 class ContextScores:

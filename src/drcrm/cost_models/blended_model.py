@@ -1,0 +1,80 @@
+"""Cost model that blends several: ĉ = b + Σ_j w_j ĉ_j, with weights w_j ≥ 0 by least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from drcrm.actions.base import Actions
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.data.bandit_log import BanditLog
+
+
+class MappedModel:
+    """Ridge regression of the costs, as in :class:`drcrm.CostModel`, over mapped features.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        X ↦ X'.
+    """
+
+    def __init__(self, features: Any):
+        self.features = features
+
+    def fit_log(self, log: BanditLog) -> MappedModel:
+        """Fit the model to a log with features X."""
+        self.model = CostModel().fit_log(log.replace(X=self.features(log.X)))
+        return self
+
+    def action_effects(self, X: Features, actions: Actions, predict: Any = None) -> np.ndarray:
+        """Return the effects of contexts with features X. ``predict`` is for other models, and is ignored."""
+        return self.model.action_effects(self.features(X), actions)
+
+
+@dataclass
+class BlendedModel:
+    """Cost model b + Σ_j w_j ĉ_j for one of K actions, or for a listed action.
+
+    Attributes
+    ----------
+    models : sequence of models
+        Fitted models ĉ_j: :class:`drcrm.RegressorModel` or MappedModel.
+    weights : array (J,)
+        w.
+    constant : float
+        b.
+    """
+
+    models: Sequence[Any]
+    weights: np.ndarray
+    constant: float
+
+    def action_effects(
+        self, X: Features, actions: Actions, predict: Callable[[Any, Features], np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Return the modelled costs, (m, K) or (N,). ``predict`` is that of :class:`drcrm.RegressorModel`."""
+        effects = [model.action_effects(X, actions, predict) for model in self.models]
+        return self.constant + np.tensordot(self.weights, effects, axes=1)
+
+
+def blend_weights(log: BanditLog, predicted: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the weights w ≥ 0 and the constant b with the least squared error Σ_i count_i (c_i − b − predicted_i·w)².
+
+    Parameters
+    ----------
+    log : BanditLog
+        Rows with their costs c, (n,).
+    predicted : array (n, J)
+        Cost of each row by each model, which must not have seen the row. Source: Breiman 1996, Stacked regressions.
+    """
+    share = log.count / log.size
+    means, mean = share @ predicted, share @ log.cost
+    root = np.sqrt(share)
+    weights, _ = nnls(root[:, None] * (predicted - means), root * (log.cost - mean))
+    return weights, float(mean - means @ weights)
