@@ -181,7 +181,7 @@ def test_a_map_selects_columns_of_a_data_frame_by_name(kind):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_the_nystroem_map_is_that_of_scikit_learn(form):
-    X = form(np.maximum(np.random.default_rng(9).normal(size=(200, 4)) * [1, 1e3, 1e-3, 0], 0) + [0, 0, 0, 5])
+    X = form(np.maximum(np.random.default_rng(9).normal(size=(200, 4)) * [1, 1e3, 1e-3, 0], 0) + np.array([0, 0, 0, 5]))
     fitted = MedianNystroem(40).fit(X)
     expected = fitted.kernel_.transform(fitted.scaler_.transform(X))
     assert fitted.transform(X) == pytest.approx(expected, abs=1e-6)
