@@ -109,9 +109,9 @@ FAULTS = {
         "or comparison.lower_bound > rounding:",
         "or comparison.difference > rounding:",
     ),
-    "the fixed sequence of tests goes on after a failure": (
-        "np.logical_and.accumulate(bounds[order] < 0)",
-        "bounds[order] < 0",
+    "the choice among candidates ignores their number": (
+        "quantile = -ndtri((1 - confidence) / choices)",
+        "quantile = -ndtri(1 - confidence)",
     ),
     "of equally good values of C the largest is selected": ("if errors < fewest:", "if errors <= fewest:"),
     "the skyline may be the best algorithm of a table": (

@@ -40,7 +40,7 @@ def choose(results: Sequence[Learned]) -> tuple[LinearPolicy, bool]:
     """Return the choice of ``drcrm learn`` among all candidates, and whether it is shown to be better than π0."""
     candidates = [candidate for learned in results for candidate in learned.candidates]
     differences = PairedDifferences.join([learned.differences for learned in results])
-    index = differences.choose(differences.effective_choices())
+    index = differences.choose(differences.effective_choices(), differences.grade == 2)
     if index is not None:
         return candidates[index].policy, True
     grade = np.where([candidate.is_logging for candidate in candidates], -1, differences.grade)

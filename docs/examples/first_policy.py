@@ -38,8 +38,8 @@ cost = -clicked.astype(float)
 
 # %%
 # `fit` holds out a quarter of the visitors, and tests several policies on them. If none is shown to be better than the
-# logging policy, it returns the logging policy. A negative difference is a lower cost, that is, more clicks. As the
-# smallest of several bounds, the printed bound is a little too low.
+# logging policy, it returns the logging policy. A negative difference is a lower cost, that is, more clicks. The
+# printed bound is a little too low, because it ignores that several policies were tested.
 policy = DoublyRobustDRO().fit(X, section, propensity=propensity, cost=cost, logging_policy=logging_policy)
 print(f"cost difference to the logging policy: at most {policy.improvement_bound_:.3f} per visitor")
 

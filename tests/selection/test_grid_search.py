@@ -9,9 +9,7 @@ from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.clipping import clipping_constant
 from drcrm.errors import InputError
 from drcrm.optimization import lbfgs
-from drcrm.selection.candidates import select_improvement
 from drcrm.selection.grid_search import learn
-from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
@@ -97,7 +95,7 @@ def test_a_safe_algorithm_has_ridges_steps_and_the_logging_policy(learned, polic
     assert distances == sorted(distances, reverse=True)
 
 
-def test_improvements_are_tested_by_paired_differences_in_the_order_of_their_training_noise(learned, policy):
+def test_improvements_are_tested_by_paired_differences(learned, policy):
     train, heldout, result = learned
     model, fits = SupportedModel.of(result.cost_model.model, train, policy, SUPPORT), result.as_arrays()
     for coef, scores in zip(fits["coef"], fits["scores"], strict=True):
@@ -105,14 +103,8 @@ def test_improvements_are_tested_by_paired_differences_in_the_order_of_their_tra
         expected = upper_bound(difference, 0.95, weights=heldout.count) if difference.any() else 0
         assert scores[IMPROVEMENT] == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert fits["scores"][-1, IMPROVEMENT] == 0
-    scorer = HeldoutScores(train, result.clip, model)
-    differences = [paired_differences(policy, coef, train, model) for coef in fits["coef"]]
-    noise = [np.sqrt(np.cov(difference, fweights=train.count)) for difference in differences]
-    assert [scorer.noise(candidate.policy) for candidate in result.candidates] == pytest.approx(
-        noise, rel=1e-9, abs=1e-12
-    )
-    chosen = fits["chosen"][IMPROVEMENT]
-    assert chosen == select_improvement(fits["scores"][:-1, IMPROVEMENT], noise[:-1])
+    chosen, differences = fits["chosen"][IMPROVEMENT], result.differences
+    assert chosen == result.selected == differences.choose(differences.effective_choices())
     assert fits["scores"][chosen, IMPROVEMENT] < 0
 
 

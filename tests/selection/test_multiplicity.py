@@ -62,7 +62,7 @@ def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
     clipped = rng.normal([-0.5, -0.45, -0.9], [1.0, 0.2, 1.0], size=(ROWS, 3))
     assert differences(valid, clipped=clipped).choose(3) == 1  # 2 is too noisy, and 1 has the smallest valid bound
     assert differences(clipped).choose(3) == 2
-    assert differences(clipped, grade=np.array([2, 2, 1])).choose(3) == 0
+    assert differences(clipped).choose(3, np.array([True, True, False])) == 0
     assert differences(clipped + 1).choose(3) is None
     assert differences(valid, clipped=clipped + 1).choose(3) is None
 
@@ -74,6 +74,15 @@ def test_bounds_are_at_the_level_of_all_choices():
     part = differences(noise - 2.4 / np.sqrt(ROWS))
     assert (part.choose(1), part.choose(20)) == (0, None)
     assert (part.choose(1, confidence=0.995), part.choose(6), part.choose(7)) == (None, 0, None)
+
+
+def test_the_choice_among_dependent_candidates_errs_no_more_often_than_one_test():
+    """Twenty dependent candidates equal π0. Testing each of them at this level errs more often."""
+    repetitions, rng, errors = 400, np.random.default_rng(0), np.zeros(2)
+    for _ in range(repetitions):
+        part = differences(correlated(rng, 20, 0.5))
+        errors += [part.choose(part.effective_choices()) is not None, part.choose(1) is not None]
+    assert errors[0] / repetitions <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions) < 0.2 < errors[1] / repetitions
 
 
 def test_a_large_log_has_the_number_of_bonferroni(monkeypatch):

@@ -44,11 +44,10 @@ class DoublyRobustDRO(KLDRO):
     - π0 itself.
 
     A test computes an upper bound on the candidate's cost minus the cost of π0. If the bound is below 0, the candidate
-    is better. The sequence of the tests is fixed, and ends at the first candidate that is not shown to be better: see
-    :func:`drcrm.selection.candidates.select_improvement`. Of the candidates that passed, the one with the smallest
-    bound is kept. With ``features="scores"``, the tests hold together by the max-t method instead: see
-    :mod:`drcrm.selection.multiplicity`. If no candidate is better, π0 is kept, with a warning. The kept policy is not
-    fitted again to all rows, so it is the policy that was tested.
+    is better. The bounds on all candidates hold together, by the max-t method: see :mod:`drcrm.selection.multiplicity`.
+    Of the candidates that are shown to be better, the one with the best estimate is kept: see
+    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose`. If no candidate is better, π0 is kept, with a
+    warning. The kept policy is not fitted again to all rows, so it is the policy that was tested.
 
     The tests have limits:
 
@@ -80,7 +79,7 @@ class DoublyRobustDRO(KLDRO):
     improvement_bound_ : float or None
         Upper bound on the kept policy's cost minus the cost of π0; 0 if π0 is kept, None without ``safe``. The claim
         that the kept policy is better is false with probability at most 0.05. The bound itself is optimistic, because
-        it is the smallest of several bounds at level 0.95. For a valid bound, compute a certificate with
+        it is that of one of several candidates, at level 0.95. For a valid bound, compute a certificate with
         ``choices=n_candidates_``.
     step_ : float
         Position of the kept policy between π0 (0) and a fit (1). If it is below 1, ``n_iter_`` and ``converged_``

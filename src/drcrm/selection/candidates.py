@@ -13,7 +13,6 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.selection.score_names import SCORES
 
-ROUNDING = 1e-9  # relative: smaller differences of bounds are rounding
 IMPROVEMENT = "improvement_bound"
 
 
@@ -69,9 +68,10 @@ class Learned:
         One for each value of the grid. A safe algorithm has additional candidates; the last of them is π0.
     chosen : dict
         Index of the candidate that each score chooses, −1 if all values of the score are NaN. For a safe algorithm,
-        tests for an improvement choose by improvement_bound.
+        improvement_bound has the index ``selected``.
     selected : int
-        Index of the candidate that a test for an improvement chooses, for a safe algorithm; else of the first one.
+        Index of the candidate to use: the first one, or for a safe algorithm the one that
+        :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses, else π0.
     objectives : list of Objective
         One for each value of the grid; none over learned scores, whose start is a policy that other models made.
     start : array (d, …)
@@ -82,7 +82,7 @@ class Learned:
     tilt : float or None
         κ of the start; None if the start is not tilted.
     differences : PairedDifferences or None
-        Differences of the candidates from π0 on the held-out rows, if the algorithm asks for them.
+        Differences of the candidates from π0 on the held-out rows; None without held-out rows or a cost model.
     """
 
     candidates: Sequence[Candidate]
@@ -118,24 +118,6 @@ class Learned:
             candidates.append(replace(candidate, policy=mapped.with_exploration(policy.explore)))
         model = self.cost_model and replace(self.cost_model, features=features)
         return replace(self, candidates=candidates, cost_model=model)
-
-
-def select_improvement(bounds: Any, noise: Any) -> int | None:
-    """Return the index of the smallest bound that is shown to be below 0, or None.
-
-    The tests have a fixed sequence: from the smallest noise on, until the first bound that is not below 0. Each bound
-    holds with probability 1 − δ. If ``noise`` does not depend on the rows of the bounds, all claims are true with
-    probability 1 − δ, for any number of tests. The reason: a claim can be false only if the first policy in the
-    sequence that is not an improvement passes its test. Among bounds that differ only by rounding, the one with the
-    least noise is chosen. Source: Maurer, Hothorn & Lehmacher 1995.
-    """
-    bounds = np.asarray(bounds, dtype=float)
-    order = np.argsort(noise, kind="stable")
-    passed = order[np.logical_and.accumulate(bounds[order] < 0)]
-    if not passed.size:
-        return None
-    smallest = bounds[passed].min()
-    return int(passed[np.argmax(bounds[passed] <= smallest + ROUNDING * abs(smallest))])
 
 
 def choose(scores: Any, grid: Any, robust_end: str = "high") -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
-from drcrm.selection.candidates import IMPROVEMENT, ROUNDING, Candidate, Learned, choose, select_improvement
+from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -64,7 +64,6 @@ def learn(
     """
     log, intercept = LinearPredictor(log).log, algorithm.intercept
     clip = as_clip(algorithm.clip, log)
-    cost_unit = cost_deviation(log.cost, log.count)  # computed while few arrays of the rows are in memory
     is_shifted = algorithm.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     shift = float(log.cost.min()) if is_shifted else 0.0
     model: Any = None
@@ -89,16 +88,11 @@ def learn(
     scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.shift)
     candidates = search.fit_candidates(scorer, model)
     candidates = [replace(candidate, objective=candidate.objective + shift) for candidate in candidates]
-    candidates, differences = _score(candidates, scorer, algorithm.compares or bool(algorithm.sharpened))
+    candidates, differences = _score(candidates, scorer)
     chosen = _choices(candidates, algorithm.robust_end)
     selected = 0
     if algorithm.safe:
-        index = None
-        if algorithm.sharpened and differences is not None:  # sharpened policies have little noise, and seldom
-            index = differences.choose(differences.effective_choices())  # are better than π0
-        elif scorer:
-            noise = HeldoutScores(design.sample.log, clip, scored, algorithm.shift).noise
-            index = _choose_safe(candidates, noise, cost_unit)
+        index = differences and differences.choose(differences.effective_choices())
         chosen[IMPROVEMENT] = selected = len(candidates) - 1 if index is None else index
     return Learned(candidates, chosen, selected, search.objectives, origin, clip, model, tilt, differences)
 
@@ -109,32 +103,15 @@ def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algor
     clip = as_clip("auto", log)
     model, _ = model_training_costs(log, algorithm)
     plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
-    candidates, differences = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift), True)
+    candidates, differences = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift))
     chosen = _choices(candidates, "high")
     return Learned(candidates, chosen, 0, [], policy.coef, clip, model, None, differences).with_features(
         policy.features
     )
 
 
-def _choose_safe(
-    candidates: Sequence[Candidate], noise: Callable[[LinearPolicy], float], cost_unit: float
-) -> int | None:
-    """Return the candidate that improvement_bound chooses, or None if no candidate is shown to be better than π0.
-
-    Candidates are tested in the order of their noise on the training rows, which does not depend on the held-out rows.
-    A candidate without noise equals π0. It is not tested, because its result would be rounding. ``cost_unit`` is the
-    standard deviation of the costs.
-    """
-    noises = np.array([noise(candidate.policy) for candidate in candidates[:-1]])
-    tested = np.flatnonzero(noises > ROUNDING * cost_unit).tolist()
-    index = select_improvement([candidates[number].scores[IMPROVEMENT] for number in tested], noises[tested])
-    return None if index is None else tested[index]
-
-
-def _score(
-    candidates: Sequence[Candidate], scorer: HeldoutScores | None, has_differences: bool
-) -> tuple[list[Candidate], Any]:
-    """Return the candidates with their scores and, if they are wanted, their differences from π0.
+def _score(candidates: Sequence[Candidate], scorer: HeldoutScores | None) -> tuple[list[Candidate], Any]:
+    """Return the candidates with their scores and, with held-out rows and a cost model, their differences from π0.
 
     The improvement of π0 on itself is 0, whatever rounding gives.
     """
@@ -146,7 +123,7 @@ def _score(
         if scorer and candidate.is_logging:
             scores[IMPROVEMENT] = 0.0
         scored.append(replace(candidate, scores=scores))
-        if has_differences and difference is not None:
+        if difference is not None:
             no_difference = np.zeros_like(difference[0])
             differences.append((no_difference, no_difference, 2) if candidate.is_logging else difference)
     return scored, scorer.pair(differences) if scorer and differences else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm.certificates.bounds import upper_bound
-from drcrm.certificates.independent_units import mean_and_deviation
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
 from drcrm.certificates.terms.policy_terms import TermBuilder
@@ -113,10 +112,6 @@ class HeldoutScores:
         """Return the differences of several candidates as arrays."""
         valid, clipped, grade = zip(*differences, strict=True)
         return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(grade), self._log.count)
-
-    def noise(self, policy: LinearPolicy) -> float:
-        """Return the standard deviation over rows of z(π) − z(π0), whose mean ``improvement_bound`` bounds."""
-        return mean_and_deviation(self._compared.terms(policy).z - self._baseline, self._log.count, self._log.size)[1]
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
         clipped, log = np.minimum(weight, self._clip), self._log

@@ -87,15 +87,14 @@ class PairedDifferences:
     def choose(self, choices: int, allowed: np.ndarray | bool = True, confidence: float = 0.95) -> int | None:
         """Return the candidate to test for an improvement, or None if no bound is below 0.
 
-        A candidate is eligible if it is allowed, its grade is 2, and the bound on its clipped difference is below 0.
-        The eligible candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise,
-        the eligible candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for ``choices``
-        K.
+        A candidate is eligible if it is allowed, (k,), and the bound on its clipped difference is below 0. The eligible
+        candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise, the eligible
+        candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for ``choices`` K.
         """
         quantile = -ndtri((1 - confidence) / choices)
         estimates, clipped_bounds = _bounds(self.clipped, self.count, quantile)
         _, valid_bounds = _bounds(self.valid, self.count, quantile)
-        eligible = np.flatnonzero((clipped_bounds < 0) & allowed & (self.grade == 2) & np.isfinite(valid_bounds))
+        eligible = np.flatnonzero((clipped_bounds < 0) & allowed & np.isfinite(valid_bounds))
         if not eligible.size:
             return None
         best = eligible[np.argmin(estimates[eligible])]

@@ -93,11 +93,11 @@ def fit_candidates(
 
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
-    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates for which all guardrails
-    hold. If it chooses none, the candidate with the best cautious estimate is returned. Candidates whose estimates are
-    beyond the margin of a guardrail are returned only if all are. If evaluations are expensive, the algorithms first
-    compete on samples of the training rows, also with guardrails: see :mod:`drcrm.selection.successive_halving`. There,
-    bounds are on differences from π0, or with a baseline on costs.
+    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
+    guardrails hold. If it chooses none, the candidate with the best cautious estimate is returned. Candidates whose
+    estimates are beyond the margin of a guardrail are returned only if all are. If evaluations are expensive, the
+    algorithms first compete on samples of the training rows, also with guardrails: see
+    :mod:`drcrm.selection.successive_halving`. There, bounds are on differences from π0, or with a baseline on costs.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def fit_candidates(
         ESTIMATE, confidence, effective_choices=choices, full_support=opened.mapping.has_full_support
     )
     rates = [_rate(learned, outcomes, settings) for learned in results]
-    chosen = joined.choose(choices, np.concatenate(rates) == 2, confidence)
+    chosen = joined.choose(choices, (np.concatenate(rates) == 2) & (joined.grade == 2), confidence)
     selected, ranks = zip(
         *(
             _select(algorithm, learned, of_candidates, choices, confidence)
@@ -183,7 +183,8 @@ def _select(
     The rank is whether it is beyond the margin of a guardrail, minus its grade by the log, and its estimate.
     """
     candidates, differences = learned.candidates, learned.differences
-    estimates, shown = differences.cautious_estimates, differences.choose(choices, rates == 2, confidence)
+    is_allowed = (rates == 2) & (differences.grade == 2)
+    estimates, shown = differences.cautious_estimates, differences.choose(choices, is_allowed, confidence)
     index = shown
     if index is None:
         is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])

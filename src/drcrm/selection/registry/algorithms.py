@@ -128,7 +128,7 @@ class Algorithm:
     shift : float, optional
         Radius κ, if ``improvement_bound`` compares worst cases around the environment.
     compares : bool
-        Whether to keep the candidates' differences from π0 on all held-out rows. They need a cost model.
+        Whether candidates are compared with π0 on held-out rows, which needs a cost model, even if fits need none.
     fewer_rows : float
         If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
     lbfgs : LbfgsSettings
