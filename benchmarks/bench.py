@@ -34,7 +34,7 @@ from drcrm.certificates.bounds import FINITE_SAMPLE, upper_bound
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.clipping import clipping_constant
+from drcrm.data.scaling import clipping_constant
 from drcrm.experiments.array_files import read_log, read_policy, write_log
 from drcrm.experiments.simulation.replay import replay
 from drcrm.files import atomic
@@ -261,7 +261,7 @@ def memory(report: Report, data: str, path: str | Path, limit: float) -> None:
     """Report the peak memory of a fit of ips; L-BFGS has reached it after 40 iterations."""
     code = """
 import numpy as np
-from drcrm.data.clipping import clipping_constant
+from drcrm.data.scaling import clipping_constant
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives

@@ -28,8 +28,8 @@ from synthetic import normal_contexts
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.estimators.base import CounterfactualEstimator
+from drcrm.estimators.by_risk import CIPS
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
-from drcrm.estimators.paper import CIPS
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.reports.tables.result_tables import interval
 

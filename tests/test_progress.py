@@ -9,7 +9,7 @@ import pytest
 from shop import MAPPING, decisions
 
 from drcrm.__main__ import main
-from drcrm.data.listeners import report_pass, report_progress
+from drcrm.data.executors import report_pass, report_progress
 from drcrm.progress import show_progress
 
 REFRESH_TIME = 0.11  # seconds between two updates of a tqdm bar

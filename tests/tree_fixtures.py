@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from drcrm.diagnostics import estimated_propensities
-from drcrm.logs.propensities import estimated
+from drcrm.logs import estimated_propensities as estimated
 from drcrm.selection import learned_scores
 
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import Any
 
-from drcrm.data.executors import use_threads
-from drcrm.data.listeners import Listener, use_listener
+from drcrm.data.executors import Listener, use_listener, use_threads
 
 UNKNOWN_TOTAL = "{desc} …{postfix}"
 KNOWN_TOTAL = "{l_bar}{bar}| {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"

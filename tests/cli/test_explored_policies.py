@@ -16,7 +16,7 @@ from drcrm.errors import InputError
 from drcrm.files import write_npz
 from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy
-from drcrm.serving.policy_export import export_policy
+from drcrm.serving.context_scores import export_policy
 from drcrm.serving.served_policy import load_policy
 
 FAST = {"algorithm": "kl_dro_dr"}

@@ -13,11 +13,11 @@ from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
 from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, read_algorithms
 from drcrm.data import chunked_log
+from drcrm.data.folds import held_out
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
-from drcrm.logs.split import held_out
 from drcrm.policies import linear_predictor
 from drcrm.selection.registry.algorithms import Algorithm
 

@@ -6,8 +6,8 @@ from scipy import sparse
 from softmax_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy
-from drcrm.actions.single_choice import SingleChoice
-from drcrm.data.clipping import clipping_constant
+from drcrm.actions.one_of_many import SingleChoice
+from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 
 

@@ -14,7 +14,7 @@ from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, require_gua
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.comparison.verdict import Verdict
 from drcrm.errors import InputError
-from drcrm.logs.guardrails import Guardrail
+from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.tabular import policy_for_log
 
 COST = Guardrail("unsubscribed", "unsubscribed", False, 0.1)

@@ -28,7 +28,7 @@ from drcrm.diagnostics.propensity_audit import (
     log_evidence,
     required_rows,
 )
-from drcrm.logs.propensities.estimated import boost_propensities
+from drcrm.logs.estimated_propensities import boost_propensities
 
 pytestmark = pytest.mark.usefixtures("all_trees")
 LIKELIHOOD = "propensity audit, likelihood ratio"

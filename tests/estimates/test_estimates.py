@@ -13,7 +13,7 @@ from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.clipping import clipping_constant
+from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES, EVALUATIONS, EvaluationEstimate
 from drcrm.estimates.base import RowwiseEstimate

@@ -18,7 +18,7 @@ from drcrm import (
     ExponentialPolicy,
     off_policy_value,
 )
-from drcrm.data.clipping import clipping_constant
+from drcrm.data.scaling import clipping_constant
 from drcrm.optimization.starts import STARTS, start_coef
 from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.registry.algorithms import ESTIMATORS

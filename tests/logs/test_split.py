@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from log_fixtures import write_table
 
+from drcrm.data import folds
+from drcrm.data.folds import held_out
 from drcrm.errors import InputError
-from drcrm.logs import split
 from drcrm.logs.read_log import read_raw_log
-from drcrm.logs.split import held_out
 
 
 def test_groups_are_held_out_as_a_whole(frame, mapping):
@@ -65,5 +65,5 @@ def test_at_least_one_row_and_not_all_are_held_out(frame, mapping):
 
 
 def test_the_number_of_held_out_rows_is_limited(frame, mapping, monkeypatch):
-    monkeypatch.setattr(split, "MOST", 7)
+    monkeypatch.setattr(folds, "MOST", 7)
     assert held_out(read_raw_log(frame, mapping)).sum() == 7

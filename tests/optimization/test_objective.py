@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.clipping import clipping_constant
+from drcrm.data.scaling import clipping_constant
 from drcrm.risks import BoltzmannRisk, KLBall, MeanRisk, VariancePenalizedRisk
 from drcrm.weights import Clipped
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drcrm.data import chunked_log, dask_executor
+from drcrm.data import chunked_log, dask_executor, folds
 from drcrm.diagnostics import opened_log
-from drcrm.logs import split
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
 from drcrm.policies import linear_predictor as design
@@ -38,7 +37,7 @@ def section(title: str) -> str:
 @pytest.mark.parametrize(
     ("title", "constants"),
     [
-        ("Larger than memory", {opened_log.LARGE, split.MOST, objective.MAX_KEPT_SCORES}),
+        ("Larger than memory", {opened_log.LARGE, folds.MOST, objective.MAX_KEPT_SCORES}),
         ("Fewer passes", {design.LARGE, design.SAMPLE, 4 * design.SAMPLE}),
         ("Threads", {chunked_log.LARGE, chunked_log.MOST_CONTEXTS, chunked_log.BLOCK_SCORES}),
         ("Clusters", {dask_executor.FEW}),

@@ -20,7 +20,7 @@ from drcrm.logs.encoding.columns import as_text, number_text
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.serving.policy_export import export_policy
+from drcrm.serving.context_scores import export_policy
 from drcrm.serving.served_policy import ServedPolicy
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"

@@ -8,8 +8,7 @@ from scipy import sparse
 
 from drcrm.actions.action_lists import ActionLists, candidates_of_lists, starts_of_lists
 from drcrm.actions.base import Actions, explored_mean
-from drcrm.actions.one_of_many import OneOfMany
-from drcrm.actions.single_choice import SingleChoice
+from drcrm.actions.one_of_many import OneOfMany, SingleChoice
 from drcrm.arrays.mapped_arrays import Features, take_rows
 from drcrm.errors import InputError
 

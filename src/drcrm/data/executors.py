@@ -1,6 +1,8 @@
 """Executors that run functions on chunks of a log: the current thread, a thread pool, or one set by ``use_executor``.
 
 Results are in the order of the chunks. Threads share the work because numpy releases the interpreter's lock.
+
+Long-running work also sends progress reports, which the current listener receives.
 """
 
 import os
@@ -146,3 +148,36 @@ def count_threads(n_jobs: object, name: str = "n_jobs") -> int:
         raise InputError(f"{name} is {n_jobs!r}, expected a whole number that is not 0, or None")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return n_jobs if n_jobs > 0 else max(cores + 1 + n_jobs, 1)
+
+
+class Listener:
+    """Receiver of progress reports; this base class ignores them."""
+
+    def receive_pass(self, rows: int) -> None:
+        """Receive the number of rows of a pass over a log."""
+
+    def receive_progress(self, amount: float, unit: str, total: float | None = None) -> None:
+        """Receive an amount of finished work in a unit such as "rows", and the total amount if it is known."""
+
+
+_LISTENER: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039  it has no state
+
+
+@contextmanager
+def use_listener(listener: Listener) -> Iterator[None]:
+    """Send all reports to ``listener`` inside the ``with`` block."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def report_pass(rows: int) -> None:
+    """Report a pass over a log with this number of rows."""
+    _LISTENER.get().receive_pass(rows)
+
+
+def report_progress(amount: float, unit: str, total: float | None = None) -> None:
+    """Report an amount of finished work in a unit such as "rows", and the total amount if it is known."""
+    _LISTENER.get().receive_progress(amount, unit, total)

@@ -1,14 +1,18 @@
-"""Scales of features and costs: units for a fit, and descriptions of values that make a fit slow or let it fail."""
+"""Scales of features, costs and weights: units for a fit, the clipping constant, and descriptions of extreme values."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from drcrm.arrays.mapped_arrays import Features, map_rows
-from drcrm.arrays.validation import column_range, find_constant_features
+from drcrm.arrays.validation import column_range, find_constant_features, to_float
 from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
 
 LARGEST_RATIO = 1e3  # scales of features are similar if their ratio is at most this
 LARGEST_PLAUSIBLE = 1e6  # smaller features, costs and 1/p do not make an objective overflow
@@ -120,3 +124,28 @@ def describe_extreme_values(log: BanditLog) -> str:
         }
     message, size = max(sizes.items(), key=lambda item: item[1])
     return message if size > LARGEST_PLAUSIBLE else "the hyper-parameters or the start of the fit are too extreme"
+
+
+def clipping_constant(log: BanditLog) -> float:
+    """Return M, the 90th over the 10th percentile of the logged propensities, at least e.
+
+    Both percentiles are rounded to logged values, the 90th down and the 10th up, like in the public code of POEM. If
+    the ratio is beyond the range of floats, M is infinite and no weight is clipped.
+    """
+    order = np.argsort(log.log_propensity)
+    last = np.cumsum(log.count[order])
+    steps = log.size - 1
+    low, high = log.log_propensity[order[np.searchsorted(last, [-(-steps // 10), 9 * steps // 10], side="right")]]
+    with np.errstate(over="ignore"):
+        return float(np.exp(max(high - low, 1)))
+
+
+def as_clip(clip: Any, log: BanditLog) -> float | None:
+    """Return M: the clipping constant of the log if ``clip`` is "auto", else ``clip``, a number ≥ 1 or None."""
+    if clip is None:
+        return None
+    if isinstance(clip, str) and clip == "auto":
+        return clipping_constant(log)
+    if to_float(clip) >= 1:
+        return float(clip)
+    raise InputError(f"clip is {clip!r}, expected 'auto', a number ≥ 1, or None")

@@ -1,7 +1,7 @@
 """Reject estimated propensities if they are wrong where a policy moves its mass.
 
 Let q be a model of the logged actions, and π a policy that was learned from other rows. Boosted trees learn to
-distinguish logged actions from actions drawn from q, as in :mod:`drcrm.logs.propensities.estimated`. Their features are
+distinguish logged actions from actions drawn from q, as in :mod:`drcrm.logs.estimated_propensities`. Their features are
 x, log π(b|x)/q(b|x), and the rank of this ratio among the actions of x, so they see where π moves its mass. Their log
 odds h correct the model: f ∝ q e^h. If the logging policy never takes some action that π prefers, f is far below q
 there, even if no rule in x alone is simple.
@@ -22,7 +22,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
-from drcrm.logs.propensities.estimated import MAX_ROWS, MAX_SCORES, MIN_CONTEXTS, dense_features, draw_rows, power_of
+from drcrm.logs.estimated_propensities import MAX_ROWS, MAX_SCORES, MIN_CONTEXTS, dense_features, draw_rows, power_of
 
 NAME = "overlap of estimated propensities"
 DRAWS = 4  # actions drawn from q for each logged action

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.rows.folds import ranks
+from drcrm.data.folds import ranks
 
 
 def independent_units(log: BanditLog) -> np.ndarray | None:

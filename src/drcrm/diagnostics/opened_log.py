@@ -14,6 +14,7 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import folder_prefix, make_read_only, scratch_folder, scratch_path
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import held_out
 from drcrm.diagnostics.comparison.baseline import (
     Folder,
     find_rows,
@@ -28,11 +29,10 @@ from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_values
+from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
-from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.read_log import Source, name_of, read_files, short_name
-from drcrm.logs.split import held_out
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
 

@@ -42,7 +42,7 @@ from drcrm.data.folds import context_folds
 from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
-from drcrm.logs.propensities.estimated import MAX_CONTEXTS, boost_propensities, power_of
+from drcrm.logs.estimated_propensities import MAX_CONTEXTS, boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 
 FOLDS = 5

@@ -27,7 +27,7 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.certificates.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.clipping import clipping_constant
+from drcrm.data.scaling import clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, to_json, worst_level
 from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.estimates import SelfNormalised

@@ -6,6 +6,7 @@ from inspect import cleandoc, signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
@@ -13,11 +14,13 @@ from drcrm.arrays.validation import check_bool, check_positive, check_positive_i
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
-from drcrm.errors import InputError
-from drcrm.estimators.fit_warnings import warn_of_data, warn_of_result
+from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
+from drcrm.errors import InputError, warn
+from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy
 from drcrm.estimators.scoring import require_routing, require_rows
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
+from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress
@@ -252,7 +255,7 @@ class CounterfactualEstimator(FittedPolicy):
             learned = learn_with_features(log, algorithm, heldout, logging_policy, cost_model, names or None)
         validate_data(self, X, skip_check_array=True)
         self._set_fitted(learned, is_heldout)
-        warn_of_data(self, occurring, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
+        self._warn_of_data(occurring, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
         self._warn_of_result(log, heldout, learned)
         return self
 
@@ -294,8 +297,36 @@ class CounterfactualEstimator(FittedPolicy):
         self.tilt_, self.objective_ = learned.tilt, float(chosen.objective)
         self.n_iter_, self.converged_ = fit.iterations, fit.converged
 
+    def _warn_of_data(self, log: BanditLog, is_likelihood: bool) -> None:
+        """Warn of data on which a fit can go wrong silently.
+
+        - There is no intercept: ``fit_intercept`` is False, and no columns of X add up to a constant.
+        - A feature, such as a year, has a mean far from 0 compared with its standard deviation.
+        - The estimate is "ips", and no cost is below 0.
+        """
+        if log.actions.has_intercept and not self.fit_intercept and not has_constant(log.X):
+            warn(
+                "X has no constant column and the policy has no intercept: set fit_intercept=True, or append a constant"
+            )
+        if columns := describe_offset_features(log.X, getattr(self, "feature_names_in_", None)):
+            warn(f"{columns}: standardise all columns of X except a constant")
+        kind = find_estimate(self.estimate)
+        is_safe = is_likelihood or kind.is_translation_equivariant or not kind.uses_weights
+        if not is_safe and log.cost.min() >= 0 < log.cost.max():
+            warn(
+                f"no cost is below 0, the smallest is {log.cost.min():.6g}: with 'ips' a policy that avoids all logged "
+                "actions has the smallest risk; subtract the largest cost, or use estimate='snips' or 'dr'"
+            )
+
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
-        warn_of_result(self, log, learned)
+        """Warn with a ConvergenceWarning if L-BFGS stopped at ``max_iter``, or the fit ended at its start."""
+        name = type(self).__name__
+        if not self.converged_:
+            hint = "" if self.n_iter_ else f" ({describe_extreme_values(log)})"
+            warn(f"{name} did not converge in {self.n_iter_} iterations; see converged_{hint}", ConvergenceWarning)
+        elif not self.n_iter_ and learned.objectives:
+            reason = explain_flat_start(learned.objectives[0], learned.start)
+            warn(f"{name} ends where it began: {reason}", ConvergenceWarning)
 
 
 def _split_docstring(docstring: str) -> tuple[str, str, str]:

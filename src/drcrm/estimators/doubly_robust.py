@@ -9,7 +9,7 @@ import numpy as np
 from drcrm.arrays.validation import check_bool, check_open_fraction
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn
-from drcrm.estimators.dro import KLDRO
+from drcrm.estimators.by_risk import KLDRO
 from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.registry.algorithms import Algorithm
 

@@ -18,6 +18,8 @@ from drcrm.selection.score_names import MODELLED, SCORES
 CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
 
 Run = tuple[str, int, int]  # data set, replay count, seed
+LOOKS = ("label", "colour", "marker", "group")
+SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
 
 
 def all_datasets(experiment: Mapping) -> list[str]:
@@ -113,10 +115,6 @@ def study_runs(config: Mapping, study: str) -> list[tuple[str, str, int, int]]:
         for dataset, seeds in datasets.items()
         for seed in range(seeds)
     ]
-
-
-LOOKS = ("label", "colour", "marker", "group")
-SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
 
 
 def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:

@@ -18,6 +18,8 @@ from drcrm.arrays.validation import Features, check_features
 from drcrm.errors import InputError, prefix_errors
 
 DENSE_FROM = 0.25  # a data set is stored dense if at least this share of its features is not 0
+Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
+SCALES = ("none", "max_abs", "standard")
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,6 @@ class DatasetSpec:
         if self.single and high - low >= len(self.labels):
             return f"one of {', '.join(map(str, self.labels))}"
         return f"{low} to {high}"
-
-
-Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
 
 
 def load(spec: DatasetSpec, train: Sequence[Path], test: Sequence[Path]) -> tuple[Contexts, Contexts]:
@@ -286,9 +285,6 @@ def _unpacked(packed: bytes) -> bytes:
             raise EOFError("Compressed file ended before the end-of-stream marker was reached")
         packed = stream.unused_data
     return b"".join(parts)
-
-
-SCALES = ("none", "max_abs", "standard")
 
 
 def scaled(kind: str, X: Features, X_test: Features) -> tuple[Features, Features]:

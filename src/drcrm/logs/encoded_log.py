@@ -12,8 +12,7 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import as_mapped, write_blocks
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.executors import run_in_order
-from drcrm.data.listeners import report_progress
+from drcrm.data.executors import report_progress, run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_values

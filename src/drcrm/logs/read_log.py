@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.listeners import report_progress
+from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.batches import Batch, join_batches
 from drcrm.logs.encoded_log import encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
+from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.mapping import LogMapping, as_mapping
-from drcrm.logs.propensities.estimated import estimate_propensities
 from drcrm.logs.readers import READERS
 from drcrm.logs.readers.base import Reader, Select, open_file
 from drcrm.logs.readers.npz_files import feedback_batch

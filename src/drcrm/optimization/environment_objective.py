@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from drcrm.cost_models.cross_fitting import FOLDS
+from drcrm.data.executors import report_pass
 from drcrm.data.folds import context_folds
-from drcrm.data.listeners import report_pass
 from drcrm.data.scaling import cost_deviation
 from drcrm.divergences import KL
 from drcrm.divergences.dual_search import WorstCase

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.data.executors import Chunks
-from drcrm.data.listeners import report_pass
+from drcrm.data.executors import Chunks, report_pass
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
 from drcrm.optimization.objective_blocks import BlockCosts, ObjectiveBlock

@@ -21,7 +21,7 @@ from drcrm.actions.base import explored_log_prob, uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
-from drcrm.data.listeners import report_pass
+from drcrm.data.executors import report_pass
 from drcrm.data.scaling import as_column, feature_scales, largest_entries
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import numpy as np
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.clipping import as_clip
-from drcrm.data.listeners import report_progress
-from drcrm.data.scaling import cost_deviation
+from drcrm.data.executors import report_progress
+from drcrm.data.scaling import as_clip, cost_deviation
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective

@@ -22,8 +22,7 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.readers.dsjson import features
 from drcrm.logs.readers.texts import Decision, contexts_of
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.serving.context_scores import ContextScores, has_fast_scores
-from drcrm.serving.policy_export import export_policy
+from drcrm.serving.context_scores import ContextScores, export_policy, has_fast_scores
 
 LIST = "_multi"  # key of a context's list of actions, as in dsjson
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from drcrm.data.folds import held_out
 from drcrm.errors import InputError
 from drcrm.logs.read_log import read_raw_log
-from drcrm.logs.split import held_out
 
 MAPPING = {"action": "a", "propensity": "p", "reward": "r", "features": {}}
 USERS = 2**60 + 300 * np.arange(40)  # floats near 2⁶⁰ are multiples of 256

@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.propensities.estimated import estimate_propensities
+from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.read_log import read_raw_log
 
 MAPPING = {

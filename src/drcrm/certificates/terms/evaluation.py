@@ -15,7 +15,7 @@ from drcrm.certificates.independent_units import check_groups
 from drcrm.cost_models.adapters import model_for_log
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.data.clipping import as_clip
+from drcrm.data.scaling import as_clip
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED, default_estimate
 from drcrm.policies.base import Policy

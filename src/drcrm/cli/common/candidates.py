@@ -17,8 +17,8 @@ from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
-from drcrm.logs.guardrails import Guardrail
 from drcrm.logs.mapping import LogMapping
+from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.multiplicity import PairedDifferences

@@ -21,8 +21,7 @@ import pandas as pd
 from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.logs.encoding.columns import categories, is_missing, numbers
-from drcrm.logs.encoding.timestamps import ISO, as_iso
+from drcrm.logs.encoding.columns import ISO, as_iso, categories, is_missing, numbers
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns

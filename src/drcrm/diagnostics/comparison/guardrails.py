@@ -28,7 +28,7 @@ from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, c
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
-from drcrm.logs.guardrails import Guardrail
+from drcrm.logs.mapping_entries import Guardrail
 
 ROUNDING = 1e-9  # relative to the largest cost
 

@@ -14,6 +14,7 @@ from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
 from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
+from drcrm.data.folds import join_units
 from drcrm.diagnostics.diagnostic import Diagnostic, percent
 from drcrm.diagnostics.repeated_rows.independence import (
     MAX_ROWS,
@@ -28,7 +29,6 @@ from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.hashed_features import N_COLUMNS
 from drcrm.logs.read_log import Source, first_frame
 from drcrm.logs.readers.base import Columns
-from drcrm.rows.folds import join_units
 from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
 
 LEARNED = "rows learned from"

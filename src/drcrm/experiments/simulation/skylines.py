@@ -20,6 +20,9 @@ from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 CERTAIN = 1000.0
 UNMOVED = 1e-3  # a fit with all weights 0 has failed if the gradient at 0 exceeds this share of max(1/C, Σ |x|)
 SKYLINE_MEMORY = 50  # pairs of CRFsuite's L-BFGS. With its default of 6, a skyline takes 1.6 to 2.8 times as long.
+UNSEEN = -5.0  # coefficient of the constant for a class without a context; its probability stays above 0
+TOLERANCE = 1e-6  # tolerance for the gradient of the mean loss
+MAX_ITERATIONS = 10_000
 
 
 def fit_crf(X: Features, labels: np.ndarray, C: float) -> ExponentialPolicy:
@@ -84,11 +87,6 @@ def _fit(sequences: list[ItemSequence], X: Features, labels: np.ndarray, C: floa
         if not column.any() and (gradient > UNMOVED * np.maximum(1 / C, abs(X).sum(axis=0))).any():
             raise InputError(f"the CRF does not move from 0: features reach {abs(X).max():.3g}; scale the features")
     return ExponentialPolicy(coef)
-
-
-UNSEEN = -5.0  # coefficient of the constant for a class without a context; its probability stays above 0
-TOLERANCE = 1e-6  # tolerance for the gradient of the mean loss
-MAX_ITERATIONS = 10_000
 
 
 def fit_softmax(X: Features, classes: np.ndarray, n_actions: int, C: float) -> SoftmaxPolicy:

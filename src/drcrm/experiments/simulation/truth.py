@@ -13,10 +13,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from drcrm.actions.label_vectors import LabelVectors
-from drcrm.actions.single_choice import SingleChoice
+from drcrm.actions.one_of_many import SingleChoice
 from drcrm.arrays.validation import Features, check_actions, check_integers, reject_rows
 from drcrm.errors import InputError
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
+
+CERTAIN = (1.0, 0.0)  # probabilities of a click on the right action and on a wrong action
+Rates = Sequence[float]
 
 
 def hamming_cost(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -86,11 +89,6 @@ def choose_by_greedy_loss(
         if errors < fewest:
             best, fewest = (policy, C), errors
     return best
-
-
-CERTAIN = (1.0, 0.0)  # probabilities of a click on the right action and on a wrong action
-
-Rates = Sequence[float]
 
 
 class LabelTruth:

@@ -16,9 +16,17 @@ from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding, ReadableColumn, require_distinct
-from drcrm.logs.encoding.columns import MISSING, boolean_numbers, categories, number_text, numbers
+from drcrm.logs.encoding.columns import (
+    MISSING,
+    boolean_numbers,
+    calendar,
+    categories,
+    hour_of,
+    number_text,
+    numbers,
+    weekday_of,
+)
 from drcrm.logs.encoding.hashed_features import hash_names
-from drcrm.logs.encoding.timestamps import calendar, hour_of, weekday_of
 
 ONE_HOT = 100  # categorical columns with more values are hashed
 N_COLUMNS = 2**12  # number of hashed features of such a column

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drcrm.data.listeners import report_progress
+from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.logs.readers.base import Select, one_line, open_file
 from drcrm.logs.readers.tables import TableReader

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from drcrm.data.listeners import report_progress
+from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches import Batch
 from drcrm.logs.encoding.base import Encoding

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.arrays.tables import Table
-from drcrm.data.listeners import report_progress
+from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts
@@ -26,12 +26,12 @@ from drcrm.logs.encoding.columns import (
     categories,
     id_marks,
     numbers,
+    order_of,
     reject_rounded,
     reject_values,
 )
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
 from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
-from drcrm.logs.encoding.timestamps import order_of
 from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
 from drcrm.logs.readers.base import Columns, Reader, Select
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from drcrm.policies.boosted_trees import BoostedTrees, is_boosted
+from drcrm.policies.action_scores import BoostedTrees, is_boosted
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
