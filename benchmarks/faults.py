@@ -68,7 +68,10 @@ FAULTS = {
         "fit_encoding(log, training)",
         "fit_encoding(log)",
     ),
-    "cloned propensities are not calibrated": ("np.exp(log_prob(factor))", "np.exp(log_prob(1.0))"),
+    "cloned propensities are not calibrated": (
+        "return power_of(log, mean, power), power",
+        "return mean, 1.0",
+    ),
     "coefficients of one action of K are centred along the wrong axis": (
         "coef - coef.mean(axis=1, keepdims=True)",
         "coef - coef.mean(axis=0, keepdims=True)",

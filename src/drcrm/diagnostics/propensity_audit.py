@@ -31,7 +31,7 @@ Balakrishnan 2020 for likelihood ratios with models of other rows. Waudby-Smith 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -39,13 +39,14 @@ from scipy.special import ndtri
 from drcrm.certificates.independent_units import Interval, check_groups, group_means, mean_and_deviation
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
-from drcrm.data.scaling import has_constant
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
-from drcrm.logs.estimated_propensities import MAX_CONTEXTS, boost_propensities, power_of
-from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.logs.estimated_propensities import boost_propensities, power_of
+from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 
 FOLDS = 5
+MAX_CONTEXTS = 20_000  # contexts that the softmax of a fold is fitted to
+MAX_ROWS, MAX_SCORES = 10_000, 2**18  # logged rows that the trees of a fold are fitted to, corrected probabilities
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
 NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 ROUNDED = 0.05  # relative error of propensities of two digits, such as 0.33 for 1/3
@@ -91,20 +92,7 @@ def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, fol
     rows of a context, and of a group in ``groups`` (n,), are in one fold. Return an array in the shape of scores.
     """
     fold = draw_context_folds(log, groups, folds)
-    order = np.random.default_rng(1).permutation(log.n_contexts)
-    has_intercept = log.actions.has_intercept and not has_constant(log.X)
-    probability: Any = None
-    for number in range(fold.max() + 1):
-        outside = order[fold[order] != number] if fold.max() else order
-        is_fitted = np.zeros(log.n_contexts, dtype=bool)
-        is_fitted[outside[:MAX_CONTEXTS]] = True
-        count = log.count * is_fitted[log.context]
-        cloned = clone_behaviour(log.recount(count) if count.any() else log, has_intercept)
-        mean = cloned.marginals_on(log.X, log.actions)
-        probability = (
-            mean if probability is None else np.where(log.actions.broadcast(fold == number), mean, probability)
-        )
-    return probability
+    return marginals_of_folds(log, clone_folds(log, fold, most=MAX_CONTEXTS), fold)
 
 
 def draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -> np.ndarray:
@@ -114,8 +102,11 @@ def draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) ->
 
 
 def boost_model(log: BanditLog, modelled: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds."""
-    return boost_propensities(log, modelled, draw_context_folds(log, groups, FOLDS))
+    """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds.
+
+    On large logs the trees see a sample, which detects wrong propensities as well; the rest of the model is unchanged.
+    """
+    return boost_propensities(log, modelled, draw_context_folds(log, groups, FOLDS), MAX_ROWS, MAX_SCORES)
 
 
 def audit_propensities(

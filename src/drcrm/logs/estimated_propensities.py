@@ -13,7 +13,6 @@ Source: Friedman 2001 for the trees; Gutmann & Hyvärinen 2010 for log ratios by
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,91 +20,37 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from drcrm.arrays.mapped_arrays import scratch_path, write_blocks
-from drcrm.arrays.validation import find_constant_features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp, run_in_order
-from drcrm.data.folds import context_folds, draw_folds
+from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
-from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 
 FOLDS = 5
-MOST = 2**19  # largest number of rows that the model is fitted to
+MOST, MOST_SCORES = 2**19, 2**25  # largest numbers of rows, and of rows times actions, that the model is fitted to
 TOLERANCE = 1e-4  # tolerance of the fits; not tight, because the policies are calibrated afterwards
 LARGEST = 3.0  # largest |log β| of the calibration
 LEAST = 1e-300  # smallest possible estimate
-MAX_CONTEXTS = 20_000  # contexts that the model of a fold is fitted to
-MAX_ROWS = 40_000  # logged rows, times labels, that the trees of a fold are fitted to
-MAX_SCORES = 2**21  # probabilities that are corrected; those of further contexts stay unchanged
+MAX_ROWS, MAX_SCORES = 40_000, 2**21  # of boost_propensities
 MAX_FEATURES = 50  # if there are more, the trees see those that are most often not 0
 MAX_CODES = 255  # largest number of categories of the trees; more actions are ordered by their numbers
 MIN_CONTEXTS = 400  # on smaller logs, trees find nothing
 TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 8, "min_samples_leaf": 40, "early_stopping": False}
 
 
-@dataclass(frozen=True)
-class PropensityModel:
-    """Cross-fitted, calibrated estimate of the logging policy.
-
-    Attributes
-    ----------
-    crossfitted : array (n,)
-        For each row that the model was fitted to: the probability of its action, by a policy of the other folds.
-    policies : tuple of LinearPolicy
-        One for each fold.
-    encoding : Encoding
-    least : float
-        Lower bound on the estimates.
-    """
-
-    crossfitted: np.ndarray
-    policies: tuple[LinearPolicy, ...]
-    encoding: Encoding
-    least: float
-
-    def predict(self, log: BanditLog) -> np.ndarray:
-        """Return the probability of each logged action of a reader's log, (n,), averaged over the folds' policies."""
-        log = _encode(log, self.encoding)
-        return np.clip(np.mean([np.exp(_log_prob(policy, log)) for policy in self.policies], axis=0), self.least, 1)
-
-
 def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
     """Return the estimated probability of each logged action of a reader's log, (n,).
-
-    The model is fitted to at most 2¹⁹ rows, drawn by contexts or groups. The estimates for these rows are cross-fitted.
-    If the mapping has ``propensity_model: trees``, boosted trees correct them; with ``auto`` only if that increases the
-    cross-fitted likelihood. Label vectors and larger logs keep the softmax.
-    """
-    drawn = _draw_rows(log.units)
-    model = fit_propensity_model(log if drawn.all() else log.take(drawn), folds)
-    name = log.description.mapping.propensity_model
-    if name in ("trees", "auto") and log.actions.are_choices and drawn.all():
-        boosted = _boost(log, model, folds)
-        if name == "trees" or log.count @ np.log(boosted) > log.count @ np.log(model.crossfitted):
-            model = replace(model, crossfitted=boosted)
-    ends = np.cumsum(drawn)
-
-    def estimate(place: slice, block: BanditLog) -> np.ndarray:
-        inside, values = drawn[place], np.empty(len(block.Y))
-        first = ends[place.start] - inside[0]
-        values[inside] = model.crossfitted[first : first + inside.sum()]
-        if not inside.all():
-            values[~inside] = model.predict(block.take(~inside))
-        return values
-
-    calls = (partial(estimate, place, block) for place, block in blocks_of(log))
-    return write_blocks(scratch_path(log.cost), run_in_order(calls))
-
-
-def fit_propensity_model(log: BanditLog, folds: int = FOLDS) -> PropensityModel:
-    """Return the cross-fitted, calibrated model of the logging policy.
 
     π̂(y|x) ∝ e^{β s(y)}. The scores s have the largest penalised likelihood on the other folds: a softmax, for label
     vectors a logistic regression for each label, for lists a conditional logit. The number β maximises the likelihood
     of the rows left out. All rows of a context, or of a group, are in one fold. Estimates are at least 1/n, or n^{−q}
     for q labels, because n rows cannot distinguish smaller probabilities from 0.
+
+    The model is fitted to a random sample of at most 2¹⁹ rows, by contexts or groups. Other rows get the mean over the
+    folds. If the mapping has ``propensity_model: trees``, boosted trees correct the estimates; with ``auto`` only if
+    that increases the cross-fitted likelihood. Label vectors and larger logs keep the softmax.
 
     Parameters
     ----------
@@ -119,55 +64,66 @@ def fit_propensity_model(log: BanditLog, folds: int = FOLDS) -> PropensityModel:
     InputError
         If the log has a single context or group.
     """
-    encoding, fold = fit_encoding(log), draw_folds(log.units, folds)
+    drawn = _draw_rows(log)
+    sample = log if drawn.all() else log.take(drawn)
+    encoding = fit_encoding(sample)
+    sample = _encode(sample, encoding)
+    fold = context_folds(sample, sample.units, folds)
     if not fold.any():
         raise InputError("the log has a single context or group, expected at least two to estimate propensities")
-    left_out = [np.flatnonzero(fold == number) for number in range(fold.max() + 1)]
-    policies = [_clone(_encode(log.take(fold != number), encoding)) for number in range(len(left_out))]
-    logs = [_encode(log.take(rows), encoding) for rows in left_out]
+    policies = clone_folds(sample, fold, TOLERANCE)
+    least = max(float(len(sample.Y)) ** -sample.Y[0].size, LEAST)
+    mean, power = _calibrate(sample, marginals_of_folds(sample, policies, fold))
+    estimates = _of_rows(sample, mean, least)
+    name = log.description.mapping.propensity_model
+    if name in ("trees", "auto") and log.actions.are_choices and drawn.all():
+        boosted = _of_rows(sample, _calibrate(sample, boost_propensities(sample, mean, fold))[0], least)
+        if name == "trees" or sample.count @ np.log(boosted) > sample.count @ np.log(estimates):
+            estimates = boosted
+    ends = np.cumsum(drawn)
 
-    def log_prob(factor: float) -> np.ndarray:
-        values = np.empty(len(log.Y))
-        for rows, policy, part in zip(left_out, policies, logs, strict=True):
-            values[rows] = _log_prob(_scaled(policy, factor, part), part)
+    def estimate(place: slice, block: BanditLog) -> np.ndarray:
+        inside, values = drawn[place], np.empty(len(block.Y))
+        first = ends[place.start] - inside[0]
+        values[inside] = estimates[first : first + inside.sum()]
+        if not inside.all():
+            rest = _encode(block.take(~inside), encoding)
+            means = (power_of(rest, policy.marginals_on(rest.X, rest.actions), power) for policy in policies)
+            values[~inside] = np.mean([_of_rows(rest, mean, least) for mean in means], axis=0)
         return values
 
-    bounds = -LARGEST, LARGEST
-    best = minimize_scalar(
-        lambda log_factor: -log.count @ log_prob(np.exp(log_factor)), bounds=bounds, method="bounded"
-    )
-    least, factor = max(float(len(log.Y)) ** -log.Y[0].size, LEAST), np.exp(best.x)
-    scaled = (_scaled(policy, factor, part) for policy, part in zip(policies, logs, strict=True))
-    return PropensityModel(np.clip(np.exp(log_prob(factor)), least, 1), tuple(scaled), encoding, least)
+    calls = (partial(estimate, place, block) for place, block in blocks_of(log))
+    return write_blocks(scratch_path(log.cost), run_in_order(calls))
 
 
-def _boost(log: BanditLog, model: PropensityModel, folds: int) -> np.ndarray:
-    """Return the cross-fitted probability of each logged action, (n,), corrected by boosted trees and calibrated."""
-    log = _encode(log, model.encoding)
-    fold = context_folds(log, log.units, folds)
-    probability: Any = 0.0
-    for number, policy in enumerate(model.policies):
-        mean = policy.marginals_on(log.X, log.actions)
-        probability = np.where(log.actions.broadcast(fold == number), mean, probability)
-    boosted = boost_propensities(log, probability, fold)
+def _calibrate(log: BanditLog, mean: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the power of the probabilities with the largest likelihood, in the shape of scores, and its exponent β."""
 
-    def log_prob(log_power: float) -> np.ndarray:
-        return log.actions.log_prob(power_of(log, boosted, np.exp(log_power)), log.Y, log.context)
+    def loss(log_power: float) -> float:
+        return -log.count @ log.actions.log_prob(power_of(log, mean, np.exp(log_power)), log.Y, log.context)
 
-    bounds = -LARGEST, LARGEST
-    best = minimize_scalar(lambda log_power: -log.count @ log_prob(log_power), bounds=bounds, method="bounded")
-    return np.clip(np.exp(log_prob(best.x)), model.least, 1)
+    power = np.exp(minimize_scalar(loss, bounds=(-LARGEST, LARGEST), method="bounded").x)
+    return power_of(log, mean, power), power
 
 
-def _draw_rows(units: np.ndarray) -> np.ndarray:
-    """Return the mask of the rows that the model is fitted to: at least two units, at most 2¹⁹ rows if possible."""
-    if len(units) <= MOST:
+def _of_rows(log: BanditLog, mean: np.ndarray, least: float) -> np.ndarray:
+    """Return the probabilities of the logged actions, (n,), at least ``least``."""
+    return np.clip(np.exp(log.actions.log_prob(mean, log.Y, log.context)), least, 1)
+
+
+def _draw_rows(log: BanditLog) -> np.ndarray:
+    """Return the mask of the rows that the model is fitted to: at least two units, at most 2¹⁹ rows if possible.
+
+    With many actions there are fewer rows, because the probabilities of all actions are in memory.
+    """
+    units, most = log.units, min(MOST, MOST_SCORES // max(log.actions.n_classes, 1))
+    if len(units) <= most:
         return np.ones(len(units), dtype=bool)
     _, unit = np.unique(units, return_inverse=True)
     sizes = np.bincount(unit)
     order = np.random.default_rng(0).permutation(len(sizes))
     drawn = np.zeros(len(sizes), dtype=bool)
-    drawn[order[np.cumsum(sizes[order]) <= MOST]] = True
+    drawn[order[np.cumsum(sizes[order]) <= most]] = True
     drawn[order[:2]] = True
     return drawn[unit]
 
@@ -176,20 +132,9 @@ def _encode(log: BanditLog, encoding: Encoding) -> BanditLog:
     return encode(log.replace(propensity=np.ones(len(log.Y))), encoding)
 
 
-def _log_prob(policy: LinearPolicy, log: BanditLog) -> np.ndarray:
-    return policy.log_prob(log.actions.unbind(log.X), log.Y, log.context)
-
-
-def _scaled(policy: LinearPolicy, factor: float, log: BanditLog) -> LinearPolicy:
-    return make_policy(log.actions, factor * policy.coef, factor * policy.intercept)
-
-
-def _clone(log: BanditLog) -> LinearPolicy:
-    intercept = log.actions.has_intercept and not find_constant_features(log.X).any()
-    return clone_behaviour(log, intercept, TOLERANCE)
-
-
-def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -> np.ndarray:
+def boost_propensities(
+    log: BanditLog, modelled: np.ndarray, fold: np.ndarray, max_rows: int = MAX_ROWS, max_scores: int = MAX_SCORES
+) -> np.ndarray:
     """Return probabilities of all actions, corrected by boosted trees, in the shape of scores.
 
     Parameters
@@ -200,6 +145,10 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
         q of all actions of each context.
     fold : int array (m,)
         Fold of each context.
+    max_rows : int
+        Largest number of logged rows, times labels, that the trees of a fold are fitted to.
+    max_scores : int
+        Largest number of probabilities that are corrected; those of further contexts stay unchanged.
     """
     if log.n_contexts < MIN_CONTEXTS or not fold.any():
         return modelled
@@ -208,14 +157,14 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     rng = np.random.default_rng(2)
     X, drawn, order = dense_features(log.X), log.actions.sample(modelled, rng), rng.permutation(log.n_contexts)
     kept = np.zeros(log.n_contexts, dtype=bool)
-    kept[order[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
+    kept[order[: max_scores * log.n_contexts // modelled.size + 1]] = True
     pairs = [_pairs(log, X, actions) for actions in (log.Y, drawn[log.context])]
     n_codes = int(np.prod(log.actions.shape)) * (2 - log.actions.are_choices) if log.actions.are_shared else 0
     categories = [X.shape[1]] if 0 < n_codes <= MAX_CODES else None
     place, logit = draw_rows(log, rng), np.zeros_like(modelled)
     with limit_openmp():
         for number in range(fold.max() + 1):
-            outside = place[fold[log.context[place]] != number][: MAX_ROWS // pairs[0].shape[1]]
+            outside = place[fold[log.context[place]] != number][: max_rows // pairs[0].shape[1]]
             rows = np.concatenate([values[outside].reshape(-1, values.shape[-1]) for values in pairs])
             is_logged = np.repeat([True, False], len(rows) // 2)
             trees = HistGradientBoostingClassifier(**TREES, categorical_features=categories, random_state=0)

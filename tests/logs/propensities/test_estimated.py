@@ -41,6 +41,13 @@ def test_estimates_are_close_to_a_softmax_policy():
     assert abs((truth / estimated).mean() - 1) < 0.02
 
 
+def test_rows_outside_the_sample_of_a_large_log_get_the_mean_over_the_folds(monkeypatch):
+    frame, _ = softmax_frame(3000)
+    whole = estimates(frame)
+    monkeypatch.setattr("drcrm.logs.estimated_propensities.MOST", 1000)
+    assert 0 < abs(np.log(estimates(frame)) - np.log(whole)).mean() < 0.06
+
+
 def test_estimates_from_noise_are_calibrated():
     """With 30 columns of noise a plain fit is overconfident; after calibration the mean of 1/p is close to K."""
     rng = np.random.default_rng(1)
