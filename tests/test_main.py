@@ -1,5 +1,6 @@
 """The command drcrm: errors are one line, help is fast, and files next to a log are never imported."""
 
+import io
 import json
 import os
 import runpy
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from shop import MAPPING, decisions
 
-from drcrm.__main__ import COMMANDS, main
+from drcrm.__main__ import COMMANDS, command, main
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +54,6 @@ class Own(Risk):
     def evaluate(self, z, share, n, guess=None):
         return share @ z, share, None
 """
-MODULE = [sys.executable, "-m", "drcrm"]
 INSTALLED = [sys.executable, "-P", "-c", "from drcrm.__main__ import command; command()"]
 PRELOADED = "import runpy, sys; print(*sys.modules)"  # modules that python -m imports before drcrm
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80"}
@@ -172,16 +172,19 @@ def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
     assert error("check") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"
 
 
-def test_output_in_a_small_encoding_is_complete(tmp_path):
-    """What the encoding lacks is escaped: Pareto k̂, Greek letters, and names of columns."""
-    frame = decisions(40).rename(columns={"city": "Stadt ε"})
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    config = json.loads(json.dumps(MAPPING).replace('"city"', '"Stadt ε"'))
-    (tmp_path / "log.json").write_text(json.dumps(config), encoding="utf-8")
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT / "src")}
+def test_output_in_a_small_encoding_is_complete(tmp_path, monkeypatch):
+    """What the encoding lacks is escaped: names of columns, and of files."""
+    decisions(40).rename(columns={"city": "Stadt ε"}).to_csv(tmp_path / "log.csv", index=False)
+    (tmp_path / "log.json").write_text(json.dumps(MAPPING).replace('"city"', '"Stadt ε"'), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
     for options, expected in ((["log.csv", "--config", "log.json"], 0), (["log ε.csv"], 1)):
-        command = [*MODULE, "diagnose", *options]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
-        errors = done.stderr.decode()
-        assert (done.returncode, "Traceback" in errors) == (expected, False), errors
-        assert done.stdout.decode() or "log" in errors
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
+        monkeypatch.setattr("sys.stdout", out)
+        monkeypatch.setattr("sys.stderr", err)
+        monkeypatch.setattr("sys.argv", ["drcrm", "diagnose", *options])
+        with pytest.raises(SystemExit) as end:
+            command()
+        assert end.value.code == expected
+        out.flush()
+        err.flush()
+        assert out.buffer.getvalue() or b"log \\u03b5.csv" in err.buffer.getvalue()
