@@ -9,7 +9,7 @@ from probability_logs import KINDS, log_and_policy
 from drcrm import BanditLog, CostModel, off_policy_value, off_policy_values, policy_support
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models import cross_fitting
-from drcrm.cost_models.cross_fitting import FOLDS, cross_fit
+from drcrm.cost_models.cross_fitting import FOLDS
 from drcrm.errors import InputError
 from drcrm.risks import KLBall
 
@@ -105,12 +105,6 @@ def test_modelled_costs_come_from_the_other_folds(kind, grouped):
     of_units = np.bincount(unit, log.count * (z - count @ z)) * (unit.max() + 1) / log.count.sum()
     error = of_units.std(ddof=1) / np.sqrt(unit.max() + 1)
     assert table.standard_error["dr"] == pytest.approx(error, rel=1e-9)
-
-
-def test_a_single_unit_has_a_model_of_all_rows():
-    log = BanditLog([[1.0]], [0, 1, 1, 0], np.full(4, 0.5), [1.0, 2, 4, 1], np.zeros(4, int))
-    effects = CostModel(PENALTY).fit_log(log).action_effects(log.X, log.actions)
-    np.testing.assert_array_equal(cross_fit(log).effects, effects)
 
 
 def test_self_normalised_estimates_ignore_a_constant_and_switching_drops_large_weights():

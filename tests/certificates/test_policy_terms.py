@@ -71,22 +71,6 @@ def test_finite_sample_methods_are_refused_if_the_log_lacks_actions(unsupported)
     assert not policy_certificate(policy, negative, method="log_smoothing").missing
 
 
-@low_overlap
-@pytest.mark.parametrize("estimate", ["snips", "ips"])
-def test_positive_costs_are_charged_the_largest_logged_cost(unsupported, estimate):
-    """A bound by "ips" on costs of at most 0 charges missing actions 0 anyway, so it does not change."""
-    policy, log, _ = unsupported
-    certificate = policy_certificate(policy, log.with_cost(log.cost + 9), estimate)
-    assert certificate.missing
-    weight = np.exp(policy.log_prob(log.X, log.Y)) / 0.5
-    most = log.cost.max()
-    assert certificate.bound == pytest.approx(9 + upper_bound(most + weight * (log.cost - most)), abs=1e-9)
-    negative = log.with_cost(np.minimum(log.cost, -0.1))
-    unchanged = policy_certificate(policy, negative, "ips")
-    assert not unchanged.missing
-    assert unchanged.bound == pytest.approx(upper_bound(weight * negative.cost), abs=1e-12)
-
-
 @pytest.fixture
 def coins():
     """Return a policy, a log of six fair coins, a cost model, and the logging policy.
@@ -185,15 +169,6 @@ def test_unsupported_actions_are_charged_in_each_row(estimate):
         finite = settings | {"method": "empirical_bernstein", "low": -200, "high": 1}
         expected = upper_bound(z, method="empirical_bernstein", low=-200, high=1)
         assert policy_certificate(policy, log, **finite).bound == pytest.approx(expected, abs=1e-9)
-
-
-@low_overlap
-def test_a_policy_without_any_support_costs_the_most():
-    make_log, logging, _, model, _ = near_deterministic_log(np.random.default_rng(4))
-    last = SoftmaxPolicy(np.column_stack([np.zeros((5, 3)), np.full(5, 60.0)]))
-    for estimate in ("snips", "ips", "dr"):
-        certificate = policy_certificate(last, make_log(50), estimate, cost_model=model, logging_policy=logging)
-        assert (certificate.value, certificate.bound, certificate.unsupported) == pytest.approx((0, 0, 1), abs=1e-9)
 
 
 @low_overlap

@@ -72,26 +72,6 @@ def test_values_and_standard_errors_are_those_of_loops(kind, estimate, form):
         )
 
 
-def test_terms_are_the_influence_of_the_counts():
-    """One more row among a million of each moves the estimate by its influence."""
-    log = draw_log("single", seed=1)
-    policy, many = draw_policy(log), log.replace(count=10**6 * log.count)
-    value = off_policy_value(policy, many, "snips", shift=KAPPA)
-    moved = []
-    for row in range(0, 200, 10):
-        count = many.count.copy()
-        count[row] += 1000
-        moved.append(
-            (off_policy_value(policy, many.replace(count=count), "snips", shift=KAPPA) - value) * many.size / 1000
-        )
-    weight = np.exp(policy.log_prob(log.X, log.Y, log.context, log.actions.eligible)) / log.propensity
-    _, gamma = tilt(log.cost, log.count * weight / (log.count @ weight), KAPPA)
-    exponential = np.exp(log.cost / gamma)
-    influence = gamma * weight / np.average(weight, weights=log.count)
-    influence *= exponential / np.average(exponential, weights=log.count * weight) - 1
-    assert moved == pytest.approx(influence[::10], rel=2e-3, abs=1e-4)
-
-
 def test_self_normalised_values_have_every_divergence_and_no_other_estimate_takes_the_ball():
     log = draw_log("single")
     policy = draw_policy(log)

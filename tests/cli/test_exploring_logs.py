@@ -58,16 +58,3 @@ def test_uniform_logs_have_no_rare_actions(tmp_path, n_actions, rows, segments, 
     assert answer["verdict"]["verdict"] == "not shown"
     assert not any(word in texts(answer) for word in ("hardly", "support", "cannot follow", "wrong"))
     assert all(action["unsupported"] == 0 for action in answer["actions"])
-
-
-@pytest.mark.parametrize(("n_actions", "explored"), [(3, [0.1]), (2, [0.1, 0.4])])
-def test_epsilon_greedy_logs_get_an_answer(tmp_path, n_actions, explored):
-    """Two-valued weights, and the four values of a policy that explores more in the second half of the rows."""
-    epsilon = np.repeat(explored, 4000 // len(explored))[:, None]
-    rule = np.random.default_rng(1).integers(0, n_actions, 4000)
-    probability = epsilon / n_actions + (1 - epsilon) * (rule[:, None] == np.arange(n_actions))
-    frame = draw(probability).assign(segment=rule)
-    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "log.csv", index=False)
-    answer = learn(tmp_path, tmp_path / "log.csv", json.dumps(MAPPING))
-    assert answer["verdict"]["verdict"] in ("not shown", "worse")
-    assert "Pareto k̂" not in {check["name"] for check in answer["diagnostics"] if check["level"] != "good"}

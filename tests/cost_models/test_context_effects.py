@@ -94,19 +94,6 @@ def test_results_are_those_of_the_definition(kind, m, rows, has_counts):
 
 
 @both_kinds
-@pytest.mark.parametrize("scale", [1e-90, 1e-9, 3.7, 1e90])
-def test_effects_are_in_the_unit_of_the_costs(kind, scale):
-    log, effects, _ = make_log(kind, has_counts=True, rows=8)
-    plain, moved = context_effects(log, effects), scale * effects
-    log.actions.add_constant(moved, scale * 5.0)
-    fitted = context_effects(log.with_cost(scale * (log.cost + 5.0)), moved)
-    assert fitted.rounds == plain.rounds
-    assert fitted.delta / scale == pytest.approx(plain.delta, rel=1e-10, abs=1e-12)
-    assert fitted.covariance / scale**2 == pytest.approx(plain.covariance, rel=1e-10, abs=1e-12)
-    assert fitted.noise == pytest.approx(scale**2 * plain.noise, rel=1e-10)
-
-
-@both_kinds
 def test_an_exact_model_leaves_no_effects(kind):
     log, effects, _ = make_log(kind)
     exact = log.with_cost((dense_loadings(log.Y, effects.shape[1]) * effects[log.context]).sum(axis=1))

@@ -6,7 +6,6 @@ from scipy import sparse
 from softmax_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy
-from drcrm.actions.one_of_many import SingleChoice
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 
@@ -104,19 +103,3 @@ VALID = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost":
 def test_invalid_arrays_are_rejected_with_their_row(change, message):
     with pytest.raises(InputError, match=message):
         BanditLog(**{**VALID, **change})
-
-
-def test_a_log_with_other_actions_has_another_row_map():
-    log = BanditLog(np.ones((3, 1)), [0, 1, 0], np.full(3, 0.5), [1.0, 2, 3], n_actions=2)
-    before, scores = log.row_map, np.arange(9.0).reshape(3, 3)
-    wide = log.replace(actions=SingleChoice(3))
-    assert wide.row_map is not before
-    assert wide.row_map.to_rows(scores, np.zeros(3)) == pytest.approx(scores[np.arange(3), log.Y])
-    assert log.with_cost([0.0, 0, 0]).row_map is before
-
-
-@pytest.mark.parametrize("rows", [[5, 4, 3, 2, 1, 0], [2, 2, 0], slice(1, 4), np.arange(6) != 2])
-def test_taken_rows_keep_their_contexts(rows):
-    log = BanditLog(np.arange(6.0)[:, None], np.arange(6) % 2, np.full(6, 0.5), -np.arange(6.0))
-    taken = log.take(rows)
-    assert taken.X[taken.context, 0].tolist() == (-taken.cost).tolist() == np.arange(6.0)[rows].tolist()

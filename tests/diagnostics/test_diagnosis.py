@@ -65,14 +65,6 @@ def test_answers_are_json_and_slices_are_separate():
     assert sum(entry["rows"] for entry in answer["calibration"]) == 3000
 
 
-def test_groups_are_the_independent_units():
-    groups = np.repeat(np.arange(1000), 3)
-    _, diagnosis, comparison = judge(BEST, with_columns(LOG, groups=groups))
-    np.testing.assert_array_equal(diagnosis.units, groups)
-    assert (comparison.difference.n, comparison.difference.by) == (1000, "group")
-    assert comparison.certificate.by == "group"
-
-
 def test_counts_stand_for_repeated_rows():
     few = change_log(LOG, slice(0, 400))
     count = np.random.default_rng(0).integers(0, 3, 400)

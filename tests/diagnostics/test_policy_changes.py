@@ -124,10 +124,3 @@ def test_label_vectors_name_the_label_that_changed():
         (1, "not blue", "blue", 0.7, 0.95),
         (2, "blue", "not blue", 0.9, 0.7),
     ]
-
-
-def test_a_policy_that_ignores_the_context_has_one_segment():
-    log, _ = shop_log(400)
-    mean = np.tile([0.1, 0.2, 0.7], (400, 1))
-    changes = describe_changes(weights_of(log, mean, mean))
-    assert (len(changes["segments"]), changes["fidelity"]) == (1, None)

@@ -46,14 +46,6 @@ def test_propensities_wrong_by_a_factor(factor, direction):
     assert any(name.startswith("propensity audit") for name in diagnosis.failed)
 
 
-def test_the_action_with_wrong_propensities_is_named():
-    wrong = change_log(LOG, propensity=np.where(LOG.Y == 2, LOG.propensity / 2, LOG.propensity))
-    diagnosis = diagnose(with_columns(wrong, names=["a", "b", "<c>", "d"]))
-    check = find_check(diagnosis, "propensity audit, mean ratio")
-    assert check.level == "fail"
-    assert "for action <c>, " in check.sentence
-
-
 def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
     log = draw_log(1000, 1.0, 0)
     p = log.propensity

@@ -192,24 +192,6 @@ def test_an_invalid_file_is_reported(build, file, content, message):
         page_of(build)
 
 
-def test_results_are_taken_completely_or_not_at_all(build):
-    folder = build.ROOT / "results/small"
-    folder.mkdir(parents=True)
-    before = {path: path.read_bytes() for path in (build.ROOT / "docs/results").iterdir()}
-    for name in ("metrics.csv", "grids.csv"):
-        (folder / name).write_text(f"{name},x\n1,2.5\n")
-    command = "`snakemake small --configfile docs/small.yaml`"
-    with pytest.raises(InputError, match=f"^results/small/provenance.json does not exist. Run {command} first.$"):
-        build.take("small")
-    assert {path: path.read_bytes() for path in before} == before
-    (folder / "provenance.json").write_text('{"machine": "x86_64"}')
-    build.take("small")
-    assert build.read_provenance("small") == {"machine": "x86_64"}
-    taken = (build.ROOT / GRIDS).read_bytes()
-    assert gzip.decompress(taken) == b"grids.csv,x\n1,2.5\n"
-    assert taken[4:8] == bytes(4)  # no time stamp: the same rows give the same file
-
-
 def anchors(path: Path) -> set[str]:
     """Return the anchors that GitHub gives the headings of a document."""
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

@@ -104,17 +104,6 @@ def test_rows_without_weight_and_equal_costs_do_not_matter():
     assert (tied, np.abs(flat).max()) == (-2.0, 0)
 
 
-@pytest.mark.parametrize("unit", [1e-140, 1e140])
-@pytest.mark.parametrize("divergence", ["kl", "chi2"])
-def test_value_and_gradient_have_the_unit_of_the_costs(unit, divergence):
-    rng = np.random.default_rng(7)
-    cost, weight, ball = rng.normal(size=30), rng.exponential(size=30), EnvironmentBall(0.3, divergence)
-    value, gradient, *_ = SelfNormalised(cost, np.ones(30)).evaluate(ball, weight, weight, None, None)
-    scaled, in_units, *_ = SelfNormalised(unit * cost, np.ones(30)).evaluate(ball, weight, weight, None, None)
-    assert scaled / unit == pytest.approx(value, rel=1e-9)
-    assert in_units / unit == pytest.approx(gradient, rel=1e-8, abs=1e-12)
-
-
 def test_the_ball_is_a_risk_whose_radius_ignores_the_number_of_rows():
     ball = EnvironmentBall(0.1)
     check_risk(ball)

@@ -27,12 +27,6 @@ def test_cloning_is_logistic_regression_of_the_labels(dense, seed):
     assert np.abs(gradient).max() < 1e-4
 
 
-def test_cloning_uses_neither_costs_nor_propensities():
-    log = make_log(7)
-    changed = log.replace(propensity=np.sqrt(log.propensity), cost=-3 * log.cost + 1)
-    assert np.array_equal(clone_behaviour(log).coef, clone_behaviour(changed).coef)
-
-
 def test_the_ridge_keeps_the_policy_of_separable_actions_finite():
     log = make_log(8)
     log = BanditLog(log.X, np.tile([1, 0, 1], (len(log.Y), 1)), log.propensity, log.cost, log.context)

@@ -76,15 +76,6 @@ def test_a_policy_has_the_same_support_as_an_array(kind):
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
 
 
-def test_actions_of_probability_zero_have_weight_zero():
-    log = BanditLog(np.ones((4, 1)), [0, 1, 0, 1], np.full(4, 0.5), [1.0, 2, 3, 4])
-    certain = np.tile([1.0, 0], (4, 1))
-    assert off_policy_value(certain, log, "ips") == (1 + 3) * 2 / 4
-    assert off_policy_value(certain, log, "snips") == 2
-    labels = BanditLog(np.ones((2, 1)), [[0, 1], [1, 1]], [0.25, 0.25], [1.0, 2.0])
-    assert off_policy_value([[0.0, 1.0], [0.0, 1.0]], labels, "ips") == 4 * 1 / 2
-
-
 @pytest.mark.parametrize("case", OBP["cases"], ids=lambda case: case["name"])
 def test_estimates_equal_those_of_the_open_bandit_pipeline(case):
     arrays = {name: np.array(values) for name, values in case["arrays"].items()}

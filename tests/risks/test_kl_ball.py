@@ -58,13 +58,6 @@ def test_a_ball_that_can_drop_an_outlier_takes_the_worst_of_the_rest(ball, outli
     assert worst == pytest.approx(expected_worst, rel=1e-9)
 
 
-def test_costs_on_several_scales():
-    _, worst = KLBall(0.5)([-1, -2, -3, -1e60, -2e60, -1e90])
-    assert worst[:3] == pytest.approx(worst[0])
-    assert worst[0] > worst[3] > worst[4] > worst[5] == 0
-    assert worst @ np.log(6 * np.where(worst > 0, worst, 1)) == pytest.approx(0.5, rel=1e-9)
-
-
 def test_weights_may_differ_by_100_orders_of_magnitude():
     """KL of (q, 1 − q) to (1e-100, 1) is 100 at q = 0.43727."""
     value, worst = KLBall(100.0)([1, 0], [1, 1e100])

@@ -32,7 +32,7 @@ radii = st.floats(-5, 0.7).map(lambda exponent: 10**exponent)
 
 
 @every_divergence
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(weighted_costs(), radii)
 def test_primal_and_dual_agree(name, costs, radius):
     """Q is in the ball, and the dual at γ*, c* has the same value. By weak duality both are optimal."""
@@ -125,21 +125,6 @@ def test_two_costs_have_a_closed_form(k, smaller):
 
 
 @every_smooth
-def test_costs_in_clusters_that_almost_tie(name):
-    """The divergence is then a staircase in 1/γ, over twenty orders of magnitude."""
-    rng = np.random.default_rng(15)
-    z = np.concatenate([0.0359 - 1e-9 * rng.random(1000), [-19.76, -10.0, -3.0]])
-    divergence, previous = FORMULAS[name][0], z.mean()
-    for radius in np.geomspace(1e-8, 6, 30):
-        value, worst = PhiBall(divergence, radius)(z)
-        with np.errstate(divide="ignore"):
-            distance = divergence.phi(len(z) * worst).mean()
-        assert distance == pytest.approx(radius, rel=1e-5) or value == z.max()
-        assert previous - 1e-14 <= value <= z.max()
-        previous = value
-
-
-@every_smooth
 def test_a_small_radius_gives_the_expansion(name):
     """The value is mean + √(2εV/φ''(1)) with an error of order ε, until rounding dominates."""
     divergence, _, curvature = FORMULAS[name]
@@ -161,13 +146,6 @@ def test_the_start_of_the_search_does_not_change_the_result(name):
             again, worst_again, guess = ball.evaluate(z, weights / weights.sum(), weights.sum(), guess)
         assert again == pytest.approx(value, rel=1e-10, abs=1e-10 * np.ptp(z))
         assert worst_again == pytest.approx(worst, abs=1e-8)
-
-
-def test_ties_at_the_edge_have_equal_weights():
-    z = np.array([0.0, -1, -1, -1, -2, -2])
-    assert PhiBall(TotalVariation(), 2 / 6)(z)[1] == pytest.approx([2 / 6, *[1 / 6] * 3, *[0.5 / 6] * 2])
-    assert CVaRRisk(0.5)(z)[1] == pytest.approx([1 / 3, *[2 / 9] * 3, 0, 0])
-    assert repr(CVaRRisk(0.5)) == "CVaRRisk(alpha=0.5)"
 
 
 @pytest.mark.parametrize(

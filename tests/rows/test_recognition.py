@@ -10,7 +10,6 @@ from log_fixtures import write_table
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.cli.evaluate_policy import HELDOUT_ROWS
 from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
 from drcrm.logs import read_log as readers
@@ -35,23 +34,6 @@ def storage(request, monkeypatch):
     if request.param == "files":
         monkeypatch.setattr(opened_log, "LARGE", -1)
         monkeypatch.setattr(readers, "ROWS", 700)
-
-
-@pytest.mark.parametrize(
-    ("name", "storage"),
-    [("log.csv.gz", "memory"), ("log.parquet", "files"), ("shuffled.csv", "files")],
-    indirect=["storage"],
-)
-def test_copies_of_the_log_are_evaluated_by_its_heldout_rows(name, storage, shop, tmp_path, run):
-    frame = decisions(N)
-    frame = frame.sample(frac=1, random_state=0) if name == "shuffled.csv" else frame
-    answer = certify(run, shop / "policy.npz", write_table(frame, tmp_path, name))
-    learned = answer_of(shop / "answer.json")
-    assert answer["recognised"] == {"training": N - HELDOUT, "heldout": HELDOUT, "new": 0}
-    assert (answer["log"]["rows"], answer["choices"]) == (HELDOUT, learned["choices"])
-    assert answer["judged_by"] == HELDOUT_ROWS
-    bounds = [result["candidates"][0]["difference"]["bound"] for result in (answer, learned)]
-    assert bounds[0] == pytest.approx(bounds[1])
 
 
 @pytest.mark.parametrize(("order", "storage"), [("appended", "files"), ("shuffled", "memory")], indirect=["storage"])

@@ -13,7 +13,7 @@ STORED = {kind: stored_policy(kind) for kind in ("single", "labels")}
 
 @pytest.mark.parametrize("kind", ["single", "labels"])
 @given(unusual=st.lists(contexts(), max_size=2), plain=st.lists(contexts(as_json=True), min_size=1, max_size=3))
-@examples(30)
+@examples(15)
 def test_the_fast_scores_are_those_of_the_table(unusual, plain, kind):
     """Values that JSON has never need the table."""
     served, batch = ServedPolicy(STORED[kind]), [*unusual, *plain]

@@ -39,10 +39,6 @@ def test_nearly_equal_rows_fail(neighbours, tmp_path, monkeypatch):
     assert check_independence(draw_jittered(np.random.default_rng(0)), tmp_path).level == "fail"
 
 
-def test_grouped_users_are_good(tmp_path):
-    assert check_independence(draw_users(np.random.default_rng(0), True), tmp_path, group="visitor").level == "good"
-
-
 def test_dependence_is_a_caution_with_estimated_propensities(tmp_path):
     changes = {"propensity": None, "propensity_model": "softmax"}
     assert check_independence(draw_jittered(np.random.default_rng(0)), tmp_path, **changes).level == "caution"

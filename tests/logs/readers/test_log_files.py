@@ -216,13 +216,6 @@ def test_the_digest_of_a_large_file_covers_its_end(tmp_path):
     assert len(digests) == 2
 
 
-def test_the_digest_of_a_folder_covers_all_files(tmp_path):
-    path = write_table(visits(20), tmp_path, "csv", 2)
-    before = digest(path)
-    (path / "part-1.csv").write_bytes((path / "part-1.csv").read_bytes() + b"\n")
-    assert digest(path) != before != digest(path / "part-0.csv")
-
-
 def test_the_variant_of_a_file_can_come_from_its_siblings(tmp_path):
     event = {"c": {"_multi": [{"x": 1}, {"x": 2}]}, "_label_cost": 0, "_label_probability": 0.5, "_label_Action": 1}
     from_0 = event | {"a": [1, 0], "p": [0.5, 0.5]}

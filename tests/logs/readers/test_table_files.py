@@ -39,13 +39,6 @@ def test_names_and_values_may_be_any_text(frame, mapping, tmp_path, odd, name):
     assert log.encoding == expected.encoding
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_contexts_without_features_are_a_constant(frame, mapping, tmp_path, name):
-    path = write_table(frame, tmp_path, name)
-    log = drcrm.read_log(path, {**mapping, "features": {}})
-    assert read_contexts(path, log.encoding)[0].tolist() == log.X.tolist() == [[1]] * len(frame)
-
-
 HEAD = "item,p,click,age,price,city\n"
 
 
