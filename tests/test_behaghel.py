@@ -1,6 +1,5 @@
 """The study of the jobseekers' programme: on a synthetic file in its format, and on the real file of a mirror."""
 
-import json
 import os
 from pathlib import Path
 
@@ -48,30 +47,3 @@ def test_the_study_writes_the_arm_and_its_share_and_reads_both_curves(behaghel, 
         below = curve[curve["x"] < 0.9 * verdict[breakeven]]
         assert (below["bound"] > 0).all()
     assert "better" in behaghel.summary(rows)
-
-
-@pytest.mark.slow
-def test_the_real_log_rejects_one_share_for_all_months(behaghel, monkeypatch):
-    path = MIRROR / "behaghel.csv.bz2"
-    if not path.exists():
-        pytest.skip(f"{path} does not exist; set MIRROR to a folder with the file")
-    whole = behaghel.mapping
-    monkeypatch.setattr(behaghel, "mapping", lambda *arguments: whole(*arguments) | {"algorithm": "kl_dro_dr"})
-    log = behaghel.read_log(path)
-    assert log["provider"].value_counts().to_dict() == {"private": 30_728, "public": 3069}
-    verdicts = {}
-    for kind in ("arm", "arm by month, unit"):
-        answer = behaghel.learn(behaghel.add_shares(log, behaghel.STRATA[kind]), kind)
-        verdicts[kind] = answer["verdict"]["verdict"]
-    assert verdicts["arm"] == "the log is wrong"
-    assert verdicts["arm by month, unit"] in ("better", "not shown")
-
-
-def test_columns_of_the_arms_are_refused_as_labels(tmp_path, run):
-    write_file(tmp_path / "log.csv", 50)
-    mapping = {"labels": ["A_public", "A_private", "A_standard"], "propensity": {"constant": 0.5}, "reward": "Y"}
-    config = json.dumps(mapping | {"features": {"numeric": ["age"]}})
-    code, _, error = run("learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "policy.npz")
-    assert code == 1
-    assert "single choice among 3 actions" in error
-    assert "use the key action in place of labels" in error

@@ -1,13 +1,10 @@
 """The study of the Open Bandit Dataset, on synthetic files in its format."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-ROOT = Path(__file__).parents[1]
 ITEMS, ROWS = 3, 900
 ALGORITHMS = {"cips": {"estimator": "CIPS", "options": {}}}
 
@@ -78,16 +75,6 @@ def test_the_best_item_of_each_position_is_evaluated_on_the_rows_that_show_it(ob
         clicked = weight[rows["click"] == 1]
         assert row["clicks"] == pytest.approx(clicked.sum() ** 2 / (clicked**2).sum())
         assert row["verdict"] == "better"
-
-
-def test_the_difference_to_bts_is_paired_if_bts_logged_the_evaluation_rows(table):
-    unpaired, bts = row_of(table, "cips", "bts"), row_of(table, "bts", "bts")
-    assert unpaired["more"] == pytest.approx(unpaired["dr"] - bts["ips"])
-    widths = [unpaired["dr_high"] - unpaired["dr_low"], bts["ips_high"] - bts["ips_low"]]
-    assert unpaired["more_high"] - unpaired["more_low"] == pytest.approx(np.hypot(*widths))
-    paired, bts = row_of(table, "cips", "random"), row_of(table, "bts", "random")
-    assert paired["more"] == pytest.approx(paired["dr"] - bts["ips"])
-    assert paired["more_low"] < paired["more"] < paired["more_high"]
 
 
 def test_a_later_file_with_other_columns_is_refused(tmp_path, run):

@@ -4,7 +4,6 @@ import json
 import shutil
 
 import numpy as np
-import pandas as pd
 import pytest
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
@@ -69,17 +68,6 @@ def test_failed_checks_refuse_the_certificate(shop, tmp_path, answer):
     for name, verdict in (("wrong", "the log is wrong"), ("few", "the log cannot say")):
         view, _ = answer("certify", shop / "policy.npz", tmp_path / f"{name}.csv")
         assert view["verdict"]["verdict"] == verdict
-
-
-def test_bounds_count_copies_of_rows_once(shop, tmp_path, answer):
-    frame = decisions(400, seed=5)
-    pd.concat([frame] * 3).to_csv(tmp_path / "copies.csv", index=False)
-    frame.to_csv(tmp_path / "once.csv", index=False)
-    bounds = []
-    for command, log in (("certify", "copies"), ("evaluate_policy", "copies"), ("certify", "once")):
-        [candidate] = answer(command, shop / "policy.npz", tmp_path / f"{log}.csv")[0]["candidates"]
-        bounds.append(candidate["difference"]["bound"])
-    assert bounds == pytest.approx([bounds[0]] * 3)
 
 
 @pytest.mark.parametrize(

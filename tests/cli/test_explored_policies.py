@@ -114,15 +114,6 @@ def test_files_of_old_versions_do_not_explore(policies, tmp_path):
     np.testing.assert_array_equal(old.policy.coef, stored.policy.coef)
 
 
-def test_the_mapping_sets_the_share(shop, tmp_path, run):
-    config = json.dumps(MAPPING | {"explore": 0})
-    status, output, _ = run("learn", shop / "log.csv", "--config", config, "--output", tmp_path / "p.npz")
-    assert status == 0
-    assert read_policy(tmp_path / "p.npz").policy.explore == 0
-    text = " ".join(output.split())
-    assert "The policy file draws 0 % of the actions uniformly. In a next log of 3 000 rows" in text
-
-
 def test_the_answer_has_the_cost_of_exploration_and_the_size_of_the_next_log(shop):
     answer = json.loads((shop / "answer.json").read_text())
     assert answer["verdict"]["verdict"] == "better"

@@ -71,20 +71,6 @@ def test_blocks_take_costs_of_any_size(cost, monkeypatch):
     assert result[1] == pytest.approx(gradient, rel=1e-8, abs=0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_block_has_its_contexts_and_their_rows(kind, monkeypatch):
-    log = block_log(kind)
-    use_small_blocks(monkeypatch)
-    chunked = ChunkedLog(log, log.X, None)
-    rows = np.concatenate([np.arange(len(log.Y))[block.rows] for block in chunked.blocks])
-    assert np.array_equal(np.sort(rows), np.arange(len(log.Y))), "each row is in one block"
-    for block in chunked.blocks:
-        assert block.context_arrays[1] is None
-        assert np.array_equal(block.log.context + block.contexts.start, log.context[block.rows])
-        assert np.array_equal(block.log.cost, log.cost[block.rows])
-    assert np.array_equal(chunked.map_rows(lambda block: block.log.cost), log.cost)
-
-
 @pytest.mark.parametrize(
     ("m", "K", "size", "blocks"), [(40_000, 5, 40_000, 1), (70_000, 5, 2**15, 3), (5000, 400, 256, 20)]
 )

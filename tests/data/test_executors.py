@@ -18,11 +18,6 @@ def test_negative_n_jobs_count_from_the_number_of_cores():
     assert count_threads(-1) == max(count_threads(-2) + 1, 1) or count_threads(-1) == 1
 
 
-def test_there_may_be_more_threads_than_chunks():
-    with use_threads(2**62):
-        assert [*Chunks([1, 2, 3]).map(float)] == [1, 2, 3]
-
-
 def test_each_chunk_may_have_a_value():
     assert [*Chunks([1, 2]).map(pow, by_chunk=[3, 4])] == [1, 16]
 
