@@ -18,8 +18,8 @@ from drcrm.reports.figures.style import Names
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "tree_fixtures"]
 
-LONGEST = ["test_workflow", "test_studies", "test_opened_log", "test_baseline", "test_learn"]
-LONGEST += ["test_single_choice", "test_learned_scores"]
+LONGEST = ["test_workflow", "test_opened_log", "test_studies", "test_certify_options", "test_learned_scores"]
+LONGEST += ["test_baseline", "test_propensity_audit", "test_dask_executor", "test_learn"]
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail

@@ -181,14 +181,6 @@ def test_a_code_change_reruns_the_rules_that_use_it(finished, config, tmp_path, 
     assert set(jobs(snakemake(work, config, "tiny", "--dry-run", project=project))) == {*CHANGED[module], "tiny"}
 
 
-@pytest.mark.slow  # tests/test_main.py has the check
-def test_a_fault_in_the_configuration_stops_the_workflow(config, tmp_path):
-    changed = changed_config(config, tmp_path, "experiments.tiny.datasets", ["toi"])
-    output = snakemake(tmp_path, changed, "tiny", fails=True)
-    assert "config: experiments.tiny.datasets: unknown data set 'toi'; did you mean 'toy'?" in output
-    assert not (tmp_path / "results").exists()
-
-
 @pytest.mark.slow
 def test_the_report_is_one_page_that_opens_with_the_summary_of_the_run(complete, config, tmp_path_factory):
     work = copied(complete, tmp_path_factory.mktemp("report"))

@@ -26,13 +26,12 @@ def assert_optimal(z: np.ndarray, weights: np.ndarray, radius: float) -> None:
     assert share @ (density - 1) ** 2 == pytest.approx(radius, rel=1e-9)
 
 
-@pytest.mark.parametrize("largest_count", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_every_small_log_of_integer_costs(largest_count):
+def test_every_small_log_of_integer_costs():
     """Costs are then often equal to the threshold, where rounding once let a row in and out forever."""
-    for counts in product(range(largest_count + 1), repeat=6):
+    for counts in product(range(3), repeat=6):
         weights = np.array(counts, dtype=float)
         if np.count_nonzero(weights) > 1:
-            for radius in (0.25, 0.5, 1.0, 2.0):
+            for radius in (0.25, 1.0):
                 assert_optimal(-np.arange(6.0)[weights > 0], weights[weights > 0], radius)
 
 
