@@ -5,8 +5,10 @@ A fit must end within its iterations with finite coefficients and a finite objec
 
 import math
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from inspect import signature
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -131,6 +133,14 @@ def values(parameter: str | None) -> list:
     return VALUES[parameter] if parameter else [None]
 
 
+def combinations(name: str) -> Iterator[tuple]:
+    """Yield value, weight, weight value and estimate: every weight and estimate, hyper-parameters by turns."""
+    grid = cycle(values(hyper_parameter(ESTIMATORS[name])))
+    weight_grids = {weight: cycle(values(parameter)) for weight, parameter in PARAMETERS.items()}
+    for weight, estimate in weights_and_estimates(name):
+        yield next(grid), weight, next(weight_grids[weight]), estimate
+
+
 @pytest.mark.parametrize("log_name", LOGS)
 def test_a_fit_is_finite_or_refused_in_one_line(log_name):
     """Fit every second estimator; weight, estimate and hyper-parameters vary with the log."""
@@ -140,3 +150,11 @@ def test_a_fit_is_finite_or_refused_in_one_line(log_name):
         weight, estimate = pairs[(turn + place) % len(pairs)]
         grid, weight_grid = values(hyper_parameter(ESTIMATORS[name])), values(PARAMETERS[weight])
         fit(name, grid[turn % len(grid)], weight, weight_grid[turn % len(weight_grid)], estimate, log_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log_name", LOGS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_weight_and_estimate_is_finite_or_refused_in_one_line(name, log_name):
+    for combination in combinations(name):
+        fit(name, *combination, log_name)

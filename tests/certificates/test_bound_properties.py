@@ -4,9 +4,10 @@ import math
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import ORDINARY, examples, fit_arguments, result_or_message
+from strategies import ODD_OBJECTS, ORDINARY, examples, fit_arguments, result_or_message
 
 import drcrm
 from drcrm.certificates import policy_certificate, upper_bound
@@ -54,6 +55,13 @@ def test_a_bound_lies_above_the_mean_and_counts_repeat_rows(rows, settings):
     if settings["method"] != "betting":  # betting depends on the order of the rows
         repeated = upper_bound(np.repeat(z, weights)[::-1], **settings)
         assert math.isclose(bound, repeated, rel_tol=1e-9, abs_tol=tolerance(z))
+
+
+@pytest.mark.parametrize("name", ["z", "weights", "confidence", "method", "low", "high", "smoothing"])
+@examples(10)
+@given(costs(), bound_settings(), ODD_OBJECTS)
+def test_invalid_arguments_of_a_bound_are_refused_in_one_line(name, rows, settings, value):
+    result_or_message(upper_bound, **rows | settings | {name: value})
 
 
 @examples(40)
