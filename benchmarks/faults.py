@@ -196,8 +196,8 @@ FAULTS = {
         "train = whole.recount(whole.count)",
     ),
     "training rows evaluate the policy": (
-        "rows = ~recognised.training if recognised and recognised.training.any() else None",
-        "rows = None",
+        "is_evaluated = ~recognised.training if recognised and recognised.training.any() else None",
+        "is_evaluated = None",
     ),
     "predict writes propensities that exceed those of exploration": (
         "return (1 - explore) * mean + explore",

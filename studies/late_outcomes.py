@@ -108,7 +108,7 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
             run_command(["certify", str(policy), str(path), "--config", json.dumps(config), "--json", str(answer)])
             options = Namespace(policy=str(policy), log=path, config=config)
             with open_policy_on_log(options, lambda text: None) as case:
-                used = later["id"].to_numpy()[case.opened.log.rows.get("number")]
+                used = later["id"].to_numpy()[case.opened.evaluated.rows.get("number")]
             rates = changed(change, click_rates(x))
             truth = float((learned * rates).sum(axis=1).mean())
             gain = truth - float((logging_probabilities(x) * rates).sum(axis=1).mean())

@@ -62,11 +62,11 @@ class Evaluation:
 
     @cached_property
     def modelled(self) -> np.ndarray:
-        return cross_fit_propensities(self.part.log)
+        return cross_fit_propensities(self.part.evaluated)
 
     def evaluate(self, policy, model) -> dict[str, object]:
         """Return click rates of a policy, their effective sample sizes, and the verdict."""
-        log = self.part.log
+        log = self.part.evaluated
         diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled)
         comparison = compare_with_logging(
             policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
@@ -99,8 +99,8 @@ def effective_clicks(policy, log) -> float:
 
 def logged_average(part: OpenedLog) -> dict[str, object]:
     """Return the click rate of the logging policy."""
-    value = off_policy_value(part.log.propensity, part.log, "ips", confidence=CONFIDENCE)
-    return click_rates("ips", value.as_dict()) | {"clicks": float((part.log.cost < 0).sum())}
+    value = off_policy_value(part.evaluated.propensity, part.evaluated, "ips", confidence=CONFIDENCE)
+    return click_rates("ips", value.as_dict()) | {"clicks": float((part.evaluated.cost < 0).sum())}
 
 
 def best_items(log: BanditLog, positions: np.ndarray) -> dict[str, int]:
@@ -125,9 +125,9 @@ def positions_of(log: BanditLog) -> np.ndarray:
 
 def deterministic_policy(items: Mapping[str, int], part: OpenedLog) -> np.ndarray:
     """Return the probabilities of the policy with one item per position, (m, K); other positions draw any item."""
-    mean = np.full((part.log.n_contexts, part.log.actions.shape[0]), 1 / part.log.actions.shape[0])
+    mean = np.full((part.evaluated.n_contexts, part.evaluated.actions.shape[0]), 1 / part.evaluated.actions.shape[0])
     for position, item in items.items():
-        mean[positions_of(part.log) == position] = np.eye(part.log.actions.shape[0])[item]
+        mean[positions_of(part.evaluated) == position] = np.eye(part.evaluated.actions.shape[0])[item]
     return mean
 
 
@@ -153,15 +153,15 @@ def learn(resources: Path, policy: str, name: str, algorithms: Mapping) -> tuple
 def rows(resources: Path, name: str, source: str, target: str, algorithms: Mapping) -> Iterator[dict[str, object]]:
     """Yield the rows of one set, learned from the log of ``source`` and evaluated on the log of ``target``."""
     training, results = learn(resources, source, name, algorithms)
-    part = read_part(path_of(resources, target, name), training.log.encoding)
+    part = read_part(path_of(resources, target, name), training.evaluated.encoding)
     evaluation, model = Evaluation(part, len(results) + 2), results[0].cost_model
     averages = {source: logged_average(training), target: logged_average(part)}
     keys = {"set": name, "learned": source, "judged": target}
     for policy in (BTS, RANDOM):
         yield {**keys, "policy": policy, **averages[policy]}
-    best_item = deterministic_policy(best_items(training.log, positions_of(training.log)), part)
+    best_item = deterministic_policy(best_items(training.evaluated, positions_of(training.evaluated)), part)
     policies = {
-        "imitation": (make_policy(training.log.actions, model.logging_policy.coef), model, {}),
+        "imitation": (make_policy(training.evaluated.actions, model.logging_policy.coef), model, {}),
         "best item": (best_item, model, {}),
     }
     for result in results:

@@ -84,7 +84,7 @@ def tested_policy(kind: str) -> tuple[BanditLog, PlannedPolicy, PlanSettings]:
     estimate = estimate_of(kind)
     inputs = EvaluationInputs.create(policy, log, None, None, None, modelled if estimate == "dr" else None)
     terms = TermBuilder(inputs, estimate).terms(inputs.policy)
-    known = terms.known + np.zeros(len(terms.weight))
+    known = terms.modelled + np.zeros(len(terms.weight))
     gain, cost = true_values(kind)
     tested = PlannedPolicy(terms.weight, known, terms.residual, gain=gain)
     return log, tested, PlanSettings(1, cost, cost_range=(-largest_reward(kind), 0.0))

@@ -190,7 +190,7 @@ def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack()
         p = np.where(x < 0, 1 / len(available), 1 / 3)
         log = BanditLog(np.column_stack([x, np.ones(1000)]), Y, p, rng.random(1000), n_actions=3)
         cloned = SoftmaxPolicy([[0, 0, 50.0], [0, 0, 0]])
-        model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).trust_propensities(log)
+        model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).with_logged_support(log)
         found, _ = find_unsupported(SoftmaxPolicy(np.zeros((2, 3))), log, cloned, 0.05, None, model.is_supported)
         charged = model.action_effects(log.X, log.actions)[x < -0.1, 2] == 1
         # The estimate also says that actions 0 and 1 are rare for x > 0, which the log refutes in both cases.

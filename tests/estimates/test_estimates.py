@@ -116,7 +116,7 @@ def test_estimates_that_need_a_model_refuse_to_do_without():
 class Anchored(RowwiseEstimate):
     """Terms −1 + w (c + 1): doubly robust with a cost of −1 everywhere."""
 
-    def split(self, weight, expected):
+    def model_and_residual(self, weight, expected):
         return -1.0, self.cost + 1
 
 

@@ -145,7 +145,7 @@ class _WorstCases:
         prob = terms.weight * log.propensity
         low, high = prob * (1 - 1 / gamma) + terms.weight / gamma, terms.weight * gamma - prob * (gamma - 1)
         weight = worst_weights(terms.residual, log.count / log.size, low, high, self.order)
-        z = terms.known + SelfNormalised(terms.residual, log.count).terms(weight)
+        z = terms.modelled + SelfNormalised(terms.residual, log.count).terms(weight)
         worst = float(log.count @ z / log.size)
         return worst, Interval.of(z - log.cost, log, self.groups, 2 * self.confidence - 1).high
 

@@ -64,7 +64,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
 
 def _certified(evaluation: Evaluation, cost: float, difference: float, sentence: str) -> Verdict:
     """Return the verdict with the bounds on the cost and on its difference; the sentence says when they hold."""
-    description, [comparison] = evaluation.opened.log.description, evaluation.comparisons
+    description, [comparison] = evaluation.opened.evaluated.description, evaluation.comparisons
     units = Units(description.is_reward, description.outcome)
     side, sign = units.side, -1 if units.is_reward else 1
     change = describe_change(comparison, "the policy", units.is_reward, units.name)

@@ -120,7 +120,7 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
 
 def _is_own_log(evaluation: Evaluation) -> bool:
     """Return whether a policy that is compared with the logging policy has the logged propensities: weights of 1."""
-    difference, n = evaluation.comparisons[0].difference, evaluation.opened.log.size
+    difference, n = evaluation.comparisons[0].difference, evaluation.opened.evaluated.size
     is_equal = abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
     return evaluation.opened.baseline is None and is_equal
 
@@ -209,7 +209,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
         if stored is None:
             opened = read_rows()
-            policy = None if name is None else EvaluatedPolicy(name, name, opened.log.column("candidate"))
+            policy = None if name is None else EvaluatedPolicy(name, name, opened.evaluated.column("candidate"))
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise), own

@@ -92,8 +92,8 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
 
 def _require_several_actions(heldout: OpenedLog) -> None:
     """Raise InputError if all rows have the same action."""
-    if heldout.log.actions.count_choices().max() < 2:
-        names = heldout.log.encoding.names
+    if heldout.evaluated.actions.count_choices().max() < 2:
+        names = heldout.evaluated.encoding.names
         fault = f"every row has the same action {names[0]!r}" if names else "every list has only one action"
         raise InputError(
             f"{name_of(heldout.path)}: {fault}, so the log cannot say what others cost; expected at least two actions"
@@ -110,7 +110,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
     written = "an estimate of the logging policy" if opened.baseline is None else "the baseline"
     within = " within all guardrails" if evaluation.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat {settings.reference}{within} on the {len(opened.log.Y)} held-out rows, "
+        f"No candidate was shown to beat {settings.reference}{within} on the {len(opened.evaluated.Y)} held-out rows, "
         f"so {written} is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))
@@ -135,8 +135,10 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
     if is_better or opened.baseline is None:
         models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
         policy = _policy_to_write(evaluation, is_better)
-        answer["exploration"] = describe_exploration(policy, opened.log, rows, **models, confidence=options.confidence)
-    sizes = {"training": rows - len(opened.log.Y), "heldout": len(opened.log.Y), "split": mapping.split}
+        answer["exploration"] = describe_exploration(
+            policy, opened.evaluated, rows, **models, confidence=options.confidence
+        )
+    sizes = {"training": rows - len(opened.evaluated.Y), "heldout": len(opened.evaluated.Y), "split": mapping.split}
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 
@@ -157,7 +159,7 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
         "kept": best.name if is_candidate else "logging",
     }
     policy = _policy_to_write(evaluation, is_candidate)
-    return StoredPolicy(policy, opened.log.encoding, best.cost_model, header, opened.learned_rows)
+    return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows)
 
 
 def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:

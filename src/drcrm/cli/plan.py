@@ -44,18 +44,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
-    opened, log = case.opened, case.opened.log
+    opened, log = case.opened, case.opened.evaluated
     tested, label = _hardest_action(log) if case.policy is None else _test_of_policy(case)
     uniform = uniform_policy(log)
     cost = off_policy_value(uniform, log, RATIO, baseline=LOGGING, groups=opened.units)
     rows = opened.checks.propensity.size
-    costs = infer_cost_range(opened.mapping.cost_range, log.cost, opened.log.description.is_reward)
+    costs = infer_cost_range(opened.mapping.cost_range, log.cost, opened.evaluated.description.is_reward)
     settings = PlanSettings(rows, float(cost), options.confidence, options.choices, costs)
     return {
         "command": "plan",
         "version": __version__,
         "log": opened.as_dict() | {"rows": rows},
-        "reward": opened.log.description.is_reward,
+        "reward": opened.evaluated.description.is_reward,
         "confidence": options.confidence,
         "choices": options.choices,
         "target_power": POWER,
@@ -73,20 +73,20 @@ def _test_of_policy(case: PolicyOnLog) -> tuple[PlannedPolicy, dict[str, Any]]:
 
     The difference is shrunk if the policy was chosen among several on these rows.
     """
-    log, policy, groups = case.opened.log, case.policy, case.opened.units
+    log, policy, groups = case.opened.evaluated, case.policy, case.opened.units
     has_all = policy_for_log(policy.policy, log).knows_all_actions
     model = policy.cost_model if has_all else None
     estimate = default_estimate(model is not None)
     value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=groups)
     inputs = EvaluationInputs.create(policy.policy, log, None, None, None, model)
     terms = TermBuilder(inputs, estimate).with_support().terms(inputs.policy)
-    known = terms.known + np.zeros(len(terms.weight))
+    modelled = terms.modelled + np.zeros(len(terms.weight))
     expected = shrink_difference(float(value), value.standard_error) if case.choices > 1 else float(value)
-    plain = PlannedPolicy(terms.weight, known, terms.residual)
+    plain = PlannedPolicy(terms.weight, modelled, terms.residual)
     deviation = mean_and_deviation(plain.terms(log), log.count, log.size)[1]
     spread = value.standard_error * np.sqrt(log.size) / deviation if deviation > 0 else 1.0
     description = {"policy": policy.label, "estimate": estimate, "difference": value.as_dict(), "choices": case.choices}
-    return PlannedPolicy(terms.weight, known, terms.residual, float(spread), max(-expected, 0.0)), description
+    return PlannedPolicy(terms.weight, modelled, terms.residual, float(spread), max(-expected, 0.0)), description
 
 
 def _hardest_action(log: BanditLog) -> tuple[PlannedPolicy, dict[str, Any]]:

@@ -50,7 +50,7 @@ class SupportedModel:
         Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
         which actions are unsupported.
     is_supported : bool array, optional
-        Actions that have support whatever π0 says, if it is an estimate: see :meth:`trust_propensities`.
+        Actions that have support whatever π0 says, if it is an estimate: see :meth:`with_logged_support`.
     """
 
     model: Any
@@ -70,10 +70,12 @@ class SupportedModel:
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
 
-    def trust_propensities(self, log: BanditLog) -> SupportedModel:
+    def with_logged_support(self, log: BanditLog) -> SupportedModel:
         """Return the model with π0 as an estimate: it has the support that the propensities of its log show."""
         estimate = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
         return replace(self, is_cloned=True, is_supported=_find_supported(log, estimate, self.support))
+
+    trust_propensities = with_logged_support  # the name in learned_scores
 
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""

@@ -142,8 +142,8 @@ def diagnose(
         tables |= weight_tables(weights)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
         tables["changes"] = describe_changes(weights)
-    known = tuple(check for check in [check_exploration(log), *of_policy, *of_log] if check)
-    return replace(checks, diagnostics=known, rows=log.size, tables=tables)
+    results = tuple(check for check in [check_exploration(log), *of_policy, *of_log] if check)
+    return replace(checks, diagnostics=results, rows=log.size, tables=tables)
 
 
 def check_log(
@@ -171,8 +171,8 @@ def check_log(
         check_action_names(log),
         check_leakage(log, units),
     ]
-    known = tuple(check for check in diagnostics if check)
-    return Diagnosis(known, units, log.size, TABLES | {"calibration": calibration}, modelled)
+    results = tuple(check for check in diagnostics if check)
+    return Diagnosis(results, units, log.size, TABLES | {"calibration": calibration}, modelled)
 
 
 def check_rows(log: BanditLog) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:

@@ -53,8 +53,8 @@ class OpenedLog:
         SHA-256 of the file.
     n_contexts : int
         Number of contexts of the file.
-    log : BanditLog
-        The rows; propensities may be estimated.
+    evaluated : BanditLog
+        The rows that evaluate policies: held-out rows, or all rows of a new file. Propensities may be estimated.
     checks : RowChecks
         Checks of all rows of the file.
     unseen : mapping of int
@@ -64,15 +64,15 @@ class OpenedLog:
     train : BanditLog, optional
         The rows that train a policy; None if the policy is known already.
     whole : BanditLog, optional
-        All rows of the file. None if ``log`` has all rows, or is so large that checks do not need more.
+        All rows of the file. None if ``evaluated`` has all rows, or is so large that checks do not need more.
     baseline : TabularPolicy, optional
-        Policy to compare with, on the rows of ``log``; None compares with the logging policy.
+        Policy to compare with, on the rows of ``evaluated``; None compares with the logging policy.
     """
 
     path: Source
     digest: str
     n_contexts: int
-    log: BanditLog
+    evaluated: BanditLog
     checks: RowChecks
     unseen: Mapping[str, int] = field(default_factory=dict)
     recognised: RecognisedRows | None = None
@@ -81,7 +81,7 @@ class OpenedLog:
     baseline: TabularPolicy | None = None
 
     def __post_init__(self) -> None:
-        for part in (self.log, self.train):
+        for part in (self.evaluated, self.train):
             if part is not None:
                 make_read_only(part.X)
 
@@ -94,16 +94,16 @@ class OpenedLog:
     @property
     def mapping(self) -> LogMapping:
         """Return the mapping of the log."""
-        return self.log.description.mapping
+        return self.evaluated.description.mapping
 
     @property
     def units(self) -> np.ndarray | None:
-        """Return the independent units of the rows of ``log``: see :func:`independent_units`."""
-        return independent_units(self.log)
+        """Return the independent units of the rows of ``evaluated``: see :func:`independent_units`."""
+        return independent_units(self.evaluated)
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
-        log, description, rows = self.log, self.log.description, self.log.rows
+        log, description, rows = self.evaluated, self.evaluated.description, self.evaluated.rows
         answer = {
             "name": short_name(self.path),
             "format": description.format,
@@ -191,33 +191,33 @@ def open_log(
     """
     most = LARGE if most is None else most
     log, checks = _read_checked_log(path, mapping, tell, folder, most)
-    known = None if baseline is None else with_features_of(log, baseline, path, folder, most)
-    known_digest, train, whole = digest(path), None, None
+    of_baseline = None if baseline is None else with_features_of(log, baseline, path, folder, most)
+    file_digest, train, whole = digest(path), None, None
     with prefix_errors(name_of(path)):
-        recognised = None if recognise is None else recognise(checks, known_digest)
+        recognised = None if recognise is None else recognise(checks, file_digest)
         if seed is not None:
             heldout = held_out(log, seed)
             recognised = RecognisedRows(~heldout, heldout)
-        if baseline is not None and known is not None:
-            hashes = checks.hashes if known is log else hash_log(known)
-            trained = find_rows(baseline, hashes, checks.propensity, known_digest)
+        if baseline is not None and of_baseline is not None:
+            hashes = checks.hashes if of_baseline is log else hash_log(of_baseline)
+            trained = find_rows(baseline, hashes, checks.propensity, file_digest)
             recognised = leave_out_training(recognised, trained, checks.groups)
-        rows = ~recognised.training if recognised and recognised.training.any() else None
+        is_evaluated = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and recognised.undecided:
             check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
             checks = replace(checks, diagnostics=(check, *checks.diagnostics))
         unseen: Counter[str] = Counter()
-        for _, block in blocks_of(log, rows) if encoding else ():
+        for _, block in blocks_of(log, is_evaluated) if encoding else ():
             unseen.update(encoding.unseen(block.X))
         if encoding is None and seed is not None and recognised is not None:
             train = _training_rows(log, recognised.training)
             whole = encode(log, train.encoding) if len(log.Y) <= MAX_CHECKED else None
-            evaluated = encode(log, train.encoding, rows)
+            evaluated = encode(log, train.encoding, is_evaluated)
         else:
-            evaluated = encode(log, encoding or fit_encoding(log), rows, scratch_path(log.cost))
-        on_rows = baseline and policy_on_rows(baseline, known, rows, evaluated)
+            evaluated = encode(log, encoding or fit_encoding(log), is_evaluated, scratch_path(log.cost))
+        on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
     n = log.n_contexts
-    return OpenedLog(path, known_digest, n, evaluated, checks, unseen, recognised, train, whole, on_rows)
+    return OpenedLog(path, file_digest, n, evaluated, checks, unseen, recognised, train, whole, on_rows)
 
 
 def _training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
@@ -261,10 +261,10 @@ def _require_range(log: BanditLog) -> None:
         raise InputError(
             f"costs{negated} must be in cost_range, [{low:g}, {high:g}]; they are from {least:g} to {most:g}"
         )
-    known = mapping.least_propensity
-    if known is not None and log.propensity is not None:
-        bad = log.propensity < known * (1 - ROUNDING)
-        expected = f"at least least_propensity, {known:g}"
+    least = mapping.least_propensity
+    if least is not None and log.propensity is not None:
+        bad = log.propensity < least * (1 - ROUNDING)
+        expected = f"at least least_propensity, {least:g}"
         reject_values(bad, log.propensity, mapping.label_of("propensity"), expected, log.column("number"))
     for number, guardrail in enumerate(mapping.guardrails):
         outcome = guardrail.sign * np.asarray(log.column("guardrails")[:, number]) + 0.0

@@ -92,7 +92,7 @@ class Estimate(ABC):
         """
 
     @abstractmethod
-    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+    def model_and_residual(self, weight: Any, expected: Any) -> tuple[Any, Any]:
         """Return m and e of each row, (n,) or a number: the estimate is the mean of the terms z = m + w e."""
 
     @np.errstate(divide="ignore", invalid="ignore")
@@ -101,8 +101,8 @@ class Estimate(ABC):
 
         The terms of a ratio are linearised, m + w e/w̄ with the mean weight w̄; they are NaN if every weight is 0.
         """
-        known, residual = self.split(weight, expected)
-        return known + (weight / (self.share @ weight) if self.is_ratio else weight) * residual
+        modelled, residual = self.model_and_residual(weight, expected)
+        return modelled + (weight / (self.share @ weight) if self.is_ratio else weight) * residual
 
     def mean(self, weight: Any, expected: Any = None) -> float:
         """Return the estimate of the mean cost."""
@@ -137,14 +137,14 @@ class RowwiseEstimate(Estimate):
 
     def z(self, weight: Any, expected: Any = None) -> np.ndarray:
         """Return z = m + w e of each row, (n,)."""
-        known, residual = self.split(weight, expected)
+        modelled, residual = self.model_and_residual(weight, expected)
         z = weight * residual
-        z += known
+        z += modelled
         return z
 
     def gradients(self, in_z: np.ndarray, slope: Any, expected: Any) -> tuple[Gradient, Gradient]:
         """Return the gradients in log π and in the expected modelled costs, from the gradient in z."""
-        in_log_prob = in_z * (self.split(slope, expected)[1] * slope)
+        in_log_prob = in_z * (self.model_and_residual(slope, expected)[1] * slope)
         if not self.uses_model:
             return in_log_prob, None
         by_context = in_z if self.context is None else np.bincount(self.context, in_z, len(expected))

@@ -27,5 +27,5 @@ class DirectMethod(Estimate):
         value, in_expected, guess = risk.evaluate(expected, self.context_share, self.size, guess)
         return value, None, in_expected, guess
 
-    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+    def model_and_residual(self, weight: Any, expected: Any) -> tuple[Any, Any]:
         return expected[self.context], np.zeros(len(self.cost))

@@ -15,7 +15,7 @@ class DoublyRobust(RowwiseEstimate):
 
     uses_model = is_translation_equivariant = True
 
-    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+    def model_and_residual(self, weight: Any, expected: Any) -> tuple[Any, Any]:
         return expected if self.context is None else expected[self.context], self.residual
 
 
@@ -30,6 +30,6 @@ class SelfNormalisedDoublyRobust(Estimate):
     def evaluate(self, risk: Risk, weight: Any, slope: Any, expected: Any, guess: Any) -> Evaluation:
         return risk.evaluate(self.terms(weight, expected), self.share, self.size)[0], None, None, None
 
-    def split(self, weight: Any, expected: Any) -> tuple[Any, Any]:
-        ratio, centred = SelfNormalised(self.residual, self.share).split(weight)
+    def model_and_residual(self, weight: Any, expected: Any) -> tuple[Any, Any]:
+        ratio, centred = SelfNormalised(self.residual, self.share).model_and_residual(weight)
         return expected[self.context] + ratio, centred

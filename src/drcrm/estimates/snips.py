@@ -54,7 +54,7 @@ class SelfNormalised(Estimate):
         """Return v̂ = Σ w c / Σ w."""
         return self.share @ (weight * self.cost) / (self.share @ weight)
 
-    def split(self, weight: Any, expected: Any = None) -> tuple[Any, Any]:
+    def model_and_residual(self, weight: Any, expected: Any = None) -> tuple[Any, Any]:
         """Return v̂ and c − v̂ of each row: the doubly robust m and e with the constant model v̂."""
         ratio = self.mean(weight)
         return ratio, self.cost - ratio

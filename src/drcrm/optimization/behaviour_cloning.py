@@ -78,4 +78,4 @@ def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | 
         return SupportedModel.of(model, log, logging_policy, support)
     if isinstance(model, SupportedModel):
         return model.with_support(support)
-    return SupportedModel.of(model, log, clone_behaviour(log), support).trust_propensities(log)
+    return SupportedModel.of(model, log, clone_behaviour(log), support).with_logged_support(log)

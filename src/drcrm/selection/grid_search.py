@@ -61,7 +61,7 @@ def learn(
     InputError
         If the algorithm does not fit the log.
     """
-    log, intercept = LinearPredictor(log).log, algorithm.intercept
+    log, intercept = log.recount(log.count), algorithm.intercept
     clip = as_clip(algorithm.clip, log)
     is_shifted = algorithm.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     shift = float(log.cost.min()) if is_shifted else 0.0
@@ -98,7 +98,7 @@ def learn(
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
     """Return a policy that was learned in another way as the only candidate, with its held-out scores."""
-    log, heldout = (part.replace(X=policy.map_features(part.X)) for part in (LinearPredictor(log).log, heldout))
+    log, heldout = (part.replace(X=policy.map_features(part.X)) for part in (log.recount(log.count), heldout))
     clip = as_clip("auto", log)
     model, _ = model_training_costs(log, algorithm)
     plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
@@ -196,11 +196,11 @@ class _Search:
                 scores[index] = scorer.unmodelled(self._policy(fit.coef))
         return fits
 
-    def _fit_towards(self, known: np.ndarray, fits: list[Fit]) -> list[Candidate]:
+    def _fit_towards(self, logging_coef: np.ndarray, fits: list[Fit]) -> list[Candidate]:
         """Return the other candidates of a safe algorithm, the last of which is π0.
 
         They are fits with a ridge towards π0, policies part of the way from π0 to each fit, greedy versions of the
-        fits, sharpened versions of π0, and π0. ``known`` is Θ of π0. The fits with a ridge use the least robust
+        fits, sharpened versions of π0, and π0. ``logging_coef`` is Θ of π0. The fits with a ridge use the least robust
         objective. On a large log the objective of a policy that is not a fit is NaN, because it would need all rows
         once more.
         """
@@ -209,17 +209,19 @@ class _Search:
         tol = max(algorithm.lbfgs.tol, min(RIDGE_TOLERANCE * algorithm.lbfgs.tol, MAX_RIDGE_TOLERANCE))
         lbfgs = replace(algorithm.lbfgs, tol=tol)
         for ridge in self._safe_ridges():
-            [fit] = minimize_objectives([objective], known, lbfgs, ridges=[ridge * _ridge_unit(objective)])
+            [fit] = minimize_objectives([objective], logging_coef, lbfgs, ridges=[ridge * _ridge_unit(objective)])
             report_progress(1, "fits")
             candidates.append(self._candidate(fit, value, ridge=ridge))
         for fit_objective, fit, fit_value in zip(self.objectives, fits, algorithm.values, strict=True):
             evaluate = partial(self._evaluate, fit_objective, value=fit_value)
-            candidates += [evaluate(known + step * (fit.coef - known), step=step) for step in algorithm.steps]
+            candidates += [
+                evaluate(logging_coef + step * (fit.coef - logging_coef), step=step) for step in algorithm.steps
+            ]
             if algorithm.greedy:
                 candidates.append(evaluate(algorithm.greedy * fit.coef, sharpness=algorithm.greedy))
         for factor in algorithm.sharpened:
-            candidates.append(self._evaluate(objective, factor * known, step=0.0, sharpness=factor))
-        return [*candidates, self._candidate(Fit(known, objective(known)[0], 0, True), step=0.0)]
+            candidates.append(self._evaluate(objective, factor * logging_coef, step=0.0, sharpness=factor))
+        return [*candidates, self._candidate(Fit(logging_coef, objective(logging_coef)[0], 0, True), step=0.0)]
 
     def _evaluate(self, objective: Objective, coef: np.ndarray, value: float = np.nan, **settings: Any) -> Candidate:
         """Return Θ as a candidate, with its objective unless the log is large."""

@@ -94,7 +94,7 @@ class HeldoutScores:
         values["snips_bound"] = SelfNormalised(log.cost, log.count).evaluate(ball, clipped, clipped, None, None)[0]
         differences = None
         if self._model is not None:
-            z, is_plain = terms.known + clipped * terms.residual, self._compared is self._builder
+            z, is_plain = terms.modelled + clipped * terms.residual, self._compared is self._builder
             values |= {"dr": share @ z, "dr_bound": ball.evaluate(z, share, log.size)[0]}
             compared = terms if is_plain else self._compared.terms(policy, extreme=self._largest)
             difference, residual = compared.z - self._baseline, terms.residual

@@ -61,7 +61,7 @@ def model_training_costs(
     supported = SupportedModel(
         model, logging_policy or clone_behaviour(log, algorithm.intercept), algorithm.support, limits
     )
-    supported = supported if is_known else supported.trust_propensities(sample)
+    supported = supported if is_known else supported.with_logged_support(sample)
     if not algorithm.kind.uses_model:
         return supported, None
     is_shift = algorithm.risk_class.is_shift

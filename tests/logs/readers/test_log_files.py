@@ -123,7 +123,7 @@ def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch)
     with log_folder(folder / "p.npz") as create:
         split = open_log(*source, create, seed=3)
         assert isinstance(split.train.propensity.base, np.memmap)
-        assert not isinstance(split.log.propensity.base, np.memmap)
+        assert not isinstance(split.evaluated.propensity.base, np.memmap)
         assert split.n_contexts == expected.n_contexts
         assert np.array_equal(split.recognised.heldout, expected.recognised.heldout)
         assert_same_logs(split.train, expected.train)
@@ -134,8 +134,8 @@ def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch)
             (open_log(*source, create), whole),
             (open_log(*source, create, encoding), known),
         ):
-            assert_same_rows(opened.log, reference.log)
-            assert_same_logs(opened.log, reference.log)
+            assert_same_rows(opened.evaluated, reference.evaluated)
+            assert_same_logs(opened.evaluated, reference.evaluated)
             assert opened is selected or dict(opened.unseen) == dict(reference.unseen)
 
 

@@ -109,7 +109,7 @@ def anytime_terms(
             )
         z, high = (np.minimum(weight, largest_weight) - terms.weight) * reward, largest_weight * span
     no_gap = np.zeros(len(z))  # missing rows count as the largest cost
-    return replace(terms, known=np.minimum(z, high), residual=np.zeros(len(z)), gap=no_gap), high
+    return replace(terms, modelled=np.minimum(z, high), residual=np.zeros(len(z)), gap=no_gap), high
 
 
 def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:

@@ -189,15 +189,17 @@ def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, supp
     """
     log, support = as_log(log), check_fraction(support, "support")
     policy = policy_for_log(policy, log)
-    known: Any = None if logging_policy is None else policy_for_log(logging_policy, log, "logging_policy")
+    is_known = logging_policy is not None
+    logging: Any = policy_for_log(logging_policy, log, "logging_policy") if is_known else None
     log = log.recount(log.count)
     actions, (_, log_prob, _) = log.actions, policy.evaluate(log)
-    is_known = known is not None
-    known = (known or clone_behaviour(log)).marginals_on(log.X, actions, "logging policy", "the support of a policy")
+    logging_mean = (logging or clone_behaviour(log)).marginals_on(
+        log.X, actions, "logging policy", "the support of a policy"
+    )
     mean = policy.marginals_on(log.X, actions, purpose="the support of a policy")
     share, weight = log.count / log.size, importance_weights(log_prob, log)
     of_context = actions.broadcast(np.bincount(log.context, share))
-    raised = known if is_known else raise_to_support(known, log, support)
+    raised = logging_mean if is_known else raise_to_support(logging_mean, log, support)
     missing = (of_context * actions.unsupported_mass(mean, raised, support)).sum(axis=0)
-    by_action = actions.mean_weights(log, weight, mean, known)
+    by_action = actions.mean_weights(log, weight, mean, logging_mean)
     return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)

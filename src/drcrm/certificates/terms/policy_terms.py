@@ -51,7 +51,7 @@ class PolicyTerms:
         Weights after their limit. For "ips" and "snips" they are 0 on rows with an unsupported action.
     counted, cost : array (n,)
         w' and c'; w and c if the logging policy is unknown.
-    known, factor, residual : array (n,)
+    modelled, factor, residual : array (n,)
         m, w and e. For estimates without a cost model, w is w'.
     unit : float
         Mean of ``factor`` for a ratio; 1 if ``factor`` is divided by it already, and for other estimates.
@@ -70,7 +70,7 @@ class PolicyTerms:
     weight: np.ndarray
     counted: np.ndarray
     cost: np.ndarray
-    known: Any
+    modelled: Any
     factor: np.ndarray
     residual: np.ndarray
     gap: np.ndarray
@@ -82,13 +82,13 @@ class PolicyTerms:
     @property
     def z(self) -> np.ndarray:
         """The terms, (n,)."""
-        return self.known + self.factor * self.residual
+        return self.modelled + self.factor * self.residual
 
     @property
     @np.errstate(divide="ignore", invalid="ignore")
     def linear(self) -> np.ndarray:
         """The terms, (n,); those of a ratio are linearised, m + w e/w̄."""
-        return self.known + self.factor / self.unit * self.residual
+        return self.modelled + self.factor / self.unit * self.residual
 
 
 @dataclass(frozen=True)
@@ -159,17 +159,17 @@ class TermBuilder:
         else:
             estimate = kind(cost, log.count)
         value = estimate.evaluate(self.risk, factor, factor, expected, None)[0]
-        known, residual = estimate.split(factor, expected)
+        modelled, residual = estimate.model_and_residual(factor, expected)
         return PolicyTerms(
             float(value),
             importance,
             weight,
             counted,
             cost,
-            known,
+            modelled,
             factor,
             residual,
-            sign * worst_case_gaps(known + factor * residual, counted, cost, extreme),
+            sign * worst_case_gaps(modelled + factor * residual, counted, cost, extreme),
             unit=float(log.count @ factor / log.size) if kind.is_ratio else 1.0,
             unsupported=unsupported,
             clipped=clipped_share(importance, limited, log),

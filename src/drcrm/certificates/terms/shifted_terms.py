@@ -59,7 +59,7 @@ class ShiftedTermBuilder(TermBuilder):
         if kind.uses_model and not refusal:
             of_rows, moments = self._moments(policy, predictor, gamma, top)
             estimate, factor = kind(logged, log.count, of_rows, log.context), weight
-        known, residual = estimate.split(factor, moments)
+        modelled, residual = estimate.model_and_residual(factor, moments)
         of_moment, value = estimate.terms(factor, moments), law.value
         return PolicyTerms(
             float(value if refusal else value + unit * (log.count @ of_moment / log.size - normalised)),
@@ -67,7 +67,7 @@ class ShiftedTermBuilder(TermBuilder):
             weight if kind.uses_model else supported,
             counted,
             extreme + unit * (charged - largest),
-            value + unit * (known - normalised),
+            value + unit * (modelled - normalised),
             factor / (log.count @ factor / log.size),
             unit * residual,
             sign * unit * worst_case_gaps(of_moment, counted, charged, largest),

@@ -124,7 +124,7 @@ def fit_candidates(
         )
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
-        learned = fit_algorithm(train, opened.log, algorithm, units)
+        learned = fit_algorithm(train, opened.evaluated, algorithm, units)
         results.append(learned if opened.baseline is None else compare_with_baseline(learned, opened))
     joined = PairedDifferences.join([learned.differences for learned in results])
     choices = joined.effective_choices(confidence, opened.units)
@@ -149,7 +149,7 @@ def fit_candidates(
 def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     """Return the result with differences from the baseline of the log instead of those from the logging policy."""
     differences, shift = learned.differences, opened.mapping.shift
-    inputs = EvaluationInputs.create(opened.baseline, opened.log, None, opened.units, None, learned.cost_model)
+    inputs = EvaluationInputs.create(opened.baseline, opened.evaluated, None, opened.units, None, learned.cost_model)
     builders = [make_builder(inputs, ESTIMATE, shift, weight=Clipped(clip)) for clip in (None, learned.clip)]
     builders = builders if shift is None else builders[:1] * 2  # worst cases have no clipped terms
     valid, clipped = (builder.reference(opened.baseline).z - builder.reference(LOGGING).z for builder in builders)

@@ -121,7 +121,7 @@ class Evaluation:
     def _estimates(self, policy: Any, cost_model: Any, **clip: Any) -> dict[str, object]:
         """Return the estimates of a policy as JSON values."""
         options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
-        return estimate_values(policy, self.opened.log, cost_model=cost_model, **options, **clip)
+        return estimate_values(policy, self.opened.evaluated, cost_model=cost_model, **options, **clip)
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
@@ -174,7 +174,7 @@ def evaluate(
         ``settings.choices`` counts all candidates that competed on these rows.
     """
     diagnosis = diagnose_log(opened, best, settings.confidence)
-    log, units = opened.log, diagnosis.units
+    log, units = opened.evaluated, diagnosis.units
     baseline = LOGGING if opened.baseline is None else opened.baseline
     comparisons = [
         compare_with_logging(
@@ -183,7 +183,7 @@ def evaluate(
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    description = opened.log.description
+    description = opened.evaluated.description
     names = {"label": best.label, "reward": description.is_reward, "outcome": description.outcome}
     verdict = reach_verdict(comparison, diagnosis, **names)
     outcomes = guarded_outcomes(opened, comparison.difference.estimate, units)
@@ -204,19 +204,19 @@ def evaluate(
 
 def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
     """Return the outcomes of the guardrails on the rows that evaluate policies."""
-    costs = opened.log.column("guardrails")
-    return GuardedOutcomes.of(opened.mapping.guardrails, opened.log, costs, estimate, units)
+    costs = opened.evaluated.column("guardrails")
+    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
     row_checks, whole, recognised = opened.checks.diagnostics, opened.whole, opened.recognised
-    checks = check_log(opened.log if whole is None else whole, row_checks=row_checks)
+    checks = check_log(opened.evaluated if whole is None else whole, row_checks=row_checks)
     if whole is not None and recognised is not None:
         checks = checks.restrict_to(recognised.heldout, whole)
     if policy is None:
-        return diagnose(opened.log, checks=checks)
-    return diagnose(opened.log, policy.policy, checks, cost_model=policy.cost_model, confidence=confidence)
+        return diagnose(opened.evaluated, checks=checks)
+    return diagnose(opened.evaluated, policy.policy, checks, cost_model=policy.cost_model, confidence=confidence)
 
 
 def build_answer(
@@ -226,14 +226,16 @@ def build_answer(
 
     ``logging`` is the mean cost of the log with its interval. ``parts`` are the keys that not all commands share.
     """
-    logging = off_policy_value(opened.log.propensity, opened.log, "ips", groups=diagnosis.units, confidence=confidence)
+    logging = off_policy_value(
+        opened.evaluated.propensity, opened.evaluated, "ips", groups=diagnosis.units, confidence=confidence
+    )
     header = {
         "command": command,
         "version": __version__,
         "unit": "cost",
         "log": opened.as_dict(),
-        "reward": opened.log.description.is_reward,
-        "outcome": opened.log.description.outcome,
+        "reward": opened.evaluated.description.is_reward,
+        "outcome": opened.evaluated.description.outcome,
         "confidence": confidence,
         "logging": logging.as_dict(),
     }

@@ -91,7 +91,7 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
     InputError
         If the range of costs, or of a guardrail's outcome, is unknown, or an asymptotic bound is refused.
     """
-    log, rows, is_reward = opened.log, opened.log.rows, opened.log.description.is_reward
+    log, rows, is_reward = opened.evaluated, opened.evaluated.rows, opened.evaluated.description.is_reward
     units, policy = _Units.of(opened), policy_for_log(policy, log)
     reference = LOGGING if opened.baseline is None else opened.baseline
     main = _Outcome(log, opened.mapping.cost_range, is_reward, "cost_range in the mapping", "the possible costs")
@@ -139,7 +139,7 @@ class _Units:
 
     @classmethod
     def of(cls, opened: OpenedLog) -> _Units:
-        n, time = len(opened.log.Y), opened.log.rows.get("time")
+        n, time = len(opened.evaluated.Y), opened.evaluated.rows.get("time")
         order = np.arange(n) if time is None else np.argsort(time, kind="stable")
         unit = np.arange(n) if opened.units is None else number_groups(opened.units, n)
         last = np.zeros(unit.max() + 1, dtype=int)

@@ -25,7 +25,7 @@ from drcrm.logs.encoding.columns import ISO, as_iso, categories, is_missing, num
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns
-from drcrm.logs.readers.tables import dataset_mapping
+from drcrm.logs.readers.tables import map_open_bandit_columns
 
 ROWS = 50_000  # number of rows that are read
 MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
@@ -89,7 +89,7 @@ def _select_all(header: list[str]) -> Columns:
     """Return the columns with unique names; InputError if the delimiter is wrong or the file needs no mapping."""
     if any("|" in name for name in header):
         raise InputError("has | in the names of its columns; if it is between the columns, add --delimiter '|'")
-    if dataset_mapping(header, LogMapping()) != LogMapping():
+    if map_open_bandit_columns(header, LogMapping()) != LogMapping():
         raise InputError("is the Open Bandit Dataset's csv, which needs no mapping")
     return Columns([name for name in header if header.count(name) == 1], [])
 

@@ -52,10 +52,10 @@ def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | 
         X = encoding.contexts(Contexts(block.X, block.actions.starts))
         for part, explore in zip(parts, (0.0, 1.0), strict=True):
             part.append(_reorder(stored.policy.with_exploration(explore).marginals(X), columns, log))
-    known, uniform = map(np.concatenate, parts)
+    plain, uniform = map(np.concatenate, parts)
     explore, actions = stored.policy.explore, log.actions
-    log_probs = (actions.log_prob(mean, log.Y, log.context) for mean in (known, uniform))
-    mixed = (1 - explore) * known + explore * uniform
+    log_probs = (actions.log_prob(mean, log.Y, log.context) for mean in (plain, uniform))
+    mixed = (1 - explore) * plain + explore * uniform
     return TabularPolicy.for_log(explored_log_prob(*log_probs, explore), mixed, log)
 
 
@@ -94,23 +94,23 @@ def leave_out_training(
         return recognised
     trained = baseline.training
     trained = trained if groups is None else np.isin(groups, groups[trained])
-    known = RecognisedRows(trained, np.zeros_like(trained)) if recognised is None else recognised
-    training = known.training | trained
+    recognised = recognised or RecognisedRows(trained, np.zeros_like(trained))
+    training = recognised.training | trained
     if training.all():
         raise InputError("all rows trained the policy or the baseline, expected held-out or new rows")
-    return replace(known, training=training, heldout=known.heldout & ~trained)
+    return replace(recognised, training=training, heldout=recognised.heldout & ~trained)
 
 
-def _columns(names: list, known: list, actions: Actions) -> np.ndarray | None:
+def _columns(names: list, log_names: list, actions: Actions) -> np.ndarray | None:
     """Return the column of the log for each action or label of the policy; None without names."""
     if not names:
         return None
-    names, known = [*map(str, names)], [*map(str, known)]
-    place = {action: number for number, action in enumerate(known)}
+    names, log_names = [*map(str, names)], [*map(str, log_names)]
+    place = {action: number for number, action in enumerate(log_names)}
     if absent := [action for action in names if action not in place]:
         raise InputError(f"the baseline takes {absent[0]!r}, which the log lacks: the log says nothing about its cost")
-    if not actions.are_choices and len(names) < len(known):
-        raise InputError(f"the baseline has {len(names)} labels, the log has {len(known)}")
+    if not actions.are_choices and len(names) < len(log_names):
+        raise InputError(f"the baseline has {len(names)} labels, the log has {len(log_names)}")
     return np.array([place[action] for action in names])
 
 

@@ -183,8 +183,8 @@ def compare_with_logging(
     """
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
     settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
-    known = logging_policy if policy.knows_all_actions else None
-    models = {"cost_model": cost_model, "logging_policy": known, "groups": groups}
+    logging_policy = logging_policy if policy.knows_all_actions else None
+    models = {"cost_model": cost_model, "logging_policy": logging_policy, "groups": groups}
     options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
     with warnings.catch_warnings(action="ignore"):
         difference = off_policy_value(policy, log, settings.estimate, **options)

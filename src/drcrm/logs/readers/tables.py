@@ -64,7 +64,7 @@ class TableReader(Reader):
 
         def select(header: list[str]) -> Columns:
             nonlocal mapping
-            mapping = dataset_mapping(header, mapping).require_table()
+            mapping = map_open_bandit_columns(header, mapping).require_table()
             return Columns(mapping.columns, mapping.number_columns)
 
         for frame, _ in self.read_frames(file, select, list_id):
@@ -99,7 +99,7 @@ class TableReader(Reader):
             names = [name for name in found.values() if name not in known]
             return Columns(names, [found[name] for name in columns.numeric if found[name] not in known])
 
-        for table in _regroup(self.read_tables(file, choose), self.rows, lambda: found.get(list_id or "")):
+        for table in _cut_after_lists(self.read_tables(file, choose), self.rows, lambda: found.get(list_id or "")):
             rows = range(first, first + len(table))
             for name in partition.keys() - {*table.column_names}:
                 table = table.append_column(
@@ -117,7 +117,7 @@ def partition_of(path: Path) -> dict[str, str | None]:
     return {unquote(name): None if value == HIVE_NULL else unquote(value) for name, value in reversed(pairs)}
 
 
-def _regroup(tables: Iterable[Any], rows: int, list_column: Callable[[], str | None]) -> Iterator[Any]:
+def _cut_after_lists(tables: Iterable[Any], rows: int, list_column: Callable[[], str | None]) -> Iterator[Any]:
     """Yield Arrow tables of about ``rows`` rows, which end with the last row of a list; the last one may be smaller."""
     arrow = import_extra("pyarrow")
     rest: list[Any] = []
@@ -166,7 +166,7 @@ def frame_batch(
 
     ``lists`` knows the lists in earlier parts. ``unescape`` is applied to the names of actions.
     """
-    mapping = dataset_mapping(list(frame.columns), mapping).require_table()
+    mapping = map_open_bandit_columns(list(frame.columns), mapping).require_table()
     frame, starts, values = select_columns(frame, mapping.columns), None, {}
     features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
     encoder: Any = partial(TableEncoding.fit, times=mapping.times, booleans=mapping.booleans)
@@ -270,7 +270,7 @@ def _label(key: str, name: Any) -> str:
     return key if name == key else f"{key} {name!r}"
 
 
-def dataset_mapping(header: list[str], mapping: LogMapping) -> LogMapping:
+def map_open_bandit_columns(header: list[str], mapping: LogMapping) -> LogMapping:
     """Return the mapping of a table's columns, completed for the csv of the Open Bandit Dataset.
 
     A table is that csv if it has the columns in ``DATASET`` and the mapping has no action, outcome, propensity or
