@@ -41,12 +41,12 @@ from drcrm.errors import InputError, prefix_errors
 from drcrm.experiments.config import project_config
 from drcrm.experiments.runs import all_datasets, caption_words, figure_datasets, report_plan
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.reports.figures.experiment_figures import FIGURES, overview
-from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.style import LEMMA_FIGURES, RC
-from drcrm.reports.figures.theory_figures import FIGURES as THEORY_FIGURES
+from drcrm.reports.experiment_figures import FIGURES, overview
+from drcrm.reports.figure_data import DatasetResults
+from drcrm.reports.plan import LEMMA_FIGURES, RC
+from drcrm.reports.result_tables import ablation_table, all_tables
 from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.reports.tables.result_tables import ablation_table, all_tables
+from drcrm.reports.theory_figures import FIGURES as THEORY_FIGURES
 from drcrm.selection.score_names import MODELLED
 
 sys.path.insert(0, str(Path(__file__).parent))

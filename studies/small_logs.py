@@ -19,7 +19,7 @@ from finished import Run
 from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.simulation.truth import Truth
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.reports.tables.result_tables import interval, larger_p_value
+from drcrm.reports.result_tables import interval, larger_p_value
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 

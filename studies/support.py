@@ -36,7 +36,7 @@ from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.linear_predictor import LinearPredictor
-from drcrm.reports.tables.result_tables import interval
+from drcrm.reports.result_tables import interval
 from drcrm.risks import MeanRisk
 from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import HeldoutScores

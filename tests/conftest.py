@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.experiments.simulation.replay import replay
-from drcrm.reports.figures.style import Names
+from drcrm.reports.plan import Names
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "tree_fixtures"]
 

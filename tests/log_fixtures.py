@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import drcrm
-from drcrm.logs.encoded_log import encode, fit_encoding
+from drcrm.logs.batches import encode, fit_encoding
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drcrm.diagnostics import opened_log
-from drcrm.logs import encoded_log, read_log
+from drcrm.logs import batches, read_log
 
 
 def close(first, second) -> None:
@@ -38,7 +38,7 @@ def mapped_files(monkeypatch, rows: int = 700) -> Iterator[list[Path]]:
         patched.setattr(opened_log, "LARGE", -1)
         patched.setattr(opened_log, "scratch_folder", record)
         patched.setattr(read_log, "ROWS", rows)
-        patched.setattr(encoded_log, "BLOCK_ROWS", rows - 50)
+        patched.setattr(batches, "BLOCK_ROWS", rows - 50)
         yield folders
     assert folders
     assert not any(folder.exists() for folder in folders)

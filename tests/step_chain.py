@@ -9,7 +9,7 @@ import pytest
 
 from drcrm.experiments.steps.__main__ import main
 from drcrm.files import write_npz
-from drcrm.reports.tables.plan import Plan
+from drcrm.reports.plan import Plan
 
 GRID = (0.001, 0.01, 0.1, 1.0)
 SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound")

@@ -83,9 +83,10 @@ def test_a_step_lists_the_code_that_its_modules_import(module):
     package, names = ROOT / "src/drcrm", [*PACKAGES[module], f"experiments/steps/{module}.py"]
     files = [path for name in names for path in [package / name, *(package / name).rglob("*.py")] if path.is_file()]
     nodes = [node for path in files for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ImportFrom)]
-    for name in sorted({node.module for node in nodes if node.module.startswith("drcrm.")}):
-        path = name.removeprefix("drcrm.").replace(".", "/")
-        assert any(path == entry.removesuffix(".py") or path.startswith(f"{entry}/") for entry in names), name
+    nodes = [node for node in nodes if node.module.startswith("drcrm.")]
+    for path, name in sorted({(node.module[6:].replace(".", "/"), part.name) for node in nodes for part in node.names}):
+        path = f"{path}/{name}" if (package / path / f"{name}.py").is_file() else path  # an import of a module
+        assert any(path == entry.removesuffix(".py") or path.startswith(f"{entry}/") for entry in names), path
 
 
 def test_names_are_those_of_the_classes_and_of_the_configuration():

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from workflows import PROJECT, TOY, contents, copied, jobs, snakemake, write_config, write_data
 
-from drcrm.reports.figures.style import FIGURE_TITLES
+from drcrm.reports.plan import FIGURE_TITLES
 
 CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workflow"]
 SELECTIONS = ["snips", "ips"]
@@ -160,7 +160,7 @@ def test_a_change_of_the_configuration_runs_only_what_it_affects(finished, confi
 RESULTS = {"tables", "overview", "figure"}
 LEARNING = {"cost_model", "fit", "evaluate", "collect", "provenance", *RESULTS}
 CHANGED = {
-    "reports/tables/result_tables.py": RESULTS,
+    "reports/result_tables.py": RESULTS,
     "risks/mean.py": LEARNING,
     "experiments/simulation/truth.py": {"split", "log_crf", "skyline", "replay", *LEARNING},
     "experiments/source_formats.py": {"fetch", "split", "log_crf", "skyline", "replay", *LEARNING},

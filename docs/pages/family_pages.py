@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from drcrm.reports.figures import drawing
-from drcrm.reports.figures.figure_data import GREEDY, LOSS
-from drcrm.reports.figures.style import Look, Names
+from drcrm.reports import drawing
+from drcrm.reports.figure_data import GREEDY, LOSS
+from drcrm.reports.plan import Look, Names
+from drcrm.reports.printed_tables import PrintedTable, print_losses
 from drcrm.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
-from drcrm.reports.tables.printed_tables import PrintedTable, print_losses
 from drcrm.selection.score_names import SCORES
 
 from .experiment_pages import TERMS, Experiment, format_provenance, format_run

@@ -26,7 +26,7 @@ _HOMES = {
     "LogSmoothing": "estimators.by_risk",
     "LogSumExp": "estimators.by_risk",
     "WeightedLikelihood": "estimators.by_risk",
-    "HeldoutScorer": "estimators.scoring",
+    "HeldoutScorer": "estimators.fitted_policy",
     "CostModel": "cost_models.ridge_model",
     "RegressorModel": "cost_models.regressor_model",
     "off_policy_value": "certificates.off_policy_value",

@@ -18,7 +18,7 @@ from drcrm.cli.common.candidates import compare_with_baseline, fit_candidates, r
 from drcrm.diagnostics.comparison.baseline import policy_on_rows
 from drcrm.diagnostics.opened_log import open_log
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import encode
+from drcrm.logs.batches import encode
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log

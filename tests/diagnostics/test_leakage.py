@@ -12,7 +12,7 @@ from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
-from drcrm.logs.encoded_log import BanditLog as FileLog
+from drcrm.logs.batches import BanditLog as FileLog
 
 K = 3
 

@@ -21,10 +21,10 @@ from page_numbers import (
 from pages.published import gain, losses, metrics, share_closed, study
 from scipy import stats
 
-from drcrm.reports.figures.style import TAILS
+from drcrm.reports.plan import TAILS
 
 FINDINGS, DIFFERENCES, THEORY = (f"docs/paper/{name}.md" for name in ("findings", "differences", "theory"))
-PRINTED_LOSSES = ROOT / "src/drcrm/reports/tables/data/paper_tables.csv"
+PRINTED_LOSSES = ROOT / "src/drcrm/reports/data/paper_tables.csv"
 
 
 def difference(

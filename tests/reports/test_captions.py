@@ -11,10 +11,9 @@ from jinja2 import Template
 
 from drcrm.experiments.config import project_config
 from drcrm.experiments.runs import caption_words, report_plan
-from drcrm.reports.figures.experiment_figures import FIGURES
-from drcrm.reports.figures.figure_data import DatasetResults, certified, surprises
-from drcrm.reports.figures.style import Names
-from drcrm.reports.tables.plan import Plan
+from drcrm.reports.experiment_figures import FIGURES
+from drcrm.reports.figure_data import DatasetResults, certified, surprises
+from drcrm.reports.plan import Names, Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"labels": ["scene"], "single": ["yeast"], "mixed": ["scene", "yeast"]}  # Yeast is one action of K here

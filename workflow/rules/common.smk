@@ -26,7 +26,7 @@ from drcrm.experiments.runs import (
 )
 from drcrm.experiments.steps import PACKAGES, STEPS
 from drcrm.kernels import choose_kernels
-from drcrm.reports.figures.style import FIGURE_TITLES, LEMMA_FIGURES
+from drcrm.reports.plan import FIGURE_TITLES, LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE, LOSSES
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]

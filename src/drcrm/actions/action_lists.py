@@ -3,9 +3,7 @@
 Source: Vowpal Wabbit's action-dependent features (ADF).
 """
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -65,7 +63,7 @@ class ActionLists:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise InputError("ActionLists is not an array. Use .features and .starts.")
 
-    def __getitem__(self, rows: Any) -> ActionLists:
+    def __getitem__(self, rows: Any) -> Self:
         rows = rows[0] if isinstance(rows, tuple) else rows  # lists[rows, ...], as scikit-learn indexes
         lists = np.atleast_1d(np.arange(len(self))[rows])
         if not lists.size:

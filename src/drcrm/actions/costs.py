@@ -3,8 +3,6 @@
 A modelled cost ĉ(x, y) is linear in effects e(x) as the score s(y) is in u, so its expectation under a policy is exact.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ When an object is loaded, its trees are checked before and after they are built,
 does not check them.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,13 +1,11 @@
 """Tables of named columns, and their collection batch by batch, in memory or in memory-mapped files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,7 +37,7 @@ class Table:
         columns = {name: column for name, column in self.columns.items() if column is not None}
         object.__setattr__(self, "columns", columns)
 
-    def __getitem__(self, rows: slice | np.ndarray) -> Table:
+    def __getitem__(self, rows: slice | np.ndarray) -> Self:
         """Return selected rows: a mask, row numbers, or a slice, which gives views."""
         size = len(np.broadcast_to(True, self.size)[rows])
         columns = {
@@ -62,7 +60,7 @@ class Table:
     def nbytes(self) -> int:
         return sum(map(count_bytes, self.columns.values()))
 
-    def assign(self, **columns: Any) -> Table:
+    def assign(self, **columns: Any) -> Self:
         """Return the table with other columns of these names; a column that is None is left out."""
         return replace(self, columns={**self.columns, **columns})
 

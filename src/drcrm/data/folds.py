@@ -1,7 +1,5 @@
 """Units of dependent rows, which folds and the held-out rows keep together, and the order of rows in time."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

@@ -1,7 +1,5 @@
 """Scales of features, costs and weights: units for a fit, the clipping constant, and descriptions of extreme values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

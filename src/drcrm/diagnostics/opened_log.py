@@ -26,7 +26,7 @@ from drcrm.diagnostics.log_columns import independent_units
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_repeated_rows, hash_log
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
-from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
+from drcrm.logs.batches import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities

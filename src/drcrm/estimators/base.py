@@ -17,8 +17,7 @@ from drcrm.data.executors import count_threads, use_threads
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
-from drcrm.estimators.fitted_policy import FittedPolicy
-from drcrm.estimators.scoring import require_routing, require_rows
+from drcrm.estimators.fitted_policy import FittedPolicy, require_routing, require_rows
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.optimization.lbfgs import LbfgsSettings

@@ -23,7 +23,7 @@ from drcrm.experiments.runs import CLASSIFIERS, all_starts, is_classifier, is_si
 from drcrm.files import check_file_name, parse_yaml
 from drcrm.logs.mapping import as_mapping
 from drcrm.optimization.starts import STARTS
-from drcrm.reports.figures.style import tell_apart
+from drcrm.reports.plan import tell_apart
 from drcrm.reports.roles import PAPER_ALGORITHMS
 from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms

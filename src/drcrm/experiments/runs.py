@@ -8,9 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from drcrm.reports.figures.style import FIGURE_TITLES, Names, join
+from drcrm.reports.plan import FIGURE_TITLES, PROTOCOL, Names, Plan, join
 from drcrm.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
-from drcrm.reports.tables.plan import PROTOCOL, Plan
 from drcrm.risks import VariancePenalizedRisk
 from drcrm.selection.registry.algorithms import find_risk
 from drcrm.selection.score_names import MODELLED, SCORES

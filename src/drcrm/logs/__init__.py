@@ -6,7 +6,7 @@ A column of a CSV file, such as the propensity, takes these steps to the log tha
 2. ``readers.tables.TableReader.read_frames`` selects the columns that a mapping names, as frames with decimal points.
 3. ``readers.tables.frame_batch`` converts the columns to numbers, in a ``Batch`` of features and rows.
 4. ``batches.join_batches`` joins the batches to a ``BanditLog``. The propensities are its ``propensity``.
-5. ``encoded_log.encode`` returns selected rows with encoded features: rows that train policies, and held-out rows.
+5. ``batches.encode`` returns selected rows with encoded features: rows that train policies, and held-out rows.
 
 ``diagnostics.opened_log.open_log`` calls these functions for the commands, and ``read_log`` for the library.
 """

@@ -1,20 +1,20 @@
-"""Batches of rows that readers yield, what all of them share, and their join to a log that is not yet encoded."""
+"""Batches of rows that readers yield, their join to a log with a table of features, and its encoding block by block."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from drcrm.actions import ACTIONS
-from drcrm.arrays.mapped_arrays import as_mapped, map_rows
+from drcrm.arrays.mapped_arrays import as_mapped, map_rows, write_blocks
 from drcrm.arrays.tables import Table, TableCollector
 from drcrm.arrays.validation import round_probabilities
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import report_progress, run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import as_names, number_marks, reject_values
@@ -23,6 +23,7 @@ from drcrm.logs.mapping import LogMapping
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
 MANY = 1000  # with more actions, the column may be the wrong one
 ARRAYS = ("action", "propensity", "cost", "context", "count", "weights", "follows", "group_marks")
+BLOCK_ROWS, BLOCK_BYTES = 2**17, 2**24  # largest block of rows that is processed at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,7 @@ class Batch(NamedTuple):
     contexts: Contexts
     rows: Table
 
-    def validated(self) -> Batch:
+    def validated(self) -> Self:
         """Return the batch with rounded probabilities; InputError without rows, or for a value out of range."""
         columns, mapping = dict(self.rows.columns), self.description.mapping
         numbers, cost = columns["number"], columns["cost"]
@@ -235,3 +236,96 @@ def draw_counts(weights: np.ndarray) -> np.ndarray | None:
     exact = np.where(abs(exact - np.round(exact)) < 1e-6 * exact, np.round(exact), exact)
     whole = np.floor(exact)
     return (whole + (np.random.default_rng(0).random(len(exact)) < exact - whole)).astype(np.intp)
+
+
+def fit_encoding(log: BanditLog, rows: np.ndarray | None = None) -> Encoding:
+    """Return the encoding fitted to selected rows of a reader's log, by default to all; it knows all actions' names.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log whose X is a table of features.
+    rows : bool or int array, optional
+        Mask or numbers of the rows.
+    """
+    is_fitted, actions, description = None, log.actions, log.description
+    if rows is not None:
+        is_fitted = np.zeros(log.n_contexts, dtype=bool)
+        is_fitted[log.context[rows]] = True
+        is_fitted = actions.repeat(is_fitted)
+    return description.encoder(log.X, actions.kind, description.names, is_fitted, actions.starts)
+
+
+def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:
+    """Return selected rows of a reader's log with encoded features.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log whose X is a table of features.
+    encoding : Encoding
+    rows : bool array (n,), optional
+        Selected rows; by default all.
+    path : Path, optional
+        Prefix of the names of memory-mapped files for X; by default the log is in memory.
+    """
+    if log.propensity is None:
+        raise InputError("the file has no propensities; add propensity_model: auto to the mapping")
+    if not log.actions.is_like(encoding.actions):
+        raise InputError(f"the log has {log.actions.plural}, but its encoding is for {encoding.actions.plural}")
+    blocks, cost = blocks_of(log, rows), log.cost
+    log = log.replace(X=np.empty((log.X.size, 0)))
+    log = _with_names_of(log if rows is None else log.take(rows), encoding)
+
+    def encode_block(block: BanditLog) -> Any:
+        report_progress(len(block.Y), "rows", len(log.Y))
+        return encoding.encode(block.X)
+
+    X = write_blocks(path, run_in_order(partial(encode_block, block) for _, block in blocks))
+    if isinstance(X, np.ndarray):
+        X.setflags(write=False)  # then feature maps compute their features once
+    names = () if path is None else ("Y", "propensity", "cost", "context", "count")
+    arrays = {name: as_mapped(getattr(log, name), cost) for name in names}
+    return log.replace(X=X, encoding=encoding, **arrays)
+
+
+def blocks_of(log: BanditLog, rows: np.ndarray | None = None) -> Iterator[tuple[slice, BanditLog]]:
+    """Yield blocks of consecutive rows with their places; a single block if contexts may have several rows.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log whose X is a table of features.
+    rows : bool array (n,), optional
+        Selected rows. Blocks have only these rows, and blocks without any are left out.
+    """
+    n = len(log.Y)
+    step = max(min(BLOCK_ROWS, BLOCK_BYTES * n // max(log.X.nbytes, 1)), 1)
+    is_whole = n <= step or not log.is_paired
+    for start in range(0, n, n if is_whole else step):
+        place = slice(start, n if is_whole else min(start + step, n))
+        block = log if is_whole else log.take(place)
+        if rows is None or rows[place].all():
+            yield place, block
+        elif rows[place].any():
+            yield place, block.take(rows[place])
+
+
+def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
+    """Return the log with actions as places among the names of an encoding."""
+    description, names = log.description, encoding.names
+    if description.names == names:
+        return log
+    if not log.actions.are_choices:
+        raise InputError(f"the labels are {_listed(description.names)}, expected {_listed(names)}")
+    place = {str(name): at for at, name in enumerate(names)}
+    action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]
+    if (action < 0).any():
+        logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
+        reject_values(action < 0, logged, label, f"one of {_listed(names)}", log.column("number"))
+    return log.replace(Y=action, actions=encoding.actions, description=replace(description, names=names))
+
+
+def _listed(names: list, most: int = 8) -> str:
+    first = ", ".join(repr(name) for name in names[:most])
+    return f"{first}, … ({len(names)})" if len(names) > most else first

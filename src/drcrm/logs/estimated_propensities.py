@@ -11,8 +11,6 @@ For label vectors, each label is corrected separately. Like q, the trees that co
 Source: Friedman 2001 for the trees; Gutmann & Hyvärinen 2010 for log ratios by classification.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -24,7 +22,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp, run_in_order
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import blocks_of, encode, fit_encoding
+from drcrm.logs.batches import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 

@@ -1,11 +1,9 @@
 """Entries of a mapping with parts of their own: guardrails, and logging policies whose propensities are known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,7 +38,7 @@ class Guardrail:
     cost_range: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, name: str, content: Mapping[str, Any]) -> Guardrail:
+    def of(cls, name: str, content: Mapping[str, Any]) -> Self:
         """Return the guardrail of a mapping's entry, which matches the schema."""
         label, is_reward = f"guardrails.{name}", content.get("reward") is not None
         column, key = ("reward", "at_least") if is_reward else ("cost", "at_most")
@@ -128,7 +126,7 @@ class KnownPropensity:
     exploration: float = 1.0
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> KnownPropensity:
+    def of(cls, content: Mapping[str, Any]) -> Self:
         """Return the logging policy of a valid value of the key ``propensity``."""
         numbers = {key: to_float(content[key]) for key in ("constant", "exploration") if key in content}
         return cls(rule=content.get("rule"), **numbers)

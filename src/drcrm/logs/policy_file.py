@@ -4,8 +4,6 @@ The header has the mapping, the encoding, the algorithm and the digest of the lo
 configuration. The arrays are the policy, its feature map, the cost model with π0, and hashes of the log's rows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

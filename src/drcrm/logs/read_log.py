@@ -1,7 +1,5 @@
 """Read log files of all formats: a single file, or the files of a folder one after the other."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -13,8 +11,7 @@ import pandas as pd
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, prefix_errors
-from drcrm.logs.batches import Batch, join_batches
-from drcrm.logs.encoded_log import encode, fit_encoding
+from drcrm.logs.batches import Batch, encode, fit_encoding, join_batches
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.mapping import LogMapping, as_mapping

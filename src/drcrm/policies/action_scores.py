@@ -1,9 +1,7 @@
 """Transformer from features to learned scores of actions, for policies that are exponential in a few scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -126,7 +124,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
         self.logging_coef, self.logging_intercept = logging.coef, logging.intercept
         self.is_supported, self.weights = is_supported, weights
 
-    def __sklearn_clone__(self) -> ActionScores:
+    def __sklearn_clone__(self) -> Self:
         return self  # its models are fitted before it is made
 
     @property
@@ -134,7 +132,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
         """Number of features of a context."""
         return len(self.logging_coef)
 
-    def fit(self, X: Features, y: Any = None) -> ActionScores:
+    def fit(self, X: Features, y: Any = None) -> Self:
         return self
 
     def transform(self, X: Features) -> np.ndarray:

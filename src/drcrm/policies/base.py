@@ -1,7 +1,5 @@
 """Interface of the policies that a log can evaluate: exponential ones, and tables of probabilities."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Self

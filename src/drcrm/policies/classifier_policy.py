@@ -1,8 +1,6 @@
 """Policies by classifiers of the logged actions, one of K, with rows weighted by their rewards."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import config_context
@@ -107,7 +105,7 @@ class LogProbabilities(TransformerMixin, BaseEstimator):
         """Number of features that the classifier was fitted to."""
         return self.classifier.n_features_in_
 
-    def fit(self, X: Features, y: Any = None) -> LogProbabilities:
+    def fit(self, X: Features, y: Any = None) -> Self:
         return self
 
     def transform(self, X: Features) -> np.ndarray:

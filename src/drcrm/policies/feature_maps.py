@@ -3,10 +3,8 @@
 The factor s gives both parts the same mean squared norm, so that a ridge penalty treats them alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import numpy as np
@@ -40,7 +38,7 @@ class MedianNystroem(TransformerMixin, BaseEstimator):
     def __init__(self, n_components: int = 300):
         self.n_components = n_components
 
-    def fit(self, X: Features, y: Any = None) -> MedianNystroem:
+    def fit(self, X: Features, y: Any = None) -> Self:
         self.scaler_ = StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
         X = self.scaler_.transform(X)
         sample = np.random.default_rng(0).permutation(X.shape[0])[:DISTANCE_SAMPLE]

@@ -12,10 +12,8 @@ function               X ↦ μ
 =====================  ========================================================================================
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -51,7 +49,7 @@ class TabularPolicy(Policy):
     Y: np.ndarray
 
     @classmethod
-    def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> TabularPolicy:
+    def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> Self:
         """Return the policy without rows of count 0 and their contexts, from values for the whole log."""
         occurs = log.count > 0
         mean = None if mean is None else select_occurring(mean, log)
@@ -90,7 +88,7 @@ class TabularPolicy(Policy):
             raise InputError(f"the {name} has probabilities of shape {self.mean.shape}, expected {expected}")
         return self.mean
 
-    def select(self, contexts: np.ndarray, actions: Actions) -> TabularPolicy:
+    def select(self, contexts: np.ndarray, actions: Actions) -> Self:
         return self if self.mean is None else replace(self, mean=actions.select(contexts, self.mean)[1])
 
 

@@ -1,7 +1,5 @@
 """Evidence that pairs of rows have equal values more often than independent rows would."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,10 +1,8 @@
 """Recognise the rows that a policy was learned from in another log, whatever their outcomes are now."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -164,7 +162,7 @@ class LearnedRows:
     actions: np.ndarray | None = None
 
     @classmethod
-    def of(cls, hashes: RowHashes, heldout: np.ndarray) -> LearnedRows:
+    def of(cls, hashes: RowHashes, heldout: np.ndarray) -> Self:
         """Return the rows of a log from their hashes."""
         propensities = None if hashes.propensities is None else _shorten(hashes.propensities)
         actions = None if hashes.ids is None else _shorten(hashes.actions)
@@ -177,7 +175,7 @@ class LearnedRows:
         return arrays | {"heldout": np.packbits(self.heldout)}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LearnedRows:
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the rows from the arrays of a policy's file."""
         stored = {name: arrays[name] for name in STORED if name in arrays}
         return cls(heldout=np.unpackbits(arrays["heldout"], count=len(stored["keys"])).astype(bool), **stored)

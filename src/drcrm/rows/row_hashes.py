@@ -1,7 +1,5 @@
 """64-bit hashes of arrays. Equal values have equal hashes, and different values almost always differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

@@ -8,7 +8,7 @@ from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
 
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
-from drcrm.logs.encoded_log import encode, fit_encoding
+from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.encoding.hashed_features import TIMES
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import read_raw_log

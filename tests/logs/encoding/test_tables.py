@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import encode, fit_encoding
+from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import read_raw_log

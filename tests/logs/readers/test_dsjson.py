@@ -10,7 +10,7 @@ from vw_lines import decision, write_lines
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import fit_encoding
+from drcrm.logs.batches import fit_encoding
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.read_log import read_raw_log
 from drcrm.logs.readers.dsjson import features

@@ -10,8 +10,7 @@ from log_fixtures import encoded
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.logs.batches import join_batches
-from drcrm.logs.encoded_log import fit_encoding
+from drcrm.logs.batches import fit_encoding, join_batches
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import context_batches, log_batches, read_files, read_raw_log

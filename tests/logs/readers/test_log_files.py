@@ -12,8 +12,8 @@ from text_logs import LOGS
 from drcrm.diagnostics import opened_log
 from drcrm.diagnostics.opened_log import log_folder, open_log
 from drcrm.errors import InputError
-from drcrm.logs import encoded_log, read_log
-from drcrm.logs.encoded_log import fit_encoding
+from drcrm.logs import batches, read_log
+from drcrm.logs.batches import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
 from drcrm.logs.read_log import context_batches, read_files, read_raw_log
@@ -118,7 +118,7 @@ def assert_batches_do_not_matter(path: Path, mapping, folder: Path, monkeypatch)
     encoding = expected.train.encoding
     whole, known = open_log(*source), open_log(*source, None, encoding)
     monkeypatch.setattr(read_log, "ROWS", 11)
-    monkeypatch.setattr(encoded_log, "BLOCK_ROWS", 11)
+    monkeypatch.setattr(batches, "BLOCK_ROWS", 11)
     monkeypatch.setattr(opened_log, "LARGE", 1000)
     with log_folder(folder / "p.npz") as create:
         split = open_log(*source, create, seed=3)

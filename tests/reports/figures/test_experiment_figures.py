@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from drcrm.reports.figures.experiment_figures import (
+from drcrm.reports.experiment_figures import (
     FIGURES,
     ablation,
     certificates,
@@ -19,9 +19,8 @@ from drcrm.reports.figures.experiment_figures import (
     replay_count,
     surprise,
 )
-from drcrm.reports.figures.figure_data import DatasetResults, certified, closed_gap
-from drcrm.reports.figures.style import RC, SMALL, WIDTH, Names
-from drcrm.reports.tables.plan import Plan
+from drcrm.reports.figure_data import DatasetResults, certified, closed_gap
+from drcrm.reports.plan import RC, SMALL, WIDTH, Names, Plan
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 GRID = [0.01, 0.1, 1.0]

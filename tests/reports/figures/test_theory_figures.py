@@ -7,9 +7,9 @@ import pytest
 
 from drcrm.experiments.simulation.population import Population
 from drcrm.experiments.steps.theory import TABLES
-from drcrm.reports.figures.style import BOUND_LOOKS, LEMMA_FIGURES, RC, TAILS
-from drcrm.reports.figures.theory_figures import COVERED, FIGURES
+from drcrm.reports.plan import BOUND_LOOKS, LEMMA_FIGURES, RC, TAILS
 from drcrm.reports.roles import LEMMA_COLUMNS
+from drcrm.reports.theory_figures import COVERED, FIGURES
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from drcrm.reports.tables.result_tables import compare, holm, interval, larger_p_value
+from drcrm.reports.result_tables import compare, holm, interval, larger_p_value
 
 
 @pytest.mark.parametrize("n", [2, 20])

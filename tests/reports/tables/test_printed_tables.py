@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import (
+from drcrm.reports.plan import Plan
+from drcrm.reports.printed_tables import (
     PrintedTable,
     print_comparison,
     print_details,
     print_hyperparameters,
     print_losses,
 )
-from drcrm.reports.tables.result_tables import COMPARISON, hyperparameter_table, loss_table
+from drcrm.reports.result_tables import COMPARISON, hyperparameter_table, loss_table
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drcrm.reports.tables.result_tables import PAPER, differences
+from drcrm.reports.result_tables import PAPER, differences
 
 ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.summary import findings
+from drcrm.reports.figure_data import DatasetResults
+from drcrm.reports.plan import Plan
+from drcrm.reports.summary import findings
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}

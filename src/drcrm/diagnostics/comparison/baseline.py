@@ -12,7 +12,7 @@ import numpy as np
 from drcrm.actions.base import Actions, explored_log_prob
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import blocks_of
+from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy

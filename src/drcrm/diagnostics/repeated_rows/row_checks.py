@@ -24,7 +24,7 @@ from drcrm.diagnostics.repeated_rows.independence import (
     identifier_codes,
 )
 from drcrm.errors import InputError
-from drcrm.logs.encoded_log import blocks_of
+from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.hashed_features import N_COLUMNS
 from drcrm.logs.read_log import Source, first_frame

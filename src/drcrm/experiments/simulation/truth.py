@@ -4,10 +4,8 @@ The classes also have methods that fit the logging policy π0 and the skyline, w
 rest of the simulation does not depend on the kind of actions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -109,7 +107,7 @@ class LabelTruth:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, rows) -> LabelTruth:
+    def __getitem__(self, rows) -> Self:
         """Return the truth of some contexts."""
         return LabelTruth(self.labels[rows])
 
@@ -129,7 +127,7 @@ class LabelTruth:
         return ExponentialPolicy(sharpness * fit_crf(X, self.labels, C).coef)
 
     def skyline(
-        self, X: Features, X_heldout: Features, heldout: LabelTruth, grid: Sequence[float]
+        self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
     ) -> tuple[ExponentialPolicy, float]:
         """Return the CRF with the smallest greedy loss on the held-out contexts, and its C from the grid."""
         from drcrm.experiments.simulation.skylines import fit_skyline
@@ -187,7 +185,7 @@ class ClassTruth:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, rows) -> ClassTruth:
+    def __getitem__(self, rows) -> Self:
         """Return the truth of some contexts."""
         return ClassTruth(self.labels[rows], self.actions.shape[0])
 
@@ -207,7 +205,7 @@ class ClassTruth:
         return SoftmaxPolicy(sharpness * fit_softmax(X, self.labels, self.actions.shape[0], C).coef)
 
     def skyline(
-        self, X: Features, X_heldout: Features, heldout: ClassTruth, grid: Sequence[float]
+        self, X: Features, X_heldout: Features, heldout: Self, grid: Sequence[float]
     ) -> tuple[SoftmaxPolicy, float]:
         """Return the softmax regression with the smallest greedy error on the held-out contexts, and its C."""
         return choose_by_greedy_loss(lambda C: self.logging_policy(X, C), grid, X_heldout, heldout.labels)

@@ -29,12 +29,16 @@ _DATA = ["errors.py", "files.py", "arrays", "actions", "data"]
 _LOGS = [*_DATA, "policies", "cost_models", "experiments/array_files.py", "experiments/simulation"]
 _LEARNING = [*_LOGS, "weights.py", "estimates", "risks", "divergences", "optimization", "certificates", "selection"]
 _RESULTS = ["errors.py", "files.py", "reports/roles.py", "selection/score_names.py"]
+_REPORT = (
+    *("plan", "drawing", "experiment_figures", "figure_data", "theory_figures"),
+    *("printed_tables", "result_tables", "summary"),
+)
 PACKAGES = {  # module → packages and files whose code its steps run; a step runs again if this code changes
     "fetch": [*_DATA, "experiments/source_formats.py", "experiments/sources.py"],
     "logged_data": _LOGS,
     "learning": [*_LEARNING, "experiments/classifiers.py"],
     "evaluate": [*_LEARNING, *_RESULTS],
     "theory": [*_LEARNING, *_RESULTS],
-    "report": [*_RESULTS, "reports/figures", "reports/tables"],
+    "report": [*_RESULTS, "reports/data", *(f"reports/{name}.py" for name in _REPORT)],
     "provenance": ["errors.py", "files.py"],
 }

@@ -6,15 +6,14 @@ from typing import Any
 
 from drcrm.errors import prefix_errors
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.reports.figures import experiment_figures, theory_figures
-from drcrm.reports.figures.drawing import write_figure
-from drcrm.reports.figures.figure_data import DatasetResults
-from drcrm.reports.figures.style import LEMMA_FIGURES
+from drcrm.reports import experiment_figures, theory_figures
+from drcrm.reports.drawing import write_figure
+from drcrm.reports.figure_data import DatasetResults
+from drcrm.reports.plan import LEMMA_FIGURES, Plan
+from drcrm.reports.printed_tables import HEAD, print_losses, printed_tables, report_tables
+from drcrm.reports.result_tables import all_tables, loss_table, require_all_runs, require_runs
 from drcrm.reports.roles import BASELINE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.printed_tables import HEAD, print_losses, printed_tables, report_tables
-from drcrm.reports.tables.result_tables import all_tables, loss_table, require_all_runs, require_runs
-from drcrm.reports.tables.summary import format_page
+from drcrm.reports.summary import format_page
 
 
 def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:

@@ -1,11 +1,9 @@
 """Interface of the encodings, which turn features that a reader returns into X, and the encoding of arrays."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -149,7 +147,7 @@ class ArrayEncoding(Encoding):
     @classmethod
     def fit(
         cls, features: Table, kind: str, names: list, rows: np.ndarray | None = None, starts: np.ndarray | None = None
-    ) -> ArrayEncoding:
+    ) -> Self:
         """Return the encoding; it needs only the number of features."""
         return cls(kind, names, features.columns[MATRIX].shape[1])
 

@@ -1,7 +1,5 @@
 """Convert columns of a table to numbers, categories, times or marks of identifiers; escape names for spreadsheets."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Iterable, Mapping

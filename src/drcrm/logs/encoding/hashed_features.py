@@ -4,12 +4,10 @@ A reader yields the features of a context or an action as pairs of a name and a 
 is counted and left out, like a feature that an event does not name.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -88,7 +86,7 @@ class HashedEncoding(Encoding):
     @classmethod
     def fit(
         cls, features: Table, kind: str, names: list, rows: np.ndarray | None = None, starts: np.ndarray | None = None
-    ) -> HashedEncoding:
+    ) -> Self:
         """Return the encoding by the columns that occur in selected rows."""
         return cls(kind, names, columns_in_use(features.columns[MATRIX], rows))
 

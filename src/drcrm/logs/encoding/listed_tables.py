@@ -4,11 +4,9 @@ The features of a context are the columns that never differ within a list. In π
 products with the features of the candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -115,7 +113,7 @@ class ListedTableEncoding(Encoding):
         *,
         list_id: str,
         **options: Any,
-    ) -> ListedTableEncoding:
+    ) -> Self:
         """Return the encoding fitted to selected candidates; ``options`` are those of the encoding of a table."""
         table, firsts = TableEncoding.fit(features, kind, names, rows, **options), np.asarray(starts)[1:-1]
         is_pair = np.ones(features.size - 1, dtype=bool) if rows is None else rows[1:].copy()

@@ -1,12 +1,10 @@
 """Feature columns of a table, and their encoding: standardised numbers, categories one-hot or hashed, a constant 1."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -145,7 +143,7 @@ class TableEncoding(Encoding):
         *,
         times: tuple[str, ...] = (),
         booleans: tuple[str, ...] = (),
-    ) -> TableEncoding:
+    ) -> Self:
         """Return the encoding fitted to selected rows; only one of their columns at a time is copied."""
         selected = slice(None) if rows is None else rows
         scales, indicators = {}, []

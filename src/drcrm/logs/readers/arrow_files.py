@@ -1,7 +1,5 @@
 """Readers of Parquet, and of tables in JSON with an object on each line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

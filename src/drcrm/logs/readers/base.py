@@ -3,8 +3,6 @@
 A reader of a new format is a class in a file of this folder, and its name in ``READERS``.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

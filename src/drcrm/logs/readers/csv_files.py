@@ -1,7 +1,5 @@
 """Reader of CSV: cells as texts, delimiter and decimal sign detected from the first rows, stray quotation marks."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

@@ -5,8 +5,6 @@ The lines of its option ``--json`` are read, too, if they have a list of actions
 Formats: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/DSJSON and …/wiki/JSON
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ An npz file has the arrays of a ``BanditLog``, or the arrays of OBP.
 Source of OBP: https://zr-obp.readthedocs.io (Saito, Aihara, Matsutani & Narita 2021).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Base of the readers of tables: frames with the needed columns, whose rows a mapping makes a batch."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A single action is a line ``action:cost:probability | features``. A list of acti
 Format: https://github.com/VowpalWabbit/vowpal_wabbit/wiki/Contextual-Bandit-algorithms
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterator

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drcrm.reports.figures.style import Names
+from drcrm.reports.plan import Names, Plan
 from drcrm.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
-from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
 HEAD = """<!doctype html>

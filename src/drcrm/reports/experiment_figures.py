@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from drcrm.reports.figures import drawing, figure_data
-from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
-from drcrm.reports.figures.style import BOUND, GREY, SCORE_MARKERS, START_LOOKS, TRUE_LOSS, WIDTH, Look
+from drcrm.reports import drawing, figure_data
+from drcrm.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
+from drcrm.reports.plan import BOUND, GREY, SCORE_MARKERS, START_LOOKS, TRUE_LOSS, WIDTH, Look
 from drcrm.reports.roles import BASELINE, LOGGING, REFERENCE
 
 FARTHEST = 1.5  # the axis of bounds ends at this many times π0's loss

@@ -8,11 +8,11 @@ from textwrap import indent
 import numpy as np
 import pandas as pd
 
-from drcrm.reports.figures.figure_data import GREEDY, DatasetResults, closed_gap
-from drcrm.reports.figures.style import join
+from drcrm.reports.figure_data import GREEDY, DatasetResults, closed_gap
+from drcrm.reports.plan import join
+from drcrm.reports.printed_tables import number, with_error
+from drcrm.reports.result_tables import LEVEL, compare
 from drcrm.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.printed_tables import number, with_error
-from drcrm.reports.tables.result_tables import LEVEL, compare
 
 CAPTION = (
     "Share of the gap between CIPS (0 %) and full supervision (100 %) that each algorithm closes, in greedy loss. The "

@@ -14,8 +14,8 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from drcrm.errors import InputError
 from drcrm.files import atomic
-from drcrm.reports.figures.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
-from drcrm.reports.figures.style import GREY, RC, SCORE_MARKERS, SMALL, WIDTH, Look, Names
+from drcrm.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
+from drcrm.reports.plan import GREY, RC, SCORE_MARKERS, SMALL, WIDTH, Look, Names
 from drcrm.reports.roles import BASELINE, LOGGING, SKYLINE
 from drcrm.selection.score_names import SCORES
 

@@ -1,13 +1,73 @@
-"""Names, colours and markers of algorithms and data sets, shared by all tables and figures."""
+"""Plans of tables and figures, which steps get as JSON, and the names, colours and markers that all of them share."""
 
+from __future__ import annotations
+
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from drcrm.reports.roles import LABELS, LOGGING, LOSSES, SINGLE, SKYLINE
+from drcrm.reports.roles import LABELS, LOGGING, LOSSES, ROLES, SINGLE, SKYLINE
 from drcrm.selection.score_names import SCORES
+
+if TYPE_CHECKING:  # the workflow makes plans while Snakemake reads it
+    import pandas as pd
+
+GREY = "#666666"
+SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
+SPARE_MARKERS = "*hpd<>HX"
+SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*h", strict=True))
+FIGURE_TITLES = {
+    "replay_count": "Loss and replay count",
+    "grid": "Loss along the grids",
+    "surprise": "Post-decision surprise",
+    "certificates": "Certified and true loss",
+    "paired": "Paired differences to POEM",
+    "ablation": "Estimate, start and risk",
+}
+WORDS = {  # words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss
+    LABELS: {
+        "loss": "Hamming loss",
+        "unit": "wrong labels per context",
+        "supervised": "a CRF that sees all labels",
+        "wrong": "labels are wrong per context of the test set",
+    },
+    SINGLE: {
+        "loss": "error rate",
+        "unit": "share of contexts",
+        "supervised": "a logistic regression that sees the right actions",
+        "wrong": "of the actions on the test set are wrong",
+    },
+}
+TAILS = {"light": "clipped, z ≤ 0", "left": "unclipped, z ≤ 0", "right": "unclipped, z ≥ 0"}
+WIDTH = 4.8  # inches; text of 9 and 10 points is then readable on a phone, on a page and in a paper's column
+SMALL = 9  # points, for legends and text inside axes
+RC: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "figure.constrained_layout.use": True,
+    "figure.labelsize": 10,
+    "figure.titlesize": 10,
+    "font.size": 10,
+    "grid.alpha": 0.3,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.title_fontsize": SMALL,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "drcrm",
+}
+PROTOCOL = (
+    *("split_unit", "logging_fraction", "logging_c", "logging_sharpness", "heldout_fraction"),
+    *("absent_label_score", "variance_penalty_scale", "stopping"),
+)
 
 
 @dataclass(frozen=True)
@@ -27,36 +87,7 @@ class Look:
         return {"color": self.colour, "marker": self.marker, "label": self.label}
 
 
-GREY = "#666666"
 ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
-SPARE_COLOURS = ("#882255", "#44AA99", "#999933", "#332288")
-SPARE_MARKERS = "*hpd<>HX"
-SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*h", strict=True))
-
-FIGURE_TITLES = {
-    "replay_count": "Loss and replay count",
-    "grid": "Loss along the grids",
-    "surprise": "Post-decision surprise",
-    "certificates": "Certified and true loss",
-    "paired": "Paired differences to POEM",
-    "ablation": "Estimate, start and risk",
-}
-
-
-WORDS = {  # words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss
-    LABELS: {
-        "loss": "Hamming loss",
-        "unit": "wrong labels per context",
-        "supervised": "a CRF that sees all labels",
-        "wrong": "labels are wrong per context of the test set",
-    },
-    SINGLE: {
-        "loss": "error rate",
-        "unit": "share of contexts",
-        "supervised": "a logistic regression that sees the right actions",
-        "wrong": "of the actions on the test set are wrong",
-    },
-}
 
 
 class LemmaFigure(NamedTuple):
@@ -79,7 +110,6 @@ LEMMA_FIGURES = {
     "weights": LemmaFigure("weights", "Worst-case weights"),
 }
 
-TAILS = {"light": "clipped, z ≤ 0", "left": "unclipped, z ≤ 0", "right": "unclipped, z ≥ 0"}
 
 BOUND_LOOKS = {
     "kl": Look("KL", "#009E73", "P"),
@@ -108,30 +138,6 @@ START_LOOKS = {
 
 BOUND = Look("certified bound", GREY, "<")
 TRUE_LOSS = Look("true loss on the test set", GREY, "o")
-
-WIDTH = 4.8  # inches; text of 9 and 10 points is then readable on a phone, on a page and in a paper's column
-SMALL = 9  # points, for legends and text inside axes
-
-RC: dict[Any, Any] = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 10,
-    "figure.constrained_layout.use": True,
-    "figure.labelsize": 10,
-    "figure.titlesize": 10,
-    "font.size": 10,
-    "grid.alpha": 0.3,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "legend.title_fontsize": SMALL,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 5,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 200,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "drcrm",
-}
 
 
 @dataclass(frozen=True)
@@ -221,3 +227,76 @@ def join(parts: Iterable[str], conjunction: str = "and") -> str:
     if any("," in part for part in parts):
         return "; ".join([*first, f"{conjunction} {last}" if first else last])
     return f"{', '.join(first)} {conjunction} {last}" if first else last
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The part of an experiment's results that a table or figure shows.
+
+    A plan contains only what a step uses, so that other changes of the configuration do not run the step again.
+
+    Parameters
+    ----------
+    datasets, selections : sequences of str
+        In order; the first selection criterion is the headline.
+    seeds : int, or mapping from a data set to int
+        The number of seeds, which start at 0. A mean over fewer seeds is missing.
+    counts : sequence of int
+        Replay counts. The first is used if only one is shown.
+    algorithms : sequence of str, optional
+        Algorithms in addition to π0 and the skyline; by default all.
+    title : str
+        The experiment's name.
+    names : Names
+    translations : mapping from a data set to (unit, offset)
+        An expected logged cost is unit · loss − offset.
+    protocol : mapping from the options in ``PROTOCOL`` to values
+        Options in which an experiment can differ from the paper's text or the public code.
+    grids : mapping from an algorithm to the values of its grid
+    papers : mapping from a data set to (data set of the paper, differences in words)
+    log : str
+        What differs from an ordinary log, in words; empty for an ordinary log.
+    """
+
+    datasets: Sequence[str]
+    selections: Sequence[str]
+    seeds: int | Mapping[str, int]
+    counts: Sequence[int]
+    algorithms: Sequence[str] | None = None
+    title: str = ""
+    names: Names = field(default_factory=Names)
+    translations: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    protocol: Mapping[str, object] = field(default_factory=dict)
+    grids: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    papers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    log: str = ""
+
+    def json(self) -> str:
+        """Return the plan as JSON, for ``parse``."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Plan:
+        """Return a plan from the JSON object that ``json`` wrote."""
+        return cls(**{**values, "names": Names(**values["names"])})
+
+    def of_algorithms(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the plan's algorithms, π0 and the skyline."""
+        return rows[rows["algorithm"].isin([*self.algorithms, *ROLES])] if self.algorithms else rows
+
+    def of_runs(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the first replay count and the plan's seeds."""
+        return self.of_seeds(rows[rows["replay_count"] == self.counts[0]])
+
+    def of_seeds(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the plan's seeds."""
+        return rows[rows["seed"] < rows["dataset"].map(self.seeds_of).astype(float)]
+
+    def seeds_of(self, dataset: str) -> int:
+        """Return the number of seeds of a data set, 0 if ``seeds`` is a mapping without this data set."""
+        return self.seeds.get(dataset, 0) if isinstance(self.seeds, Mapping) else self.seeds
+
+    @property
+    def seeds_in_words(self) -> str:
+        """The numbers of seeds, in words."""
+        return self.names.seeds({dataset: self.seeds_of(dataset) for dataset in self.datasets})

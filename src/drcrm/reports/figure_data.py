@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from drcrm.reports.plan import Plan
+from drcrm.reports.result_tables import interval
 from drcrm.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
-from drcrm.reports.tables.plan import Plan
-from drcrm.reports.tables.result_tables import interval
 from drcrm.selection.score_names import SCORES
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"

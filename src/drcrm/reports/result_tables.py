@@ -13,8 +13,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from drcrm.errors import InputError
+from drcrm.reports.plan import Plan
 from drcrm.reports.roles import LOGGING, LOSSES, REFERENCE, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
-from drcrm.reports.tables.plan import Plan
 from drcrm.selection.score_names import SCORES
 
 CELL = ["metric", "paper_dataset", "algorithm"]

@@ -1,1 +1,0 @@
-"""Figures of experiments and of the paper's lemmas."""
