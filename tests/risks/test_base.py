@@ -90,6 +90,16 @@ def test_costs_of_extreme_magnitude(risk, is_homogeneous):
             assert gradient == pytest.approx(risk(z)[1], rel=1e-9, abs=1e-12)
         with pytest.raises(InputError, match=r"z has the largest magnitude 1e[+-]101, expected 0 or a number from"):
             risk(unit * unit ** (2 / 99) * z)
+    assert risk([*z, 1e308], [*np.ones(8), 0])[0] == risk(z)[0]
+
+
+@pytest.mark.parametrize("risk", [VariancePenalizedRisk(2.0), AdaptiveBoltzmannRisk(0.1)])
+def test_squares_of_weighted_costs_do_not_overflow(risk):
+    z, share = draw_costs(20), np.full(25, 1 / 25)
+    value, gradient, _ = risk.evaluate(2.0**1000 * z, share, 20)
+    expected, expected_gradient, _ = risk.evaluate(z, share, 20)
+    assert value == 2.0**1000 * expected
+    assert np.array_equal(gradient, expected_gradient)
 
 
 @pytest.mark.parametrize("name", WITH_PARAMETER)

@@ -109,8 +109,11 @@ def round_probabilities(values: np.ndarray) -> np.ndarray:
     return np.where(is_one, 1.0, values) if is_one.any() else values
 
 
-def check_costs(cost: Any, rows: int) -> np.ndarray:
-    """Return ``cost`` like ``check_vector``. Reject huge unsigned numbers, which are wrapped negative costs."""
+def check_costs(cost: Any, rows: int, count: Any = 1) -> np.ndarray:
+    """Return ``cost`` like ``check_vector``. Reject huge unsigned numbers, which are wrapped negative costs.
+
+    The magnitude of costs whose ``count``, a number or (n,), is 0 does not matter.
+    """
     checked, dtype = check_vector(cost, rows, "cost"), np.asarray(cost).dtype
     if dtype.kind == "u":
         wrapped = (
@@ -118,13 +121,16 @@ def check_costs(cost: Any, rows: int) -> np.ndarray:
             f"{np.iinfo(dtype).max}; use a signed type"
         )
         reject_rows(checked > np.iinfo(dtype).max // 2, checked, "cost", wrapped)
-    check_magnitude(checked, "cost")
+    check_magnitude(checked, "cost", count)
     return checked
 
 
-def check_magnitude(values: np.ndarray, name: str) -> None:
-    """Raise InputError if the largest magnitude of costs, (n,), is not 0 and their squares could overflow or vanish."""
-    largest = np.abs(values).max(initial=0)
+def check_magnitude(values: np.ndarray, name: str, weights: Any = 1) -> None:
+    """Raise InputError if the largest magnitude of costs, (n,), is not 0 and their squares could overflow or vanish.
+
+    Costs with the weight 0 do not matter.
+    """
+    largest = np.abs(values).max(initial=0, where=np.not_equal(weights, 0))
     if largest and not SMALLEST_COST <= largest <= LARGEST_COST:
         raise InputError(
             f"{name} has the largest magnitude {largest:.3g}, expected 0 or a number from {SMALLEST_COST:g} to "

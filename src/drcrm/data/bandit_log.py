@@ -181,10 +181,10 @@ class BanditLog:
         self.propensity = round_probabilities(check_vector(propensity, n, "propensity"))
         is_bad = (self.propensity <= 0) | (self.propensity > 1)
         reject_rows(is_bad, self.propensity, "propensity", "a value in (0, 1]")
-        self.cost = check_costs(cost, n)
         self.context = np.arange(n) if context is None else check_context(context, n, m)
         self.actions.check_available(self.Y, self.context)
         self.count = _check_count(np.broadcast_to(np.intp(1), n) if count is None else count, n)
+        self.cost = check_costs(cost, n, self.count)
 
     def __repr__(self) -> str:
         return f"BanditLog({len(self.Y)} rows, {self.n_contexts} contexts, {self.X.shape[1]} features, {self.actions})"
@@ -294,7 +294,7 @@ class BanditLog:
         BanditLog
             Log that shares all other arrays.
         """
-        return self.replace(cost=check_costs(cost, len(self.Y)))
+        return self.replace(cost=check_costs(cost, len(self.Y), self.count))
 
     def replace(self, **changes: Any) -> BanditLog:
         """Return a copy with other values of some attributes, without checking them.

@@ -195,11 +195,11 @@ class Risk(ABC):
 def check_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return costs and weights as vectors of one length, or raise InputError."""
     z = check_vector(z, np.size(z), "z")
-    check_magnitude(z, "z")
     if weights is None:
         weights = np.ones(len(z))
     weights = check_vector(weights, len(z), "weights")
     reject_rows(weights < 0, weights, "weights", "0 or more")
+    check_magnitude(z, "z", weights)
     if not weights.any():
         raise InputError(f"at least one cost must have a positive weight, got none among {len(z)} costs")
     return z, weights

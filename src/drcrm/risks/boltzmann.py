@@ -7,7 +7,7 @@ import numpy as np
 from drcrm.arrays.validation import check_nonnegative, check_positive
 from drcrm.errors import InputError
 from drcrm.risks.base import Evaluation, Risk
-from drcrm.risks.moments import boltzmann_mean, centred_moments
+from drcrm.risks.moments import boltzmann_mean, centred_moments, magnitude
 
 OUTLIER_RATIO = 1e6  # if (max z − mean)/(max z − value) is larger, mean + centred value loses precision
 
@@ -58,9 +58,11 @@ class AdaptiveBoltzmannRisk(Risk):
         self.variance = variance
 
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
+        unit = magnitude(z)  # squares of larger numbers overflow
+        z = z / unit
         mean, centred, weighted, variance = centred_moments(z, share)
         if variance == 0 or self.radius == 0:
-            return mean, share, None
+            return unit * mean, share, None
         gamma = np.sqrt((n * variance if self.variance == "sum" else variance) / (2 * self.radius))
         centred_value, gradient, scaled_variance = boltzmann_mean(centred, share, 1 / gamma)
         weighted *= scaled_variance * gamma / variance
@@ -68,5 +70,5 @@ class AdaptiveBoltzmannRisk(Risk):
         largest = z.max()
         if largest - mean > OUTLIER_RATIO * (largest - mean - centred_value):
             # An outlier moves the mean so far that z − z̄ has lost the digits of the other costs.
-            return largest + boltzmann_mean(z - largest, share, 1 / gamma)[0], gradient, None
-        return mean + centred_value, gradient, None
+            return unit * (largest + boltzmann_mean(z - largest, share, 1 / gamma)[0]), gradient, None
+        return unit * (mean + centred_value), gradient, None

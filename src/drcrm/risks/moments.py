@@ -9,6 +9,11 @@ LARGEST_EXPONENT = 1e150  # squares of larger β |z| may overflow
 LARGE_EXPONENT = 1e3  # if β |max z| is larger, z minus its tilted mean loses digits
 
 
+def magnitude(z: np.ndarray) -> float:
+    """Return a power of 2 that is about the largest |z|; dividing by it changes no digits."""
+    return 2.0 ** (np.frexp(np.abs(z).max())[1] - 1)
+
+
 def centred_moments(z: np.ndarray, share: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, float]:
     """Return the mean z̄, z − z̄, share · (z − z̄) and the variance Σ share (z − z̄)².
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
 from drcrm.risks.base import Evaluation, Risk
-from drcrm.risks.moments import centred_moments
+from drcrm.risks.moments import centred_moments, magnitude
 
 
 class VariancePenalizedRisk(Risk):
@@ -25,10 +25,11 @@ class VariancePenalizedRisk(Risk):
         self.variance_penalty = check_nonnegative(variance_penalty, "variance_penalty")
 
     def evaluate(self, z: np.ndarray, share: np.ndarray, n: float, guess: Any = None) -> Evaluation:
-        mean, _, gradient, variance = centred_moments(z, share)
+        unit = magnitude(z)  # squares of larger numbers overflow
+        mean, _, gradient, variance = centred_moments(z / unit, share)
         if variance == 0 or n <= 1:
-            return mean, share, None
+            return unit * mean, share, None
         standard_error = np.sqrt(variance / (n - 1))
         gradient *= self.variance_penalty * standard_error / variance
         gradient += share
-        return mean + self.variance_penalty * standard_error, gradient, None
+        return unit * (mean + self.variance_penalty * standard_error), gradient, None

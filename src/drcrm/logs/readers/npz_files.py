@@ -90,7 +90,8 @@ class NpzReader(Reader):
         n, m = len(action), X.shape[0]
         if "context" not in arrays and n != m:
             raise InputError(f"Y has {n} rows, expected {m}, the number of contexts")
-        cost = check_costs(arrays["reward" if is_reward else "cost"], n)
+        count = check_integers(arrays["count"], n, "count") if "count" in arrays else None
+        cost = check_costs(arrays["reward" if is_reward else "cost"], n, 1 if count is None else count)
         ids = id_marks(pd.Series(arrays["id"]), "id") if np.shape(arrays.get("id")) == (n,) else None
         columns = {
             "action": action,
@@ -98,7 +99,7 @@ class NpzReader(Reader):
             "propensity": _logged_propensities(arrays, "propensity", n, mapping),
             "context": check_context(arrays["context"], n, m) if "context" in arrays else None,
             "number": np.arange(n),
-            "count": check_integers(arrays["count"], n, "count") if "count" in arrays else None,
+            "count": count,
             "ids": ids,
         }
         return _batch(self.name, mapping, actions, X, columns, is_reward=is_reward)
