@@ -139,30 +139,12 @@ def fit_scores(
         raise InputError(f"learned scores need one action of K or of a list per row, got {log.actions}")
     if models is None:
         models = [model for model in default_models() if log.actions.n_classes or not _is_classifier(model)]
-    cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
     logging: Any = clone_behaviour(log) if logging_policy is None else logging_policy
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
     of_context = context_folds(log, units, FOLDS)
-    fold = of_context[log.context]
-    parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(FOLDS)]
-    with limit_openmp():
-        costs = [[copy(model).fit_log(part) for model in cost_models] for part in (*parts, log)]
-        predicted = np.zeros((len(log.Y), len(cost_models)))
-        for number in range(FOLDS):
-            rows = fold == number
-            for place, model in enumerate(costs[number]):
-                modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
-                predicted[rows, place] = modelled[rows]
-        blend = blend_weights(log, predicted)
-        fits: list[list[Any]] = []
-        for part, members in zip((*parts, log), costs, strict=True):
-            of_actions = [
-                _fit_classifier(part, model, weights) for model in classifiers for weights in CLASSIFIER_WEIGHTS
-            ]
-            fits.append([BlendedModel(members, *blend), *of_actions])
-    residuals = log.cost - blend[1] - predicted @ blend[0]
+    fits, residuals = _fit_models(log, of_context[log.context], models)
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
@@ -178,6 +160,30 @@ def fit_scores(
     actions: Any = log.actions
     spreads = _spreads(actions.as_lists(training, log)[0])
     return LearnedScores(FeatureMap(transformer, log.X), training, deviation, spreads)
+
+
+def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tuple[list[list[Any]], np.ndarray]:
+    """Return the models of each fit, to all rows but a fold or to all rows, and the residuals of ĉ on the other rows.
+
+    The models are ĉ and then two fits of each classifier. ``fold`` has the fold of each row, (n,).
+    """
+    cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
+    parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(FOLDS)]
+    parts.append(log)
+    with limit_openmp():
+        costs = [[copy(model).fit_log(part) for model in cost_models] for part in parts]
+        predicted = np.zeros((len(log.Y), len(cost_models)))
+        for number in range(FOLDS):
+            rows = fold == number
+            for place, model in enumerate(costs[number]):
+                modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
+                predicted[rows, place] = modelled[rows]
+        weights, constant = blend_weights(log, predicted)
+        fits = []
+        for part, members in zip(parts, costs, strict=True):
+            of_actions = [_fit_classifier(part, model, kind) for model in classifiers for kind in CLASSIFIER_WEIGHTS]
+            fits.append([BlendedModel(members, weights, constant), *of_actions])
+    return fits, log.cost - constant - predicted @ weights
 
 
 def _spreads(lists: ActionLists) -> np.ndarray:
