@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.validation import (
     Features,
+    append_constant,
     check_features,
 )
 from drcrm.cost_models.context_effects import check_variances
@@ -32,10 +32,7 @@ def read_truth(path: str | Path) -> tuple[Features, Truth]:
     with prefix_errors(path):
         X = check_features(arrays["X"])
         truth = as_truth(arrays["labels"], int(arrays["n_actions"]) if "n_actions" in arrays else None)
-    constant = np.ones((X.shape[0], 1))
-    if sparse.issparse(X):
-        return sparse.csr_array(sparse.hstack([X, constant], format="csr")), truth
-    return np.hstack([X, constant]), truth
+    return append_constant(X), truth
 
 
 def read_split(path: str | Path) -> dict[str, np.ndarray]:

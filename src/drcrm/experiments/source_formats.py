@@ -4,9 +4,7 @@ import bz2
 import gzip
 import io
 import math
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.arrays.validation import Features, check_features
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError, prefix_errors, refuse_errors
 
 DENSE_FROM = 0.25  # a data set is stored dense if at least this share of its features is not 0
 Contexts = tuple[np.ndarray | sparse.csr_array, np.ndarray]
@@ -142,7 +140,7 @@ def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np
     """
     from sklearn.datasets import load_svmlight_file
 
-    with prefix_errors(path), _readable():
+    with prefix_errors(path), refuse_errors("cannot be read"):
         if ".arff" in Path(path).suffixes:
             with _open(path) as stream:
                 X, tuples = _read_arff(stream, spec)
@@ -257,15 +255,6 @@ def _fault_of(line: bytes, spec: DatasetSpec) -> str | None:
         text = text if len(text) <= 60 else text[:60] + "…"
         return f"malformed: {text!r}, expected {'label' if spec.single else 'label,label'} index:value …"
     return None
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Turn errors of reading or decompressing a file into an InputError with the reason."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot be read: {error}") from None
 
 
 def _open(path: str | Path) -> BinaryIO:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,7 +18,7 @@ from typing import Any
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.files import parse_json, parse_yaml
-from drcrm.logs.mapping_entries import Guardrail, KnownPropensity, as_guardrails
+from drcrm.logs.mapping_entries import Guardrail, KnownPropensity
 
 SHARE = 25  # percent of the rows that are held out by default
 EXPLORE = 0.05  # share of uniform actions in the learned policy
@@ -161,9 +161,9 @@ class LogMapping:
         names = (*names, *self.guardrail_columns)
         return list(dict.fromkeys(filter(None, [*names, *(self.labels or ()), *(self.numeric or ())])))
 
-    def label_of(self, key: str) -> str:
-        """Return a key and its column as messages name them."""
-        column = getattr(self, key)
+    def label_of(self, key: str, column: str | None = None) -> str:
+        """Return a key and a column, by default its own, as messages name them."""
+        column = column or getattr(self, key)
         return key if column in (None, key) else f"{key} {column!r}"
 
     def as_dict(self) -> dict:
@@ -238,8 +238,14 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     values = {key: value for key, value in content.items() if value is not None and key != "features"}
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)
-    converters = {"labels": tuple, "booleans": tuple, "cost_range": _as_range, "algorithm": _as_list}
-    converters |= {"guardrails": as_guardrails, "slice": _as_columns}
+    converters: dict[str, Any] = {
+        "labels": tuple,
+        "booleans": tuple,
+        "algorithm": _as_list,
+        "cost_range": lambda ends: tuple(map(to_float, ends)),
+        "slice": lambda columns: columns if isinstance(columns, str) else tuple(columns),
+        "guardrails": lambda entries: tuple(Guardrail.of(str(name), entry) for name, entry in entries.items()),
+    }
     values |= {key: convert(values[key]) for key, convert in converters.items() if key in values}
     if "features" in content:
         features = content["features"] or {}
@@ -289,14 +295,6 @@ def _validate(content: Mapping, name: str) -> None:
     for error in validator.iter_errors(content):
         place = error.json_path.removeprefix("$.")
         raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
-
-
-def _as_range(ends: Iterable) -> tuple[float, ...]:
-    return tuple(map(to_float, ends))
-
-
-def _as_columns(columns: str | Iterable[str]) -> str | tuple[str, ...]:
-    return columns if isinstance(columns, str) else tuple(columns)
 
 
 def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:

@@ -102,11 +102,6 @@ class Guardrail:
         return content
 
 
-def as_guardrails(content: Mapping[Any, Mapping[str, Any]]) -> tuple[Guardrail, ...]:
-    """Return the guardrails of a mapping."""
-    return tuple(Guardrail.of(str(name), entry) for name, entry in content.items())
-
-
 @dataclass(frozen=True)
 class KnownPropensity:
     """A logging policy whose probabilities need no column: each action has p, or (1 − ε) 1[a = rule(x)] + ε/K.

@@ -5,8 +5,8 @@ A run is one data set, seed and replay count.
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     model = None
     if "cost_model" in inputs:
         model = SupportedModel.of(read_cost_model(inputs["cost_model"]), train, logging_policy, SUPPORT)
-    certifier = _Certifier(train, heldout, truth, parameters["click_rates"], logging_policy, model)
+    certify = partial(_certify, heldout, truth, parameters["click_rates"], logging_policy, model)
     drawn: Any = slice(None)
     if parameters["test_shift"] is not None:
         drawn = shifted_rows(truth, X, logging_policy, parameters["test_shift"])
@@ -72,7 +72,7 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     key = {name: parameters[name] for name in ("dataset", "replay_count", "seed")}
     grid_rows = []
     for path in map(Path, inputs["fits"]):
-        rows, by_algorithm[path.stem] = _grid(path, X, truth, certifier, selections)
+        rows, by_algorithm[path.stem] = _grid(path, X, truth, train.X, certify, selections)
         grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
     for path in map(Path, inputs["classifiers"]):
         probability = read_npz(path, ["probability"])["probability"][drawn]
@@ -116,50 +116,50 @@ def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: M
         rows.to_csv(part, columns=columns, index=False, lineterminator="\n")
 
 
-@dataclass(frozen=True)
-class _Certifier:
-    """Certificates from the held-out part of a log. Fits and cost model come from the training part."""
+def _certify(
+    heldout: BanditLog,
+    truth: Truth,
+    clicks: Rates,
+    logging_policy: LinearPolicy,
+    cost_model: SupportedModel | None,
+    policy: LinearPolicy,
+    choices: int,
+) -> dict[str, float]:
+    """Return estimate, bound and effective size of one of ``choices`` policies; {} if there is no certificate.
 
-    train: BanditLog
-    heldout: BanditLog
-    truth: Truth
-    clicks: Rates
-    logging_policy: LinearPolicy
-    cost_model: SupportedModel | None
-
-    def certify(self, policy: LinearPolicy, choices: int) -> dict[str, float]:
-        """Return estimate, bound and effective size of one of ``choices`` policies; {} if there is no certificate."""
-        try:
-            with warnings.catch_warnings():
-                # The column effective_size replaces the first warning.
-                warnings.filterwarnings("ignore", "the effective sample size is|the mean weight is")
-                certificate = policy_certificate(
-                    policy,
-                    self.heldout,
-                    confidence=0.95,
-                    choices=choices,
-                    estimate=default_estimate(self.cost_model is not None),
-                    cost_model=self.cost_model,
-                    logging_policy=self.logging_policy,
-                    method="kl",  # the paper's bound, without the correction for skewed tails
-                    by="context",
-                    check_tails=False,
-                )
-        except InputError:
-            return {}
-        value, bound = (self.truth.loss(cost, self.clicks) for cost in (certificate.value, certificate.bound))
-        return dict(zip(CERTIFICATE, (value, bound, certificate.effective_size), strict=True))
+    They come from the held-out part of a log; the fits and the cost model come from its training part.
+    """
+    try:
+        with warnings.catch_warnings():
+            # The column effective_size replaces the first warning.
+            warnings.filterwarnings("ignore", "the effective sample size is|the mean weight is")
+            certificate = policy_certificate(
+                policy,
+                heldout,
+                confidence=0.95,
+                choices=choices,
+                estimate=default_estimate(cost_model is not None),
+                cost_model=cost_model,
+                logging_policy=logging_policy,
+                method="kl",  # the paper's bound, without the correction for skewed tails
+                by="context",
+                check_tails=False,
+            )
+    except InputError:
+        return {}
+    value, bound = (truth.loss(cost, clicks) for cost in (certificate.value, certificate.bound))
+    return dict(zip(CERTIFICATE, (value, bound, certificate.effective_size), strict=True))
 
 
 def _grid(
-    path: Path, X: Features, truth: Truth, certifier: _Certifier, selections: Iterable[str]
+    path: Path, X: Features, truth: Truth, X_train: Features, certify: Callable[..., dict], selections: Iterable[str]
 ) -> tuple[list[dict], dict[str, dict]]:
     """Return a row of losses and held-out scores for each fit, and the row that each selection criterion chooses.
 
     A chosen row also has a certificate and the score that chose it. It is empty if no fit has a score.
     """
     fits = read_fits(path)
-    features = _features(fits, certifier)
+    features = _features(fits, X_train)
     policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
     rows = [
         {
@@ -177,12 +177,12 @@ def _grid(
     indices = np.zeros(len(SCORES), dtype=int) if len(rows) == 1 else fits["chosen"]
     chosen = dict(zip(SCORES, map(int, indices), strict=True))
     for index in {chosen[selection] for selection in selections} - {-1}:
-        rows[index] |= certifier.certify(policies[index], len(rows))
+        rows[index] |= certify(policies[index], len(rows))
     best = {selection: rows[chosen[selection]] if chosen[selection] >= 0 else {} for selection in selections}
     return rows, {selection: {**row, "score": row.get(selection)} for selection, row in best.items()}
 
 
-def _features(fits: Mapping[str, Any], certifier: _Certifier):
+def _features(fits: Mapping[str, Any], X_train: Features) -> Any:
     """Return the feature map of the fits, which is fitted again to the training contexts unless it is stored."""
     if not {"features", "feature_map"} & {*fits}:
         return None
@@ -190,4 +190,4 @@ def _features(fits: Mapping[str, Any], certifier: _Certifier):
 
     if "feature_map" in fits:
         return from_bytes(fits["feature_map"], FeatureMap, "feature_map")
-    return FeatureMap(as_transformer(json.loads(str(fits["features"]))), certifier.train.X)
+    return FeatureMap(as_transformer(json.loads(str(fits["features"]))), X_train)

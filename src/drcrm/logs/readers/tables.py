@@ -173,10 +173,12 @@ def frame_batch(
         flags = [_flags(frame, mapping, name, f"label {name!r}") for name in mapping.labels]
         kind, action = "labels", np.column_stack(flags).astype(np.uint8)
     elif mapping.list is None:
-        action, names = _coded_actions(frame[mapping.action], _label("action", mapping.action), unescape)
+        action, names = _coded_actions(frame[mapping.action], mapping.label_of("action"), unescape)
         kind, values["action"] = "single", names
         if mapping.rule is not None:
-            codes, texts = _coded_actions(frame[mapping.rule], _label("propensity.rule", mapping.rule), unescape)
+            codes, texts = _coded_actions(
+                frame[mapping.rule], mapping.label_of("propensity.rule", mapping.rule), unescape
+            )
             follows = np.array(names, dtype=object)[action] == np.array(texts, dtype=object)[codes]
     else:
         kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
@@ -215,7 +217,7 @@ def _mapped_columns(
     coded = {f"slice {place}": ("slice", name) for place, name in enumerate(mapping.slice_columns)}
     coded |= {"logger": ("logged_by", mapping.logged_by)} if mapping.logged_by else {}
     for column, (key, name) in coded.items():
-        reject_rounded(frame[name], _label(key, name))
+        reject_rounded(frame[name], mapping.label_of(key, name))
         rows[column], values[column] = categories(frame[name], name)
     return rows, clock
 
@@ -251,7 +253,7 @@ def _coded_actions(column: pd.Series, label: str, unescape: Callable[[Any], Any]
 
 def _chosen_rows(frame: pd.DataFrame, mapping: LogMapping, key: str, name: Any, starts: np.ndarray) -> np.ndarray:
     """Return the row that a column of 0 and 1 marks in each list, (m,); InputError unless each list has one."""
-    label = _label(key, name)
+    label = mapping.label_of(key, name)
     is_chosen = _flags(frame, mapping, name, label)
     counts = np.add.reduceat(is_chosen, starts[:-1])
     if (counts != 1).any():
@@ -262,10 +264,6 @@ def _chosen_rows(frame: pd.DataFrame, mapping: LogMapping, key: str, name: Any, 
             f"{mapping.list!r}, expected exactly one; the rows of a list must follow one another"
         )
     return np.flatnonzero(is_chosen)
-
-
-def _label(key: str, name: Any) -> str:
-    return key if name == key else f"{key} {name!r}"
 
 
 def map_open_bandit_columns(header: list[str], mapping: LogMapping) -> LogMapping:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from drcrm.logs.mapping import import_extra
+from drcrm.errors import import_extra
 from drcrm.reports.log_report import outcome_sections, sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, ConfidenceInterval
 from drcrm.reports.log_report.charts import Scale, gauge, percent
