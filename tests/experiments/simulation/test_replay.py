@@ -1,9 +1,11 @@
 """The split of the contexts, and logs from labelled data."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from drcrm.experiments.simulation.replay import heldout_rows, replay, split_contexts
+from drcrm.experiments.simulation.replay import generator, heldout_rows, replay, split_contexts
 
 
 def test_replay_logs_actions_propensities_and_costs_of_the_policy(labelled, random_policy):
@@ -35,3 +37,8 @@ def test_split_rounds_up_and_draws_logging_contexts_from_the_right_part(unit):
 )
 def test_heldout_rows_round_up_without_floating_point_surprises(n, fraction, expected):
     assert heldout_rows(n, fraction, np.random.default_rng(0)).sum() == expected
+
+
+def test_every_data_set_seed_and_step_has_draws_of_its_own():
+    axes = [*product(("toy", "digits"), (0, 1), ("split", "replay"))]
+    assert len({generator(*values).random() for values in axes}) == len(axes)

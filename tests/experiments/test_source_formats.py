@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from drcrm.errors import InputError
-from drcrm.experiments.source_formats import DatasetSpec, load, load_digits, read_file
+from drcrm.experiments.source_formats import DatasetSpec, load, load_digits, read_file, scaled
 
 PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
 FOUR = DatasetSpec(features=4, labels=[0, 1, 2])
@@ -263,3 +263,14 @@ class TestLoading:
         assert (together.sum(axis=1) == 1).all()
         (_, classes), (_, classes_test) = load_digits(single=True)
         np.testing.assert_array_equal(np.concatenate([classes, classes_test]), digit)
+
+
+def test_sparse_features_stay_sparse():
+    X, X_test = np.split(np.random.default_rng(0).normal(size=(50, 6)) * [1e-3, 1, 1e4, 1, 0, 7], [30])
+    result = scaled("max_abs", sparse.csr_array(X), sparse.csr_array(X_test))
+    for part, expected in zip(result, scaled("max_abs", X, X_test), strict=True):
+        assert isinstance(part, sparse.csr_array)
+        assert part.toarray() == pytest.approx(expected)
+        assert abs(expected).max() < 10
+    with pytest.raises(InputError, match="scale must be max_abs or none for a sparse data set, got standard"):
+        scaled("standard", sparse.csr_array(X), sparse.csr_array(X_test))

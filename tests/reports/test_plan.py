@@ -8,7 +8,7 @@ import pytest
 from drcrm.experiments.config import project_config
 from drcrm.experiments.runs import caption_words, report_plan
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 NAME = "beyond"  # with a replay-count curve and an ablation
 
 
