@@ -32,7 +32,7 @@ from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
-from drcrm.logs.read_log import Source, name_of, read_files, short_name
+from drcrm.logs.read_log import Source, name_of, read_raw_log, short_name
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
@@ -238,7 +238,7 @@ def _read_checked_log(
     Copies of a row form a group. With copies on both sides of a split, a policy would be evaluated on training rows.
     """
     tell(f"reading {short_name(path)}")
-    log = read_files(path, mapping, folder, most)
+    log = read_raw_log(path, mapping, folder, most)
     with prefix_errors(name_of(path)):
         log = log if log.count.all() else log.recount(log.count)
         _require_range(log)

@@ -54,36 +54,31 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
     return encode(log, fit_encoding(log))
 
 
-def read_raw_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> BanditLog:
+def read_raw_log(
+    path: Source | pd.DataFrame | Mapping,
+    mapping: Any = None,
+    folder: Callable[[], Path] | None = None,
+    most: int = 0,
+) -> BanditLog:
     """Return a log whose X is a table of features, not yet encoded. Its propensities are None if not known.
 
-    :func:`read_log` describes the parameters and errors.
+    :func:`read_log` describes the first parameters and the errors. The files of a folder are read in the order of their
+    names.
+
+    Parameters
+    ----------
+    path, mapping
+    folder : callable, optional
+        It returns a folder for memory-mapped files. It is called if the rows of files take more bytes than ``most``. By
+        default the rows are in memory.
+    most : int
+        Largest size in bytes of the rows in memory, if ``folder`` is given.
     """
     if isinstance(path, pd.DataFrame):
         return join_batches([frame_batch(path.set_axis(range(len(path))), frame_mapping(mapping), "frame")])
     mapping = as_mapping(mapping)
-    return join_batches([feedback_batch(path, mapping)]) if isinstance(path, Mapping) else read_files(path, mapping)
-
-
-def read_files(path: Source, mapping: LogMapping, folder: Callable[[], Path] | None = None, most: int = 0) -> BanditLog:
-    """Return the log in files, like :func:`read_raw_log`.
-
-    Parameters
-    ----------
-    path : str, Path or sequence of them
-        The files of a folder are read in the order of their names.
-    mapping : LogMapping
-    folder : callable, optional
-        It returns a folder for memory-mapped files. It is called if the rows take more bytes than ``most``. By
-        default the rows are in memory.
-    most : int
-        Largest size in bytes of the rows in memory, if ``folder`` is given.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or is invalid. The message is one line that begins with its path.
-    """
+    if isinstance(path, Mapping):
+        return join_batches([feedback_batch(path, mapping)])
     return join_batches(log_batches(path, mapping), folder, most, prefix_errors(name_of(path)))
 
 

@@ -13,7 +13,7 @@ from drcrm.errors import InputError
 from drcrm.logs.batches import fit_encoding, join_batches
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
-from drcrm.logs.read_log import context_batches, log_batches, read_files, read_raw_log
+from drcrm.logs.read_log import context_batches, log_batches, read_raw_log
 
 FEATURES = {"numeric": ["price", "age"], "categorical": ["category", "device"]}
 MAPPING = {"list": "request", "chosen": "shown", "propensity": "p", "reward": "click", "features": FEATURES}
@@ -86,7 +86,7 @@ def test_lists_may_cross_the_ends_of_chunks(tmp_path, name):
 
 def test_missing_values_new_values_and_the_stored_encoding(tmp_path):
     table = TABLE.assign(price=TABLE["price"].mask(TABLE.index % 7 == 0))
-    raw_log = read_files(write(tmp_path, table), as_mapping(MAPPING), lambda: tmp_path)  # memory-mapped
+    raw_log = read_raw_log(write(tmp_path, table), as_mapping(MAPPING), lambda: tmp_path)  # memory-mapped
     encoding = encoding_of(json.loads(json.dumps(fit_encoding(raw_log).as_dict())))
     assert raw_log.description.missing == {"price": table["price"].isna().sum()}
     assert encoding.n_features == 5 * 4  # an indicator is one more feature of a candidate

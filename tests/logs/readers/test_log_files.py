@@ -16,7 +16,7 @@ from drcrm.logs import batches, read_log
 from drcrm.logs.batches import fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import digest
-from drcrm.logs.read_log import context_batches, read_files, read_raw_log
+from drcrm.logs.read_log import context_batches, read_raw_log
 
 MAPPING = {
     "action": "item",
@@ -181,7 +181,7 @@ def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, mes
     for rows in (1000, 10):
         monkeypatch.setattr(read_log, "ROWS", rows)
         with pytest.raises(InputError) as error:
-            read_files(path, as_mapping(MAPPING), lambda: tmp_path)
+            read_raw_log(path, as_mapping(MAPPING), lambda: tmp_path)
         assert str(error.value) == f"{path}: {message.format(quote, quote)}"
 
 

@@ -16,7 +16,7 @@ from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy
-from drcrm.logs.read_log import Source, read_files
+from drcrm.logs.read_log import Source, read_raw_log
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import RecognisedRows
 from drcrm.rows.row_hashes import RowHashes
@@ -64,13 +64,13 @@ def with_features_of(
 ) -> BanditLog:
     """Return a reader's log with the features of a stored policy: the file is read again if they are other columns.
 
-    ``folder`` and ``most`` are those of :func:`drcrm.logs.read_log.read_files`.
+    ``folder`` and ``most`` are those of :func:`drcrm.logs.read_log.read_raw_log`.
     """
     trained, mapping = as_mapping(stored.header.get("mapping")), raw_log.description.mapping
     features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times")}
     if all(getattr(mapping, name) == value for name, value in features.items()):
         return raw_log
-    read = read_files(path, replace(mapping, **features), folder, most)
+    read = read_raw_log(path, replace(mapping, **features), folder, most)
     return (read if read.count.all() else read.recount(read.count)).replace(propensity=raw_log.propensity)
 
 
