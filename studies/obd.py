@@ -37,9 +37,8 @@ from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
 from drcrm.diagnostics.comparison.verdict import reach_verdict
-from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, open_log
-from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy
@@ -61,13 +60,13 @@ class Evaluation:
     choices: int
 
     @cached_property
-    def modelled(self) -> np.ndarray:
-        return cross_fit_propensities(self.part.evaluated)
+    def checks(self) -> Diagnosis:
+        return check_log(self.part.evaluated)
 
     def evaluate(self, policy, model) -> dict[str, object]:
         """Return click rates of a policy, their effective sample sizes, and the verdict."""
         log = self.part.evaluated
-        diagnosis = diagnose(log, policy, cost_model=model, modelled=self.modelled)
+        diagnosis = diagnose(log, policy, self.checks, cost_model=model)
         comparison = compare_with_logging(
             policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
         )

@@ -38,8 +38,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import VERDICTS, reach_verdict
-from drcrm.diagnostics.diagnosis import check_rows, diagnose
-from drcrm.diagnostics.propensity_audit import cross_fit_propensities
+from drcrm.diagnostics.diagnosis import check_log, diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
 ROWS = 2000
@@ -124,9 +123,9 @@ def reach_verdicts(world: World, kind: str, truth: dict[str, float], seed: int) 
     """Return a row per policy: the verdict from one log and whether it is right."""
     rng = np.random.default_rng(seed)
     log, model = world.log(kind, rng), CostModel().fit_log(world.log(kind, rng))
-    modelled, rows = cross_fit_propensities(log, check_rows(log)[1]), []
+    checks, rows = check_log(log), []
     for name, policy in world.policies.items():
-        diagnosis = diagnose(log, policy, cost_model=model, modelled=modelled)
+        diagnosis = diagnose(log, policy, checks, cost_model=model)
         comparison = compare_with_logging(policy, log, cost_model=model, groups=diagnosis.units)
         verdict, difference = reach_verdict(comparison, diagnosis).verdict, comparison.difference
         raised = [diagnostic.name for diagnostic in diagnosis.diagnostics if diagnostic.level != "good"]

@@ -65,8 +65,8 @@ def find_check(diagnosis, name: str):
     return next((check for check in diagnosis.diagnostics if check.name == name), None)
 
 
-def judge(policy, log: BanditLog = LOG, logging_policy=None):
+def judge(policy, log: BanditLog = LOG):
     """Return verdict, diagnosis and comparison of a policy on a log."""
-    diagnosis = diagnose(log, policy, cost_model=MODEL, logging_policy=logging_policy)
+    diagnosis = diagnose(log, policy, cost_model=MODEL)
     comparison = compare_with_logging(policy, log, cost_model=MODEL, groups=diagnosis.units)
     return reach_verdict(comparison, diagnosis), diagnosis, comparison

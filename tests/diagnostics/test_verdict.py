@@ -67,10 +67,12 @@ def test_advice_on_propensities_that_are_too_large_is_to_correct_them():
     assert not any("Log more" in change for change in verdict.changes)
 
 
-def test_causes_are_reported_before_their_effects():
+def test_causes_are_reported_before_their_effects(monkeypatch):
     """Unsupported actions come before the small effective sample size, and a deterministic rule before both."""
-    known = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))
-    verdict, diagnosis, _ = judge(SoftmaxPolicy(6 * THETA), draw_log(scale=2.5), logging_policy=known)
+    with monkeypatch.context() as patch:
+        rolled = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))
+        patch.setattr("drcrm.diagnostics.diagnosis.raise_to_support", lambda mean, log, _: rolled.marginals(log.X))
+        verdict, diagnosis, _ = judge(SoftmaxPolicy(6 * THETA), draw_log(scale=2.5))
     assert {"unsupported actions", "effective sample size"} <= {*diagnosis.failed}
     assert "unsupported actions" in verdict.sentence
     certain = change_log(LOG, propensity=np.ones(3000))

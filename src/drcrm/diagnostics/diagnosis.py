@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.tables import Table
-from drcrm.arrays.validation import as_float_array
 from drcrm.certificates.skewness import tail_residual
 from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.certificates.terms.policy_terms import TermBuilder
@@ -32,10 +31,8 @@ from drcrm.diagnostics.log_columns import independent_units
 from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
 from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
-from drcrm.errors import InputError
 from drcrm.estimates import RATIO, ROBUST
 from drcrm.logs.encoding.base import MATRIX
-from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.linear_predictor import select_occurring
 from drcrm.policies.tabular import policy_for_log
 
@@ -88,8 +85,6 @@ def diagnose(
     checks: Diagnosis | None = None,
     *,
     cost_model: Any = None,
-    logging_policy: LinearPolicy | None = None,
-    modelled: np.ndarray | None = None,
     confidence: float = 0.95,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
@@ -107,33 +102,28 @@ def diagnose(
     cost_model : optional
         A cost model fitted to other rows. By default, R² is computed for two models. Each is fitted to half of the
         contexts and predicts the costs of the other half.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0, which determines the unsupported actions. By default ``modelled`` determines them.
-    modelled : array in the shape of scores, optional
-        Estimated probabilities of all actions under the logging policy, from a model fitted to other rows. The default
-        is :func:`drcrm.diagnostics.propensity_audit.cross_fit_propensities`.
     confidence : float in (0, 1)
         Level of the intervals in slices and periods.
 
     Raises
     ------
     InputError
-        If the policy or an array does not match the log.
+        If the policy does not match the log.
     """
     log = as_log(log)
     policy = None if policy is None else policy_for_log(policy, log)
-    checks = checks or check_log(log, modelled)
+    checks = checks or check_log(log)
     log, units, modelled = log.recount(log.count), checks.units, checks.modelled
     of_policy: list[Diagnostic | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
     tables = dict(checks.tables)
     if policy is not None:
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-            weights = _weigh_policy(log, policy, cost_model, logging_policy, modelled)
+            weights = _weigh_policy(log, policy, cost_model, modelled)
             if log.imitated_propensities and weights.mean is not None:
                 correction = correct_along_policy(log, weights.mean, modelled, units)
                 of_log.append(check_estimates(log, weights.mean, modelled, correction, units))
-                if correction is not None and logging_policy is None:
+                if correction is not None:
                     weights = weights._replace(logging_mean=correction[0])
             parts = find_parts(log)
             estimates = estimate_parts(weights, parts, units, confidence)
@@ -146,22 +136,17 @@ def diagnose(
     return replace(checks, diagnostics=results, rows=log.size, tables=tables)
 
 
-def check_log(
-    log: BanditLog, modelled: np.ndarray | None = None, row_checks: tuple[Diagnostic, ...] | None = None
-) -> Diagnosis:
+def check_log(log: BanditLog, row_checks: tuple[Diagnostic, ...] | None = None) -> Diagnosis:
     """Check the propensities and the rows of a log: audit, copies and dependent rows, drift, and leakage.
 
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
-    :func:`diagnose` describes the other parameters.
     """
-    modelled = None if modelled is None else _restrict_to_counted(as_float_array(modelled, "modelled"), log)
     log = log.recount(log.count)
     if row_checks is None:
         row_checks, units = check_rows(log)
     else:
         units = independent_units(log)
-    if modelled is None:
-        modelled = cross_fit_propensities(log, units)  # copies of a row are in the same fold
+    modelled = cross_fit_propensities(log, units)  # copies of a row are in the same fold
     audit, calibration = audit_propensities(log, modelled, units)
     diagnostics = [
         *audit,
@@ -189,24 +174,12 @@ def check_rows(log: BanditLog) -> tuple[tuple[Diagnostic, ...], np.ndarray | Non
     return checks.diagnostics, checks.groups
 
 
-def _restrict_to_counted(modelled: np.ndarray, log: BanditLog) -> np.ndarray:
-    """Return the probabilities of the contexts whose rows have a positive count."""
-    if modelled.shape != (expected := (log.X.shape[0], *log.actions.shape)):
-        raise InputError(f"modelled has shape {modelled.shape}, expected {expected}")
-    return select_occurring(modelled, log)
-
-
-def _weigh_policy(
-    log: BanditLog, policy: Any, cost_model: Any, logging_policy: LinearPolicy | None, modelled: np.ndarray
-) -> PolicyWeights:
+def _weigh_policy(log: BanditLog, policy: Any, cost_model: Any, modelled: np.ndarray) -> PolicyWeights:
     has_model = cost_model is not None and policy.knows_all_actions
     inputs = EvaluationInputs(log, policy, cost_model=cost_model)
     terms = TermBuilder(inputs, ROBUST if has_model else RATIO).terms(policy)
     residual = tail_residual(terms.residual, log.cost, log.count) if has_model else np.nan_to_num(terms.residual)
     mean = policy.marginals_on(log.X, log.actions) if policy.knows_all_actions else None
-    if logging_policy is None:
-        logging_mean = raise_to_support(modelled, log, SUPPORT)
-    else:
-        logging_mean = logging_policy.marginals_on(log.X, log.actions)
+    logging_mean = raise_to_support(modelled, log, SUPPORT)
     probability, z = terms.importance * log.propensity, terms.z if has_model else None
     return PolicyWeights(log, probability, terms.importance, mean, logging_mean, residual, z)
