@@ -80,11 +80,9 @@ class Policy(ABC):
         """
         return explored_mean(actions, self._unexplored_marginals(X, actions, name, purpose), self.explore)
 
-    def components(
-        self, X: Features, actions: Actions, name: str = "policy", purpose: str = "the support rule"
-    ) -> Iterator[tuple[float, np.ndarray]]:
+    def components(self, X: Features, actions: Actions, purpose: str) -> Iterator[tuple[float, np.ndarray]]:
         """Yield the share and μ of π and of U. Labels are independent within each, but not in the mixture."""
-        mean = self._unexplored_marginals(X, actions, name, purpose)
+        mean = self._unexplored_marginals(X, actions, "policy", purpose)
         yield 1 - self.explore, mean
         if self.explore:
             yield self.explore, uniform_policy(actions, mean)[1]

@@ -316,15 +316,13 @@ def class_for(actions: Actions) -> type[LinearPolicy]:
     return POLICIES[actions.kind]
 
 
-def check_compatible(
-    policy: LinearPolicy, n_features: int, actions: Actions, name: str = "the policy", owner: str = "the log"
-) -> None:
-    """Raise InputError unless the policy has the features and actions of ``owner``."""
+def check_compatible(policy: LinearPolicy, n_features: int, actions: Actions, name: str) -> None:
+    """Raise InputError unless the policy has the features and actions of the log."""
     if not policy.actions.is_like(actions):
-        raise InputError(f"{name} is over {policy.actions}, {owner} has {actions}")
+        raise InputError(f"{name} is over {policy.actions}, the log has {actions}")
     shape, expected = (policy.n_features, *policy.coef.shape[1:]), (n_features, *actions.shape)
     if shape != expected:
-        raise InputError(f"{name}'s coef has shape {shape}, expected {expected} to match {owner}")
+        raise InputError(f"{name}'s coef has shape {shape}, expected {expected} to match the log")
 
 
 def as_policy(policy: object, name: str = "policy") -> LinearPolicy:

@@ -160,11 +160,11 @@ class FeatureMap:
         return X if self.names is None else pd.DataFrame(X, columns=self.names)
 
 
-def as_transformer(features: object, name: str = "features") -> Any:
+def as_transformer(features: object) -> Any:
     """Return a transformer from a name and a size, ``{"nystroem": 300}``; any other object is returned unchanged."""
     if not isinstance(features, Mapping):
         return features
-    return MedianNystroem(parse_feature_map(features, name))
+    return MedianNystroem(parse_feature_map(features))
 
 
 def _mean_square(X: Features) -> float:

@@ -166,13 +166,13 @@ def ablation(results: DatasetResults) -> Figure:
     return drawing.add_title(figure, results.title_with_selection, drawing.handles_of(looks))
 
 
-def overview(all_results: Sequence[DatasetResults], across: int = 2) -> Figure:
+def overview(all_results: Sequence[DatasetResults]) -> Figure:
     """Draw how much of the gap between CIPS and full supervision each algorithm closes, one panel per data set.
 
     All losses are greedy: 0 % is CIPS, 100 % is the skyline, which sees all labels. The dashed line is π0. Means far
-    below CIPS are written at the left edge. ``across`` is the number of columns.
+    below CIPS are written at the left edge.
     """
-    names, across = all_results[0].plan.names, min(across, len(all_results))
+    names, across = all_results[0].plan.names, min(2, len(all_results))
     lines = drawing.grouped_lines((name for name in all_results[0].learned if name != BASELINE), names)
     down = -(-len(all_results) // across)
     label_width = max(1.8, 0.08 * max((len(names.label(name)) for name in lines), default=0))

@@ -12,6 +12,7 @@ from drcrm.reports.log_report.formatting import format_number, format_share, is_
 
 MARGIN = 0.04  # share of the width, on both sides
 BAR_WIDTH = 0.84  # share of a bin
+MAX_TICKS = 5
 
 
 def percent(share: float) -> str:
@@ -59,14 +60,14 @@ class Scale(NamedTuple):
         """Return whether a value is between the ends."""
         return -1e-9 <= self.share(value) <= 1 + 1e-9
 
-    def ticks(self, most: int = 5) -> list[float]:
+    def ticks(self) -> list[float]:
         """Return round numbers between the ends."""
         if self.is_log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
             inner = [value for value in values if self.contains(value)]
-            return inner if len(inner) <= most else [v for v in inner if f"{v:.0e}".startswith("1")][:most]
-        rough = (self.high - self.low) / most
+            return inner if len(inner) <= MAX_TICKS else [v for v in inner if f"{v:.0e}".startswith("1")][:MAX_TICKS]
+        rough = (self.high - self.low) / MAX_TICKS
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
