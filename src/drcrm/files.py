@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from drcrm.errors import InputError, import_extra, prefix_errors, refuse_errors
+from drcrm.errors import InputError, prefix_errors, refuse_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -301,48 +301,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return str(int(value))
     return repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)
-
-
-def parse_yaml(text: str) -> object:
-    """Return the content of YAML; InputError has a line for each repeated key, or explains why it is not YAML."""
-    yaml, repeated = import_extra("yaml"), []
-
-    class Loader(yaml.SafeLoader):
-        def compose_mapping_node(self, anchor: Any) -> Any:  # the construction changes nodes with merged keys
-            node, lines = super().compose_mapping_node(anchor), {}
-            for key in [key for key, _ in node.value if key.id == "scalar"]:
-                line = key.start_mark.line + 1
-                if key.value in lines:
-                    repeated.append((line, f"{key.value} occurs twice, first in line {lines[key.value]}"))
-                lines.setdefault(key.value, line)
-            return node
-
-    try:
-        content = yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(f"{place}not YAML: {problem}") from None
-    if repeated:
-        raise InputError(*(f"line {line}: {message}" for line, message in sorted(repeated)))
-    return content
-
-
-def parse_json(text: str) -> object:
-    """Return the content of JSON; InputError names a repeated key, or explains why the text is not JSON."""
-    try:
-        return json.loads(text, object_pairs_hook=_unique)
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is not JSON: {error}") from None
-
-
-def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
-    content: dict[str, object] = {}
-    for key, value in members:
-        if key in content:
-            raise InputError(f"{key} occurs twice in one map, expected once")
-        content[key] = value
-    return content

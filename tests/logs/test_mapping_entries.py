@@ -11,10 +11,10 @@ from log_fixtures import write_table
 from push_logs import MAPPING, REVENUE, UNSUBSCRIBED, push_log
 
 from drcrm.errors import InputError
-from drcrm.files import parse_yaml
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.logs.read_log import read_raw_log
+from drcrm.logs.unique_keys import parse_yaml
 
 BOTH = {"guardrails": {"unsubscribed": UNSUBSCRIBED, "money": REVENUE | {"range": [0, 5]}}}
 

@@ -20,8 +20,9 @@ from snakemake.utils import update_config, validate
 
 from drcrm.errors import InputError, escape_unprintable, prefix_errors, warn
 from drcrm.experiments.runs import CLASSIFIERS, all_starts, is_classifier, is_single
-from drcrm.files import check_file_name, parse_yaml
+from drcrm.files import check_file_name
 from drcrm.logs.mapping import as_mapping
+from drcrm.logs.unique_keys import parse_yaml
 from drcrm.optimization.starts import STARTS
 from drcrm.reports.plan import tell_apart
 from drcrm.reports.roles import PAPER_ALGORITHMS

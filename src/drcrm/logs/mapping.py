@@ -17,8 +17,8 @@ from typing import Any
 
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError, import_extra, prefix_errors
-from drcrm.files import parse_json, parse_yaml
 from drcrm.logs.mapping_entries import Guardrail, KnownPropensity
+from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 SHARE = 25  # percent of the rows that are held out by default
 EXPLORE = 0.05  # share of uniform actions in the learned policy

@@ -19,12 +19,13 @@ from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError, prefix_errors, refuse_errors
-from drcrm.files import parse_json, read_npz, write_npz
+from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.read_log import Source, files_of
+from drcrm.logs.unique_keys import parse_json
 from drcrm.policies import POLICY_CLASSES
 from drcrm.policies.exponential import LinearPolicy, class_for
 from drcrm.rows.recognition import STORED, LearnedRows

@@ -9,8 +9,8 @@ from strategies import examples
 
 from drcrm.__main__ import main
 from drcrm.errors import InputError
-from drcrm.files import parse_json, parse_yaml
 from drcrm.logs.mapping import as_mapping
+from drcrm.logs.unique_keys import parse_json, parse_yaml
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('{}":\\ \nab'),

@@ -1,0 +1,51 @@
+"""YAML and JSON in which a repeated key is an error; their parsers silently keep the last value."""
+
+import json
+from typing import Any
+
+from drcrm.errors import InputError, import_extra
+
+
+def parse_yaml(text: str) -> object:
+    """Return the content of YAML; InputError has a line for each repeated key, or explains why it is not YAML."""
+    yaml, repeated = import_extra("yaml"), []
+
+    class Loader(yaml.SafeLoader):
+        def compose_mapping_node(self, anchor: Any) -> Any:  # the construction changes nodes with merged keys
+            node, lines = super().compose_mapping_node(anchor), {}
+            for key in [key for key, _ in node.value if key.id == "scalar"]:
+                line = key.start_mark.line + 1
+                if key.value in lines:
+                    repeated.append((line, f"{key.value} occurs twice, first in line {lines[key.value]}"))
+                lines.setdefault(key.value, line)
+            return node
+
+    try:
+        content = yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{place}not YAML: {problem}") from None
+    if repeated:
+        raise InputError(*(f"line {line}: {message}" for line, message in sorted(repeated)))
+    return content
+
+
+def parse_json(text: str) -> object:
+    """Return the content of JSON; InputError names a repeated key, or explains why the text is not JSON."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is not JSON: {error}") from None
+
+
+def _unique(members: list[tuple[str, object]]) -> dict[str, object]:
+    content: dict[str, object] = {}
+    for key, value in members:
+        if key in content:
+            raise InputError(f"{key} occurs twice in one map, expected once")
+        content[key] = value
+    return content
