@@ -9,7 +9,7 @@ from drcrm import ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
 from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.skylines import fit_crf
-from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth, hamming_cost
+from drcrm.experiments.simulation.truth import ClassTruth, LabelTruth, as_truth, choose_by_greedy_loss, hamming_cost
 from drcrm.experiments.steps.evaluate import shifted_rows
 
 
@@ -129,3 +129,19 @@ class TestLabels:
         assert np.array_equal(truth.cost(1 - labels, np.arange(120)), np.zeros(120))
         assert truth.loss(-1.25) == 1.75
         assert np.array_equal(truth.logging_policy(X, 0.1, 4).coef, 4 * fit_crf(X, labels, 0.1).coef)
+
+
+def test_the_choice_of_C_stops_when_the_loss_rises():
+    """Errors 3, 1, 1, 2, 0: the last value is not tried, and the first of equal ones wins."""
+    errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
+
+    class Planted:
+        def __init__(self, C):
+            tried.append(C)
+            self.C = C
+
+        def greedy(self, X):
+            return (np.arange(4) < errors[self.C]).astype(int)
+
+    best, C = choose_by_greedy_loss(Planted, list(errors), np.ones((4, 1)), np.zeros(4, dtype=int))
+    assert (tried, C, best.C) == ([0.01, 0.1, 1.0, 10.0], 0.1, 0.1)
