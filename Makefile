@@ -43,7 +43,7 @@ report: .venv/installed
 	@echo "The report: results/$(EXPERIMENT)/report.html"
 
 test: .venv/installed
-	@echo "testing: 3 to 5 minutes on 2 cores"
+	@echo "testing: 2 to 4 minutes on 2 cores"
 	$(PYTEST) -m "not slow"
 
 test-all: test

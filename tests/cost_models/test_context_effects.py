@@ -93,16 +93,6 @@ def test_results_are_those_of_the_definition(kind, m, rows, has_counts):
     assert_same(context_effects(log, effects), maximise_by_definition(log, effects))
 
 
-@both_kinds
-def test_an_exact_model_leaves_no_effects(kind):
-    log, effects, _ = make_log(kind)
-    exact = log.with_cost((dense_loadings(log.Y, effects.shape[1]) * effects[log.context]).sum(axis=1))
-    assert np.abs(context_effects(exact, effects).delta).max() < 1e-14
-    zero = context_effects(log.with_cost(np.zeros(len(log.Y))), 0 * effects)
-    assert (zero.noise, zero.rounds) == (0, 0)
-    assert not np.concatenate([zero.delta.ravel(), zero.covariance.ravel()]).any()
-
-
 def test_action_lists_have_only_noise():
     rng = np.random.default_rng(0)
     lists = ActionLists(rng.normal(size=(10, 2)), [0, 4, 7, 10])

@@ -141,10 +141,3 @@ def test_counts_stand_for_rows_and_units_are_not_split():
     assert check_leakage(log, users).level == "good"
     log = log_with(reward, X, action, p, reward)
     assert check_leakage(log.replace(count=np.full(200, 3))).value == pytest.approx(check_leakage(log).value)
-
-
-def test_costs_that_hardly_vary_are_not_checked():
-    X, action, p, reward = draw()
-    for cost in (np.zeros(400), np.full(400, 0.1), (np.arange(400) < 2).astype(float)):
-        assert check_leakage(BanditLog(np.column_stack([X, cost]), action, p, cost, n_actions=K)) is None
-    assert check_leakage(BanditLog(X[:30], action[:30], p[:30], -reward[:30], n_actions=K)) is None

@@ -3,7 +3,6 @@
 from copy import deepcopy
 
 import pytest
-import yaml
 from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 
 from drcrm.errors import InputError
@@ -207,20 +206,6 @@ class TestSchema:
 
 
 class TestReplayCurveAndAblation:
-    def other_algorithms(self, algorithms: list[str]) -> dict:
-        """Return the configuration with other algorithms for ``beyond``."""
-        config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-        config["experiments"]["beyond"] = {**config["experiments"]["beyond"], "algorithms": algorithms}
-        with pytest.warns(UserWarning, match="of beyond leaves out"):
-            return complete(config, SCHEMA)
-
-    def test_keep_only_algorithms_of_their_experiment(self):
-        config = self.other_algorithms(["cips", "poem", "kl_dro", "dr", "kl_dro_dr"])
-        beyond = config["experiments"]["beyond"]
-        assert beyond["replay_curve"]["algorithms"] == ["poem", "kl_dro", "kl_dro_dr"]
-        assert beyond["ablation"]["algorithms"] == ["cips", "kl_dro", "dr", "kl_dro_dr"]
-        assert not {"norm_poem_from_zero", "dm_from_zero"} & set(config["algorithms"])
-
     def test_an_ablation_adds_its_algorithms_from_other_starts(self):
         algorithms = {
             "own": {"estimator": "KLDRO", "parameter": "radius", "grid": [1], "options": {"estimate": "dr"}},

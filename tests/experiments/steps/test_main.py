@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from step_chain import AXES, SPLIT, error_of, run_step
+from step_chain import AXES, SPLIT, error_of
 
 from drcrm.experiments.steps import STEPS
 from drcrm.experiments.steps.__main__ import main
@@ -60,14 +60,3 @@ def test_an_output_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, cap
     write_npz("train.npz", X=[[1.0], [2.0]], labels=[[0], [1]])
     message = error_of(capsys, "split", {"train": "train.npz"}, {"split": output}, {**SPLIT, **AXES})
     assert message.startswith("[Errno ")
-
-
-def test_memory_that_runs_out_is_one_line(monkeypatch, capsys):
-    """Python's own error has no message."""
-
-    def raise_memory_error(*_):
-        raise MemoryError
-
-    monkeypatch.setattr("drcrm.experiments.steps.evaluate.collect", raise_memory_error)
-    assert run_step("collect", {}, {}) == 1
-    assert capsys.readouterr().err == "drcrm collect: out of memory\n"

@@ -161,13 +161,6 @@ def test_invalid_times_are_rejected_with_their_row(frame, mapping, value, messag
     assert message in str(error.value)
 
 
-def test_a_column_may_not_have_the_name_of_a_derived_feature(frame, mapping):
-    frame["ts"], frame["ts: hour"] = TIMES, "a"
-    mapping["features"]["categorical"] = ["ts: hour"]
-    with pytest.raises(InputError, match="'ts: hour' is a column and a feature made from 'ts'; rename the column"):
-        drcrm.BanditLog.from_frame(frame, timed(mapping))
-
-
 @pytest.mark.parametrize(
     "texts",
     [
