@@ -17,6 +17,7 @@ from drcrm import (
     POEM,
     ActionLists,
     AdaptiveKLCRM,
+    BanditLog,
     CostModel,
     ExponentialPolicy,
     Implicit,
@@ -28,6 +29,8 @@ from drcrm import (
 )
 from drcrm.errors import InputError
 from drcrm.estimators.base import CounterfactualEstimator
+from drcrm.optimization.starts import start_coef
+from drcrm.policies.linear_predictor import LinearPredictor
 
 
 @dataclass(eq=False, repr=False)
@@ -165,6 +168,15 @@ def test_actions_that_do_not_occur_are_known_by_their_number(kind_logs):
     estimator = data.fit(KLDRO())  # knows K, which neither a score nor a value needs to see
     weight = np.minimum(data.probability(estimator.coef_)[few] / rows["propensity"], estimator.clip_) * rows["count"]
     assert estimator.score(X, Y, **rows) == pytest.approx(-(weight @ rows["cost"]) / weight.sum(), rel=1e-9)
+
+
+def test_a_constant_in_all_scores_changes_no_start():
+    rng = np.random.default_rng(1)
+    X, logging = np.column_stack([rng.normal(size=(2000, 3)), np.ones(2000)]), SoftmaxPolicy(rng.normal(size=(4, 4)))
+    A = rng.integers(0, 4, 2000)
+    log = BanditLog(X, A, np.ones(2000), np.zeros(2000), n_actions=4)
+    shifted, _ = start_coef("logging", LinearPredictor(log), SoftmaxPolicy(logging.coef + 100))
+    assert SoftmaxPolicy(shifted).marginals(X) == pytest.approx(logging.marginals(X), rel=1e-12)
 
 
 @pytest.fixture
