@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from drcrm.reports.log_report.formatting import (
+    ConfidenceInterval,
     clean,
     decimals_for,
     format_count,
@@ -33,19 +34,6 @@ CERTIFIED = {  # the same for the answer of ``certify``, by what the bounds show
     "not shown": ("open", "Certified, not shown to be better"),
 }
 NOT_SEEN = "some fixed actions have an effective sample size below 1"
-
-
-class ConfidenceInterval(NamedTuple):
-    """An estimate with its confidence interval; None for unknown numbers."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether both ends are known."""
-        return is_number(self.low) and is_number(self.high)
 
 
 class Headline(NamedTuple):

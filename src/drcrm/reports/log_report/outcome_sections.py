@@ -5,15 +5,16 @@ from functools import partial
 from typing import Any
 
 from drcrm.reports.log_report.answer import Answer, Units
-from drcrm.reports.log_report.charts import Scale, gauge
 from drcrm.reports.log_report.formatting import (
     DASH,
+    Scale,
     clean,
     clean_name,
     decimals_for,
     format_count,
     format_number,
     format_share,
+    gauge,
     is_number,
     plural,
     shorten,

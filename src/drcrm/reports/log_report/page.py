@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from drcrm.errors import import_extra
 from drcrm.reports.log_report import outcome_sections, sections
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate, ConfidenceInterval
-from drcrm.reports.log_report.charts import Scale, gauge, percent
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate
 from drcrm.reports.log_report.formatting import (
     DASH,
+    ConfidenceInterval,
+    Scale,
     clean,
     format_count,
     format_imputed,
     format_number,
+    gauge,
     is_number,
     numbers,
+    percent,
     plural,
     sanitize,
     shorten,

@@ -6,17 +6,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
-from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 from drcrm.reports.log_report.formatting import (
     DASH,
+    Scale,
+    calibration,
     clean,
     clean_name,
+    curve,
     format_count,
     format_number,
     format_share,
+    gauge,
+    histogram,
     is_number,
     numbers,
     plural,
+    share_bars,
     shorten,
 )
 
