@@ -123,6 +123,19 @@ def test_the_number_of_required_rows_is_that_of_the_normal_test():
     assert advice_of(_advise_rows(comparison, diagnosis.rows, reward=True))[0] == -difference
 
 
+def test_the_best_of_several_candidates_needs_more_rows():
+    policy = SoftmaxPolicy(0.4 * np.roll(THETA, 1, axis=1) + 0.1 * THETA)
+    _, _, comparison = judge(policy, change_log(LOG, slice(0, 300)))
+    estimate = copy(comparison.difference)
+    estimate.standard_error = abs(float(estimate)) / 2
+    one = replace(comparison, certificate=None, difference=estimate)
+    many = replace(one, settings=ComparisonSettings(choices=20))
+    (difference, rows, *_), (shrunk, more, *_) = (advice_of(_advise_rows(part, 300)) for part in (one, many))
+    assert shrunk == pytest.approx(0.75 * difference, rel=0.01)
+    factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) * difference / shrunk) ** 2
+    assert more / rows == pytest.approx(factor, rel=0.12)
+
+
 def test_the_lower_bound_is_the_certificate_of_the_negated_costs():
     negated = copy(MODEL)
     negated.coef_, negated.intercept_ = -MODEL.coef_, -MODEL.intercept_

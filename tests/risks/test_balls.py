@@ -165,3 +165,18 @@ def test_what_an_atom_needs():
     for divergence, atom in (("kl", 1.0), ("reverse_kl", np.inf)):
         with pytest.raises(InputError, match="atom must be a finite number, for reverse_kl only"):
             PhiBall(divergence, 0.1, atom=atom)
+
+
+def test_costs_on_several_scales():
+    _, worst = KLBall(0.5)([-1, -2, -3, -1e60, -2e60, -1e90])
+    assert worst[:3] == pytest.approx(worst[0])
+    assert worst[0] > worst[3] > worst[4] > worst[5] == 0
+    assert worst @ np.log(6 * np.where(worst > 0, worst, 1)) == pytest.approx(0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("outlier", [-1e20, -1e60, -1e99])
+def test_an_outlier_does_not_move_the_worst_case_of_the_rest(outlier):
+    assert Chi2Ball(1.5)([0, -1, -2, outlier])[0] == pytest.approx(-0.25, rel=1e-12)
+    value, worst = Chi2Ball(0.5)([0, -1, -2, outlier])
+    assert value == pytest.approx(-0.711324865405187, rel=1e-12)
+    assert worst @ [0, -1, -2, 0] == pytest.approx(value, rel=1e-12)

@@ -173,3 +173,18 @@ def test_a_rare_largest_cost_takes_nearly_all_weight(mass, part):
     density = brentq(excess, 0, 1, xtol=1e-16) if excess(0) > 0 else 0.0
     value, _ = Chi2Ball(part / mass)([0.0, -1.0, -2.5], [mass, 0.5, 0.5])
     assert value == pytest.approx(-second * density, abs=1e-11)
+
+
+@every_smooth
+def test_costs_in_clusters_that_almost_tie(name):
+    """The divergence is then a staircase in 1/γ, over twenty orders of magnitude."""
+    rng = np.random.default_rng(15)
+    z = np.concatenate([0.0359 - 1e-9 * rng.random(1000), [-19.76, -10.0, -3.0]])
+    divergence, previous = FORMULAS[name][0], z.mean()
+    for radius in np.geomspace(1e-8, 6, 30):
+        value, worst = PhiBall(divergence, radius)(z)
+        with np.errstate(divide="ignore"):
+            distance = divergence.phi(len(z) * worst).mean()
+        assert distance == pytest.approx(radius, rel=1e-5) or value == z.max()
+        assert previous - 1e-14 <= value <= z.max()
+        previous = value
