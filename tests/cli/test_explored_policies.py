@@ -12,6 +12,7 @@ from small_action_logs import LABELS, LISTS, label_log, list_log
 import drcrm
 from drcrm.__main__ import main
 from drcrm.certificates.off_policy_value import off_policy_value as value_of
+from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.errors import InputError
 from drcrm.files import write_npz
 from drcrm.logs.mapping import EXPLORE
@@ -135,3 +136,20 @@ def test_the_answer_has_the_cost_of_exploration_and_the_size_of_the_next_log(sho
     assert part["effective_size"] >= 3000 * EXPLORE / 3
     report = (shop / "report.html").read_text(encoding="utf-8")
     assert f"The policy file draws {100 * EXPLORE:g} % of the actions uniformly." in report
+
+
+@pytest.mark.parametrize("kind", ["labels", "lists"])
+def test_the_size_of_fixed_choices_of_other_actions(kind, policies):
+    path = policies[kind]
+    stored = read_policy(path)
+    log = drcrm.read_log(path.parent / "log.csv", LABELS if kind == "labels" else LISTS)
+    log = log.replace(X=stored.encoding.contexts(log_of(path))) if kind == "labels" else log
+    described = describe_exploration(stored.policy, log, 100.0)
+    X = log.actions.unbind(log.X)
+    law = exploring_law(stored, X)
+    if kind == "labels":
+        mean = np.asarray(law) @ [[0, 0], [0, 1], [1, 0], [1, 1]]
+        expected = 100 / (1 / np.hstack([mean, 1 - mean])).mean(axis=0).max()
+    else:
+        expected = 100 / np.mean([1 / part.min() for part in law])
+    assert described["effective_size"] == pytest.approx(expected, rel=1e-9)

@@ -85,6 +85,15 @@ def test_actions_that_vanish_at_the_end_drift():
     assert check.low < check.value < check.high < 0
 
 
+def test_a_user_with_many_rows_is_one_unit_of_the_drift_of_actions():
+    """Each of 100 users has one action in 20 rows. As if the rows were independent, the shares seem to drift."""
+    users = np.arange(2000) // 20
+    Y = np.random.default_rng(0).integers(0, 3, 100)[users]
+    log = BanditLog(np.ones((2000, 1)), Y, np.full(2000, 1 / 3), np.zeros(2000), n_actions=3)
+    levels_of = [check_action_drift(log, units).level for units in (users, None)]
+    assert levels_of == ["good", "caution"]
+
+
 def test_a_gain_that_becomes_a_loss_fails():
     log = draw_log(6000, seed=1)
     scores = log.X @ THETA

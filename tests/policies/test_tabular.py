@@ -147,6 +147,15 @@ def test_an_array_that_could_be_rows_or_candidates_needs_its_explicit_shape():
     assert off_policy_value([0.7, 0.2, 0.5, 0.5], log, "ips") == pytest.approx((0.7 + 1) * 2 / 4)
 
 
+def test_probabilities_must_sum_to_one_over_the_eligible_actions():
+    eligible = np.array([[1, 1, 0], [1, 1, 1]])
+    log = BanditLog(np.ones((2, 1)), [0, 2], [0.5, 0.5], [1.0, 2.0], eligible=eligible)
+    assert off_policy_value([[1, 0, 0], [0, 0, 1.0]], log, "ips") == 3
+    message = r"adds up to 0\.5 over the available actions of context 0, expected 1"
+    with pytest.raises(InputError, match=message):
+        off_policy_value([[0.5, 0, 0.5], [0, 0, 1.0]], log)
+
+
 # Classifiers
 
 
@@ -211,3 +220,12 @@ def test_a_policy_on_another_log_is_refused(kind):
         for evaluate in (off_policy_value, policy_certificate, policy_support):
             with pytest.raises(InputError, match=r"the policy has the probabilities of .* rows of another log"):
                 evaluate(bound, other)
+
+
+@pytest.mark.parametrize("kind", ["single", "lists"])
+def test_an_explored_policy_has_the_worst_case_of_its_probabilities(kind):
+    log, policy, X = log_and_policy(kind)
+    model, explored = CostModel(0.1).fit_log(log), policy.with_exploration(0.5)
+    forms = explored, explored.marginals(X)
+    values = [off_policy_value(form, log, "dr", cost_model=model, shift=0.1) for form in forms]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
