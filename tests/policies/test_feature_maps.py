@@ -179,8 +179,9 @@ def test_a_map_selects_columns_of_a_data_frame_by_name(kind):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_the_nystroem_map_is_that_of_scikit_learn(form):
-    X = form(np.maximum(np.random.default_rng(9).normal(size=(200, 4)) * [1, 1e3, 1e-3, 0], 0) + np.array([0, 0, 0, 5]))
-    fitted = MedianNystroem(40).fit(X)
-    expected = fitted.kernel_.transform(fitted.scaler_.transform(X))
-    assert fitted.transform(X) == pytest.approx(expected, abs=1e-6)
-    assert fitted.transform(X[:1]) == pytest.approx(expected[:1], abs=1e-6)
+    X = np.maximum(np.random.default_rng(9).normal(size=(200, 4)) * [1, 1e3, 1e-3, 0], 0) + np.array([0, 0, 0, 5])
+    fitted = MedianNystroem(40).fit(form(X))
+    expected = fitted.kernel_.transform(fitted.scaler_.transform(form(X)))
+    for rows in (X, sparse.csr_array(X)):  # whatever it was fitted to
+        assert fitted.transform(rows) == pytest.approx(expected, abs=1e-6)
+        assert fitted.transform(rows[:1]) == pytest.approx(expected[:1], abs=1e-6)

@@ -193,6 +193,26 @@ def test_what_learned_scores_need():
         fit_scores(draw_lists(40)[0], None, [KNeighborsRegressor(1), HistGradientBoostingClassifier()])
 
 
+def test_decisions_on_a_sparse_table_have_the_probabilities_of_the_table(tmp_path):
+    log, _ = draw_log(800)
+    city = np.random.default_rng(1).integers(0, 60, 800)
+    frame = pd.DataFrame({"x": log.X[:, 0], "city": city, "action": log.Y, "p": log.propensity, "cost": log.cost})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    mapping = {"action": "action", "propensity": "p", "cost": "cost", "algorithm": "kl_dro_dr_scores"}
+    config = json.dumps(mapping | {"features": {"numeric": ["x"], "categorical": ["city"]}})
+    policy, best = (
+        tmp_path / "policy.npz",
+        tmp_path / "policy.candidate.npz",
+    )  # which one has scores depends on the verdict
+    assert main(["learn", str(tmp_path / "log.csv"), "--config", config, "--output", str(policy)]) == 0
+    served = load_policy(best if best.exists() else policy)
+    contexts = frame[["x", "city"]][:40].to_dict("records")
+    X = served._encode(contexts)
+    assert sparse.issparse(X)
+    scores = np.vstack([served._scores(context) for context in contexts])
+    assert scores == pytest.approx(served.policy.decision_function(X), abs=1e-6)
+
+
 def test_learn_fits_scores_of_listed_candidates_and_the_policy_file_keeps_them(tmp_path, capsys):
     log, _, _ = draw_lists(1500)
     starts, psi = log.actions.starts, log.X

@@ -33,7 +33,7 @@ class MappedModel:
         return self
 
     def action_effects(self, X: Features, actions: Actions, predict: Any = None) -> np.ndarray:
-        """Return the effects of contexts with features X. ``predict`` is for other models, and is ignored."""
+        """Return the effects, like :class:`drcrm.CostModel`. ``predict`` is ignored: no regressor is called."""
         return self.model.action_effects(self.features(X), actions)
 
 
@@ -46,9 +46,9 @@ class BlendedModel:
     models : sequence of models
         Fitted models ĉ_j: :class:`drcrm.RegressorModel` or MappedModel.
     weights : array (J,)
-        w.
+        Weights w_j ≥ 0, whose sum need not be 1.
     constant : float
-        b.
+        b, in the unit of the costs.
     """
 
     models: Sequence[Any]
@@ -58,7 +58,7 @@ class BlendedModel:
     def action_effects(
         self, X: Features, actions: Actions, predict: Callable[[Any, Features], np.ndarray] | None = None
     ) -> np.ndarray:
-        """Return the modelled costs, (m, K) or (N,). ``predict`` is that of :class:`drcrm.RegressorModel`."""
+        """Return the modelled costs, (m, K) or (N,). ``predict(regressor, X)`` replaces ``regressor.predict(X)``."""
         effects = [model.action_effects(X, actions, predict) for model in self.models]
         return self.constant + np.tensordot(self.weights, effects, axes=1)
 
@@ -66,12 +66,14 @@ class BlendedModel:
 def blend_weights(log: BanditLog, predicted: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the weights w ≥ 0 and the constant b with the least squared error Σ_i count_i (c_i − b − predicted_i·w)².
 
+    Source: Breiman 1996, Stacked regressions.
+
     Parameters
     ----------
     log : BanditLog
         Rows with their costs c, (n,).
     predicted : array (n, J)
-        Cost of each row by each model, which must not have seen the row. Source: Breiman 1996, Stacked regressions.
+        Cost of each row by each model, fitted to other rows.
     """
     share = log.count / log.size
     means, mean = share @ predicted, share @ log.cost

@@ -75,8 +75,6 @@ class SupportedModel:
         estimate = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
         return replace(self, is_cloned=True, is_supported=_find_supported(log, estimate, self.support))
 
-    trust_propensities = with_logged_support  # the name in learned_scores
-
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
         return replace(self, support=support)

@@ -97,7 +97,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     logging : SoftmaxPolicy
         π0, without a feature map.
     deviation : float
-        σ, the standard deviation of the residuals of the first cost model.
+        σ, the standard deviation of the costs minus ĉ on rows that the fit of ĉ did not see.
     support : float
         τ of the support rule: see :mod:`drcrm.cost_models.support`.
     limits : (float, float)
@@ -147,7 +147,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     ) -> np.ndarray:
         """Return the scores, (m, J, K) or (N, J), as weighted means over the models of some fits.
 
-        ``predict(model, X)`` returns the predictions of a model of scikit-learn, if they are known.
+        ``predict(model, X)`` replaces the prediction of a model of scikit-learn by one that is known.
         """
         logits, actions = X @ self.logging_coef + self.logging_intercept, self._actions_of(X)
         _, mean = actions.log_partition(logits.copy())
@@ -158,13 +158,14 @@ class ActionScores(TransformerMixin, BaseEstimator):
         return np.stack([_log(mean) if actions.are_shared else logits, *learned], axis=1)
 
     def parts(self) -> list[Any]:
-        """Return the fitted models of scikit-learn, fold by fold, without those of feature maps."""
+        """Return the regressors and classifiers of scikit-learn, fit by fit, without ridge regressions."""
         return [part for fold in self.folds for model in fold for part in _parts_of(model)]
 
     @property
     def has_fast_trees(self) -> bool:
         """Whether the models of scikit-learn are boosted trees, so that ``SingleContextScores`` works."""
-        return all(is_boosted(part) for part in self.parts())
+        parts = self.parts()
+        return bool(parts) and all(is_boosted(part) for part in parts)
 
     def _score(
         self, model: Any, X: Features, predict: Callable[..., np.ndarray] | None, mean: np.ndarray, actions: Actions
@@ -184,7 +185,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
 
 
 class SingleContextScores:
-    """``ActionScores.transform`` for one context, with all boosted trees in one pass, in a tenth of the time.
+    """``ActionScores.transform`` for one context in a tenth of the time, by one pass over all boosted trees.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ. The cost model ĉ blends boosted trees with a ridge regression over
 a Nyström map: see :mod:`drcrm.cost_models.blended_model`. For one of K actions, the other scores are log-probabilities
-from classifiers that predict rewarded actions. The family contains π0, at θ = (1, 0, 0, 0), and sharper and tilted
+from classifiers that predict rewarded actions. The family contains π0, at θ_0 = 1 and θ_j = 0, and sharper and tilted
 versions of π0. As θ_j grows, the policy takes the best action by score j. θ is fitted to a log in which each context
 lists its actions, with the scores as features of an action. These scores come from models that were fitted without this
 context, or without its group. The score of a new context averages two scores: that of a model fitted to all training
@@ -55,7 +55,7 @@ PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (
 
 
 def default_models() -> list[Any]:
-    """Return a regressor by boosted trees, the size of a feature map for a ridge regression, and a classifier."""
+    """Return a regressor by boosted trees, a Nyström map for a ridge regression, and a classifier by boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     size = {"max_iter": 50, "max_bins": 63, "random_state": 0}  # as good as 100 trees and 255 bins, in half the time
@@ -118,12 +118,11 @@ def fit_scores(
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
-        Regressors and classifiers of scikit-learn, and feature maps, by name and size or as transformers. A regressor
-        models the costs. A feature map stands for a ridge regression of the costs over mapped features. All of these
-        are blended into one cost model ĉ; at least one is required. A classifier gives two scores: see
-        :func:`drcrm.policies.classifier_policy.row_weights`. It predicts the actions with weights "none" and
-        "inverse_propensity". The default is boosted trees for both, and ``{"nystroem": 300}``. Lists of actions have no
-        classifiers.
+        Models of the costs are regressors of scikit-learn, and feature maps (``{"nystroem": 300}`` or a transformer),
+        each of which stands for a ridge regression over mapped features. At least one is required; they are blended
+        into one cost model ĉ. Models of the actions, for one of K actions only, are classifiers. Each is fitted twice,
+        with the weights "none" and "inverse_propensity" of :func:`drcrm.policies.classifier_policy.row_weights`, and
+        gives two scores. The default is boosted trees for both, and the Nyström map.
     units : array (n,), optional
         Ids of independent units of rows, which a fold keeps together; by default contexts.
 
@@ -163,9 +162,10 @@ def fit_scores(
 
 
 def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tuple[list[list[Any]], np.ndarray]:
-    """Return the models of each fit, to all rows but a fold or to all rows, and the residuals of ĉ on the other rows.
+    """Fit all models without each fold in turn, and then to all rows.
 
-    The models are ĉ and then two fits of each classifier. ``fold`` has the fold of each row, (n,).
+    Return the models of each of these fits, ĉ first and then each classifier with both weights, and each row's cost
+    minus ĉ of the fit without its fold. The weights of ĉ are the same in all fits. ``fold`` is the row's fold, (n,).
     """
     cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
     parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(FOLDS)]
@@ -268,7 +268,7 @@ def learn_over_scores(
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
     cost_model = replace(supported, model=expanded, logging_policy=SoftmaxPolicy(scores.expand(known)))
     if cost_model.is_cloned:
-        cost_model = cost_model.trust_propensities(log.replace(X=scores.features(log.X)))
+        cost_model = cost_model.with_logged_support(log.replace(X=scores.features(log.X)))
     candidates = []
     for candidate in learned.candidates:
         policy = SoftmaxPolicy(scores.expand(candidate.policy.coef)).with_exploration(candidate.policy.explore)

@@ -119,7 +119,9 @@ class Candidate:
         parts = [(clean(self.raw.get("parameter") or "").replace("_", " "), self.raw.get("value"), None)]
         parts += [(key, self.raw.get(key), usual) for key, usual in (("ridge", 0), ("step", 1), ("sharpness", 1))]
         return ", ".join(
-            f"{name} {value:.3g}" for name, value, usual in parts if name and is_number(value) and value != usual
+            f"{name} {value:{'.3g' if abs(value) < 1 else 'g'}}"
+            for name, value, usual in parts
+            if name and is_number(value) and value != usual
         )
 
     @cached_property
