@@ -193,7 +193,7 @@ FAULTS = {
     ),
     "a safe estimator trains on held-out rows": (
         "train = whole.recount(whole.count * ~is_heldout)",
-        "train = whole.recount(whole.count)",
+        "train = whole.without_empty_rows()",
     ),
     "training rows evaluate the policy": (
         "is_evaluated = ~recognised.training if recognised and recognised.training.any() else None",

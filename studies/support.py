@@ -176,7 +176,7 @@ def restrict_to_supported(log: BanditLog, policy: SoftmaxPolicy) -> BanditLog:
     rows = eligible[log.context, log.Y]
     columns = (getattr(log, name)[rows] for name in ("Y", "propensity", "cost", "context", "count"))
     restricted = BanditLog(log.X, *columns, n_actions=eligible.shape[1], eligible=eligible)
-    return restricted.recount(restricted.count)
+    return restricted.without_empty_rows()
 
 
 def rows(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int) -> Iterator[dict]:

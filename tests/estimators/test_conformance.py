@@ -57,7 +57,7 @@ def test_every_estimator_conforms(name, data):
     assert data.fit(estimator) is estimator
     assert estimator.converged_
     assert 0 < estimator.n_iter_ <= estimator.max_iter
-    assert estimator.clip_ == clipping_constant(data.log.recount(data.log.count))
+    assert estimator.clip_ == clipping_constant(data.log.without_empty_rows())
     proba = estimator.predict_proba(data.X, **data.eligible)
     assert proba == pytest.approx(data.marginals(estimator.coef_), rel=1e-9, abs=1e-80)
     drawn = estimator.sample(data.X, random_state=1, **data.eligible)

@@ -46,7 +46,7 @@ def split(data, heldout: np.ndarray) -> list[BanditLog]:
     is_heldout = np.isin(np.arange(len(data.Y)), heldout)
     parts = (data.rows | {"count": data.rows["count"] * part} for part in (~is_heldout, is_heldout))
     logs = (BanditLog(data.X, data.Y, **rows, **data.actions) for rows in parts)
-    return [log.recount(log.count).merge_duplicates()[0] for log in logs]
+    return [log.without_empty_rows().merge_duplicates()[0] for log in logs]
 
 
 @pytest.mark.parametrize("fraction", [0.3, 0.95])

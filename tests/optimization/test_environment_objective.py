@@ -95,7 +95,7 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
     """The bound counts the residuals of the other folds: the rarest action of this log has fewer than 50."""
     log = draw_log("single", rows=600, contexts=60)
     rare = log.replace(count=np.where(log.Y == 3, (np.arange(600) % 20 == 0).astype(int), log.count))
-    log = rare.recount(rare.count)
+    log = rare.without_empty_rows()
     objective, gamma = make_objective(log), 1.2
     blocks = objective._blocks()
     factor = np.exp(blocks.smear(gamma).log_factor)

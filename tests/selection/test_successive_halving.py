@@ -45,8 +45,8 @@ def ignore(message: str) -> None:
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
     nothing = {"units": None, "recognised": None, "baseline": None, "checks": SimpleNamespace(groups=None)}
-    log = heldout.replace(rows=Table(len(heldout.Y)))
-    return SimpleNamespace(train=train, log=log, mapping=as_mapping({}), **nothing)
+    evaluated = heldout.replace(rows=Table(len(heldout.Y)))
+    return SimpleNamespace(train=train, evaluated=evaluated, mapping=as_mapping({}), **nothing)
 
 
 @pytest.fixture

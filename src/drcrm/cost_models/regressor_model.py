@@ -65,7 +65,7 @@ class RegressorModel:
             If the log has label vectors, or a regressor fails.
         """
         _check_actions(log.actions)
-        log = log.recount(log.count)
+        log = log.without_empty_rows()
         regressed = log.actions.regression_log(log)
         self.mean_ = float(log.count @ log.cost / log.size)
         rows = [np.flatnonzero(action == regressed.Y) for action in range(*regressed.actions.shape)]

@@ -138,7 +138,7 @@ class CostModel:
         UserWarning
             If conjugate gradients do not converge.
         """
-        log = log.recount(log.count)
+        log = log.without_empty_rows()
         regressed = log.replace(X=append_constant(log.X)) if action_intercepts else log
         self.variances_ = None
         self.coef_, self.intercept_ = self._fit_in_units(regressed)

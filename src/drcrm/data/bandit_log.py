@@ -257,6 +257,10 @@ class BanditLog:
             return self.replace(count=count)
         return self.replace(count=count).take(count != 0)
 
+    def without_empty_rows(self) -> BanditLog:
+        """Return the log without rows of count 0, and without contexts that have no rows left."""
+        return self.recount(self.count)
+
     def take(self, rows: np.ndarray | slice) -> BanditLog:
         """Return the log of selected rows and their contexts.
 

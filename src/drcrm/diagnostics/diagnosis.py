@@ -113,7 +113,7 @@ def diagnose(
     log = as_log(log)
     policy = None if policy is None else policy_for_log(policy, log)
     checks = checks or check_log(log)
-    log, units, modelled = log.recount(log.count), checks.units, checks.modelled
+    log, units, modelled = log.without_empty_rows(), checks.units, checks.modelled
     of_policy: list[Diagnostic | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
     tables = dict(checks.tables)
@@ -141,7 +141,7 @@ def check_log(log: BanditLog, row_checks: tuple[Diagnostic, ...] | None = None) 
 
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
     """
-    log = log.recount(log.count)
+    log = log.without_empty_rows()
     if row_checks is None:
         row_checks, units = check_rows(log)
     else:

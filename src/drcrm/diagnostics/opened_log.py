@@ -210,7 +210,7 @@ def open_log(
         for _, block in blocks_of(log, is_evaluated) if encoding else ():
             unseen.update(encoding.unseen(block.X))
         if encoding is None and seed is not None and recognised is not None:
-            train = _training_rows(log, recognised.training)
+            train = _encode_training_rows(log, recognised.training)
             whole = encode(log, train.encoding) if len(log.Y) <= MAX_CHECKED else None
             evaluated = encode(log, train.encoding, is_evaluated)
         else:
@@ -220,7 +220,7 @@ def open_log(
     return OpenedLog(path, file_digest, n, evaluated, checks, unseen, recognised, train, whole, on_rows)
 
 
-def _training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
+def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
     """Return the encoded rows that train policies, with the outcomes of guardrails as their only further columns."""
     outcomes, guardrails = log.column("guardrails"), None
     if outcomes is not None:
@@ -240,7 +240,7 @@ def _read_checked_log(
     tell(f"reading {short_name(path)}")
     log = read_raw_log(path, mapping, folder, most)
     with prefix_errors(name_of(path)):
-        log = log if log.count.all() else log.recount(log.count)
+        log = log if log.count.all() else log.without_empty_rows()
         _require_range(log)
         if log.propensity is None:
             tell("estimating propensities")

@@ -237,7 +237,7 @@ class CounterfactualEstimator(FittedPolicy):
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
-        occurring = whole.recount(whole.count)
+        occurring = whole.without_empty_rows()
         occurring.actions.check_not_one_hot(occurring.Y)
         if self.fit_intercept and not occurring.actions.has_intercept:
             raise InputError(f"fit_intercept must be False for {occurring.actions}: an intercept would change nothing")

@@ -115,7 +115,7 @@ class LinearPredictor:
     """
 
     def __init__(self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False):
-        effects, log = None if effects is None else select_occurring(effects, log), log.recount(log.count)
+        effects, log = None if effects is None else select_occurring(effects, log), log.without_empty_rows()
         self.log, self.intercept = log, intercept
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
         self.effects = None if effects is None else as_memory_order(effects, log.actions.order)

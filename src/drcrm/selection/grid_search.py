@@ -25,7 +25,7 @@ from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES, UNMODELLED
-from drcrm.selection.training_costs import model_training_costs
+from drcrm.selection.training_costs import fit_cost_model
 
 RIDGE_TOLERANCE = 100  # factor on the tolerance of fits with a ridge: they were as good, and took half the time
 MAX_RIDGE_TOLERANCE = 1e-4  # with hundreds of actions, the gradient at π0 already meets a larger tolerance
@@ -61,19 +61,19 @@ def learn(
     InputError
         If the algorithm does not fit the log.
     """
-    log, intercept = log.recount(log.count), algorithm.intercept
+    log, intercept = log.without_empty_rows(), algorithm.intercept
     clip = as_clip(algorithm.clip, log)
     is_shifted = algorithm.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
-    shift = float(log.cost.min()) if is_shifted else 0.0
+    offset = float(log.cost.min()) if is_shifted else 0.0
     model: Any = None
     effects = slope = None
     is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.compares
     if is_used or cost_model is not None or algorithm.cost_model is not None:
-        model, effects = model_training_costs(log, algorithm, cost_model, logging_policy, shift)
+        model, effects = fit_cost_model(log, algorithm, cost_model, logging_policy, offset)
     if fitted_costs is not None:
         trusting = replace(algorithm, support=0.0, cost_model=None)
-        _, effects = model_training_costs(log, trusting, fitted_costs, model.logging_policy, shift)
-    design = LinearPredictor(log.replace(cost=log.cost - shift), effects, intercept)
+        _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging_policy, offset)
+    design = LinearPredictor(log.replace(cost=log.cost - offset), effects, intercept)
     origin, tilt = algorithm.origin, None
     if origin is None:
         if algorithm.start == "model":
@@ -86,7 +86,7 @@ def learn(
     scored = model and model.with_support(algorithm.support or SUPPORT)
     scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.shift)
     candidates = search.fit_candidates(scorer, model)
-    candidates = [replace(candidate, objective=candidate.objective + shift) for candidate in candidates]
+    candidates = [replace(candidate, objective=candidate.objective + offset) for candidate in candidates]
     candidates, differences = _score(candidates, scorer)
     chosen = _choices(candidates, algorithm.robust_end)
     selected = 0
@@ -98,9 +98,9 @@ def learn(
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
     """Return a policy that was learned in another way as the only candidate, with its held-out scores."""
-    log, heldout = (part.replace(X=policy.map_features(part.X)) for part in (log.recount(log.count), heldout))
+    log, heldout = (part.replace(X=policy.map_features(part.X)) for part in (log.without_empty_rows(), heldout))
     clip = as_clip("auto", log)
-    model, _ = model_training_costs(log, algorithm)
+    model, _ = fit_cost_model(log, algorithm)
     plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
     candidates, differences = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift))
     chosen = _choices(candidates, "high")

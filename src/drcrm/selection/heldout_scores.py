@@ -60,7 +60,7 @@ class HeldoutScores:
     def __init__(
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, shift: float | None = None
     ):
-        self._log = log = log.recount(log.count)
+        self._log = log = log.without_empty_rows()
         self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
         self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
         self.logged = self._share @ log.cost

@@ -248,7 +248,7 @@ def learn_over_scores(
     The policies, the start and the cost model of the result are over the mapped features X'.
     """
     units = None if units is None else np.asarray(units)[log.count > 0]
-    log = log.recount(log.count)
+    log = log.without_empty_rows()
     scores = fit_scores(log, logging_policy, models, units)
     listed = scores.as_lists(log, scores.training)
     vote, voted_costs = _vote(listed)
@@ -258,7 +258,7 @@ def learn_over_scores(
         model, SoftmaxPolicy(known), SUPPORT, scores.features.transformer.limits, is_cloned=logging_policy is None
     )
     if heldout is not None:
-        heldout = heldout.recount(heldout.count)
+        heldout = heldout.without_empty_rows()
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
     lbfgs = replace(algorithm.lbfgs, stopping="scaled")  # the ridge is in units of the scores
     ridge = algorithm.ridge or RIDGE / log.size

@@ -19,14 +19,14 @@ from drcrm.policies.linear_predictor import LinearPredictor
 from drcrm.selection.registry.algorithms import Algorithm
 
 
-def model_training_costs(
+def fit_cost_model(
     log: BanditLog,
     algorithm: Algorithm,
     model: Any = None,
     logging_policy: LinearPolicy | None = None,
-    shift: float = 0.0,
+    offset: float = 0.0,
 ) -> tuple[SupportedModel, Any]:
-    """Return a cost model with support, and the effects of the log's contexts on costs minus ``shift``.
+    """Return a cost model with support, and the effects of the log's contexts on costs minus ``offset``.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def model_training_costs(
         A regressor is fitted to the log; None fits a CostModel.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0; by default the logging policy of a SupportedModel, else the policy cloned from the log.
-    shift : float
+    offset : float
         Constant that is subtracted from the costs.
     """
     regressor = algorithm.make_regressor()
@@ -67,16 +67,16 @@ def model_training_costs(
     is_shift = algorithm.risk_class.is_shift
     if is_shift and fit is not None:
         chunked = ChunkedLog(log, cross_fit(log, fit=fit).effects)
-        return supported, chunked.map_contexts(_effects_of_block, supported, shift, False, None)
+        return supported, chunked.map_contexts(_effects_of_block, supported, offset, False, None)
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
     is_wanted = log.actions.prefers_context_effects if is_auto else algorithm.context_effects
     has_context_effects = bool(is_wanted) and not is_shift
     if not design.has_samples:
-        return supported, _training_effects(log, effects, supported, shift, has_context_effects, variances)
+        return supported, _training_effects(log, effects, supported, offset, has_context_effects, variances)
     if has_context_effects and variances is None:
         of_sample = context_effects(sample, effects)
         variances = of_sample.covariance, of_sample.noise
-    arguments = supported, shift, has_context_effects, variances
+    arguments = supported, offset, has_context_effects, variances
     return supported, ChunkedLog(log, None).map_contexts(_effects_of_block, *arguments)
 
 
@@ -84,18 +84,18 @@ def _training_effects(
     log: BanditLog,
     effects: np.ndarray | None,
     model: SupportedModel,
-    shift: float,
+    offset: float,
     has_context_effects: bool,
     variances: Variances | None,
 ) -> np.ndarray:
-    """Return effects with context effects and support, minus ``shift``; by default effects of the model."""
+    """Return effects with context effects and support, minus ``offset``; by default effects of the model."""
     effects = action_effects(model.model, log.X, log.actions) if effects is None else effects
     if has_context_effects:
         effects = effects + context_effects(log, effects, variances).delta
     effects = model.apply_support(effects, log.X, log.actions)
-    if shift:
+    if offset:
         effects = effects.copy()
-        log.actions.add_constant(effects, -shift)
+        log.actions.add_constant(effects, -offset)
     return effects
 
 

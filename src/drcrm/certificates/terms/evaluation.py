@@ -61,7 +61,7 @@ class EvaluationInputs:
         if logging_policy is not None:
             logging_policy = policy_for_log(logging_policy, log, "logging_policy")
         groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
-        return cls(log.recount(log.count), policy, baseline, groups, logging_policy, cost_model)
+        return cls(log.without_empty_rows(), policy, baseline, groups, logging_policy, cost_model)
 
     def choose_estimate(self, estimate: Any, prefers_ips: bool) -> str:
         """Return the name of an estimate; "auto" is "ips" if preferred, else "dr", else "snips".

@@ -191,7 +191,7 @@ def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, supp
     policy = policy_for_log(policy, log)
     is_known = logging_policy is not None
     logging: Any = policy_for_log(logging_policy, log, "logging_policy") if is_known else None
-    log = log.recount(log.count)
+    log = log.without_empty_rows()
     actions, (_, log_prob, _) = log.actions, policy.evaluate(log)
     logging_mean = (logging or clone_behaviour(log)).marginals_on(
         log.X, actions, "logging policy", "the support of a policy"

@@ -71,7 +71,7 @@ def with_features_of(
     if all(getattr(mapping, name) == value for name, value in features.items()):
         return raw_log
     read = read_raw_log(path, replace(mapping, **features), folder, most)
-    return (read if read.count.all() else read.recount(read.count)).replace(propensity=raw_log.propensity)
+    return (read if read.count.all() else read.without_empty_rows()).replace(propensity=raw_log.propensity)
 
 
 def find_rows(stored: StoredPolicy, hashes: RowHashes, propensity: np.ndarray, digest: str) -> RecognisedRows:

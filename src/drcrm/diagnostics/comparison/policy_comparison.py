@@ -287,7 +287,7 @@ def describe_exploration(
         - cost: the estimate with its interval.
         - rows and effective_size: n, and the smallest effective sample size of a fixed action.
     """
-    log = log.recount(log.count)
+    log = log.without_empty_rows()
     estimate = RATIO if cost_model is None else ROBUST
     with warnings.catch_warnings(action="ignore"):  # the checks of the policy report the same problems
         cost = off_policy_value(
