@@ -47,7 +47,7 @@ def test_sentences_on_shift(verdicts):
         PAGE,
         {
             r"κ\* = #: up to this radius": [round(radius, 2)],
-            "no comparison: # % of the held-out jobseekers": [round(lost, 1)],
+            "the comparison ends: # % of the held-out jobseekers": [round(lost, 1)],
         },
     )
     rows = study("behaghel")

@@ -73,7 +73,7 @@ def blend_weights(log: BanditLog, predicted: np.ndarray) -> tuple[np.ndarray, fl
     log : BanditLog
         Rows with their costs c, (n,).
     predicted : array (n, J)
-        Cost of each row by each model, fitted to other rows.
+        Costs of the rows that each model predicts, after a fit to other rows.
     """
     share = log.count / log.size
     means, mean = share @ predicted, share @ log.cost

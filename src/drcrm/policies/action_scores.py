@@ -88,12 +88,13 @@ class ActionScores(TransformerMixin, BaseEstimator):
     gives −ĉ(x, a)/σ after the support rule, and a classifier log P(a|x). Probabilities are at least 10⁻⁴.
 
     For lists of actions, X has the features of candidates, without their lists, and the result is (N, J). The first
-    score is then log π0 up to a constant of each list, and only the limits of the support rule apply.
+    score is then log π0 plus a constant per list, and the support rule only clips ĉ to ``limits``.
 
     Parameters
     ----------
     folds : sequence of sequences of models
-        The models of each fit, to a fold or to all rows: cost models with ``action_effects``, and classifiers.
+        For each fit, to all rows but a fold or to all rows: cost models with ``action_effects``, and
+        classifiers.
     logging : SoftmaxPolicy
         π0, without a feature map.
     deviation : float
@@ -170,7 +171,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     def _score(
         self, model: Any, X: Features, predict: Callable[..., np.ndarray] | None, mean: np.ndarray, actions: Actions
     ) -> np.ndarray:
-        """Return log P(a|x), or −ĉ/σ after the support rule with the mean action of π0, (m, K) or (N,)."""
+        """Return log P(a|x), or −ĉ/σ after the support rule with π0's probabilities, (m, K) or (N,)."""
         if not hasattr(model, "action_effects"):
             probability = np.zeros((X.shape[0], self.logging_coef.shape[1]))
             probability[:, model.classes_] = predict(model, X) if predict else model.predict_proba(as_input(X, model))

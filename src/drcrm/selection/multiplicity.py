@@ -1,9 +1,9 @@
-"""Choice among candidates that were compared with π0 on the same held-out rows, and its multiplicity.
+"""Choice among candidates that the same held-out rows compare with π0, adjusted for their number.
 
 If the rows choose the best of k candidates, the bounds on all of them must hold together. Bonferroni divides δ by k.
-This is too much for the candidates of one log, which are strongly correlated. The max-t method takes the quantile c of
-max_j T_j, where T is normal with the correlations of the candidates' differences. The effective number of candidates,
-δ/P(T_1 > c), is between 1 and k. Source: Westfall & Young 1993; Chernozhukov, Chetverikov & Kato 2013.
+This is too much for the candidates of one log, which are strongly correlated. The max-t method takes the 1 − δ
+quantile c of max_j T_j, where the T_j are normal and correlated like the candidates' differences. The effective number
+of candidates, δ/P(T_1 > c), is between 1 and k. Source: Westfall & Young 1993; Chernozhukov, Chetverikov & Kato 2013.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PairedDifferences:
     def cautious_estimates(self) -> np.ndarray:
         """Means of the clipped differences plus one standard error, (k,).
 
-        The smallest bound is that of a candidate close to π0 if no bound is below 0, and the smallest mean is often due
-        to a few rows with large weights.
+                If no bound is below 0, the smallest bound
+        would pick a candidate close to π0, and the smallest mean often one with a few very large weights.
         """
         return _bounds(self.clipped, self.count, 1.0)[1]
 
@@ -88,8 +88,8 @@ class PairedDifferences:
         """Return the candidate to test for an improvement, or None if no bound is below 0.
 
         A candidate is eligible if it is allowed, (k,), and the bound on its clipped difference is below 0. The eligible
-        candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise, the eligible
-        candidate with the smallest valid bound is chosen. Bounds are normal, at level δ/K for ``choices`` K.
+        candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise, it is the
+        eligible one with the smallest valid bound, if this is below 0. Bounds are normal, with error δ/``choices``.
         """
         quantile = -ndtri((1 - confidence) / choices)
         estimates, clipped_bounds = _bounds(self.clipped, self.count, quantile)
