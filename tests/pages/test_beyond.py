@@ -163,7 +163,7 @@ def test_sentences_on_unseen_sets():
             ),
             r"one of 5 fits has a loss of #\. π0 has #, and `kl_dro_dr` has # ± #": certain,
             r"Context effects\*\* gain # ± # if π0 is near-deterministic, # ± # with few": means_and_errors(*effects),
-            "In the # logs, it never selects a policy that is worse than π0": [sum(map(len, safe))],
+            "In the # logs, it never selected a policy worse than π0": [sum(map(len, safe))],
         },
     )
 
