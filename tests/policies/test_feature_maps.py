@@ -185,3 +185,12 @@ def test_the_nystroem_map_is_that_of_scikit_learn(form):
     for rows in (X, sparse.csr_array(X)):  # whatever it was fitted to
         assert fitted.transform(rows) == pytest.approx(expected, abs=1e-6)
         assert fitted.transform(rows[:1]) == pytest.approx(expected[:1], abs=1e-6)
+
+
+def test_rounding_does_not_become_features():
+    rng = np.random.default_rng(10)
+    X = np.column_stack([rng.normal(size=(600, 2)), np.eye(3)[rng.integers(0, 3, 600)]])
+    rounded = X * (1 + 1e-15 * rng.normal(size=X.shape))
+    assert MedianNystroem().fit(X).transform(X) == pytest.approx(
+        MedianNystroem().fit(rounded).transform(rounded), abs=1e-6
+    )

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
@@ -23,6 +23,7 @@ from drcrm.errors import InputError
 from drcrm.policies.feature_map_names import parse_feature_map
 
 DISTANCE_SAMPLE = 1000  # number of contexts from which the median distance is computed
+LEAST_EIGENVALUE = 1e-8  # relative to the largest; in smaller directions the kernel's rounding would become features
 MOST_FITTED = 2**17  # largest number of contexts to fit a map to, evenly spaced if there are more
 
 
@@ -46,6 +47,10 @@ class MedianNystroem(TransformerMixin, BaseEstimator):
         median = float(np.median(squared)) if squared.size else 0.0
         components = min(self.n_components, X.shape[0])
         self.kernel_ = Nystroem(gamma=1 / median if median else 1.0, n_components=components, random_state=0).fit(X)
+        kernel = rbf_kernel(self.kernel_.components_, gamma=self.kernel_.gamma)
+        values, vectors = np.linalg.eigh(kernel)
+        kept = values > LEAST_EIGENVALUE * values[-1]
+        self.kernel_.normalization_ = vectors[:, kept] / np.sqrt(values[kept]) @ vectors[:, kept].T
         return self
 
     def transform(self, X: Features) -> np.ndarray:
