@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.__main__ import main
 from drcrm.cost_models.blended_model import blend_weights
+from drcrm.cost_models.support import SUPPORT
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.selection import learned_scores
@@ -269,3 +270,14 @@ def test_a_model_that_predicts_nothing_has_no_weight():
     assert weights == pytest.approx([np.cov(predicted[:, 0], log.cost)[0, 1] / predicted[:, 0].var(ddof=1), 0])
     assert constant == pytest.approx(log.cost.mean() - weights[0] * predicted[:, 0].mean())
     assert blend_weights(log, np.ones((500, 2)))[0] == pytest.approx([0, 0])
+
+
+def test_the_first_score_shows_which_of_many_actions_lack_support():
+    rng, n_actions = np.random.default_rng(9), 600
+    X = np.column_stack([rng.normal(size=(300, 2)), np.ones(300)])
+    logging = SoftmaxPolicy(np.vstack([np.zeros((2, n_actions)), 20.0 * (np.arange(n_actions) < 5)]))
+    action = logging.sample(X, rng)
+    log = BanditLog(X, action, np.exp(logging.log_prob(X, action)), -rng.random(300), n_actions=n_actions)
+    model = learn_over_scores(log, ALGORITHM, None, logging, [{"nystroem": 20}]).cost_model
+    probability = model.logging_policy.marginals(model.features(X))
+    assert probability[:, 5:].max() < SUPPORT / n_actions < probability[:, :5].min()

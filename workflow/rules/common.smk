@@ -14,16 +14,22 @@ from snakemake.utils import update_config
 
 import drcrm.errors
 from drcrm.experiments.config import SCHEMA, complete, read_config
-from drcrm.experiments.sources import Source, local_digests, read_record
-from drcrm.experiments.runs import caption_words, figure_datasets, report_plan
-from drcrm.experiments.runs import all_runs, is_classifier, run_algorithms, study_runs, uses_cost_model
 from drcrm.experiments.runs import (
+    all_runs,
+    caption_words,
     fetch_parameters,
+    figure_datasets,
     fit_parameters,
+    is_classifier,
     mapping_of,
     provenance_parameters,
+    report_plan,
+    run_algorithms,
     study_options,
+    study_runs,
+    uses_cost_model,
 )
+from drcrm.experiments.sources import Source, local_digests, read_record
 from drcrm.experiments.steps import PACKAGES, STEPS
 from drcrm.kernels import choose_kernels
 from drcrm.reports.plan import FIGURE_TITLES, LEMMA_FIGURES

@@ -46,7 +46,6 @@ from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 
 FOLDS = 5
 MAX_CONTEXTS = 20_000  # contexts that the softmax of a fold is fitted to
-MAX_ROWS, MAX_SCORES = 10_000, 2**18  # logged rows that the trees of a fold are fitted to, corrected probabilities
 MATERIAL = 0.8, 1.25  # a significant mean outside of these fails
 NOTABLE = 0.95, 1.05  # a significant mean outside of these is a caution
 ROUNDED = 0.05  # relative error of propensities of two digits, such as 0.33 for 1/3
@@ -102,11 +101,8 @@ def draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) ->
 
 
 def boost_model(log: BanditLog, modelled: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds.
-
-    On large logs the trees see a sample, which detects wrong propensities as well; the rest of the model is unchanged.
-    """
-    return boost_propensities(log, modelled, draw_context_folds(log, groups, FOLDS), MAX_ROWS, MAX_SCORES)
+    """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds."""
+    return boost_propensities(log, modelled, draw_context_folds(log, groups, FOLDS))
 
 
 def audit_propensities(

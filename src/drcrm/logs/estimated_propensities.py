@@ -31,7 +31,7 @@ MOST, MOST_SCORES = 2**19, 2**25  # largest numbers of rows, and of rows times a
 TOLERANCE = 1e-4  # tolerance of the fits; not tight, because the policies are calibrated afterwards
 LARGEST = 3.0  # largest |log β| of the calibration
 LEAST = 1e-300  # smallest possible estimate
-MAX_ROWS, MAX_SCORES = 40_000, 2**21  # of boost_propensities
+MAX_ROWS, MAX_SCORES = 40_000, 2**21  # rows times labels that the trees of a fold see, probabilities that are corrected
 MAX_FEATURES = 50  # if there are more, the trees see those that are most often not 0
 MAX_CODES = 255  # largest number of categories of the trees; more actions are ordered by their numbers
 MIN_CONTEXTS = 400  # on smaller logs, trees find nothing
@@ -130,9 +130,7 @@ def _encode(log: BanditLog, encoding: Encoding) -> BanditLog:
     return encode(log.replace(propensity=np.ones(len(log.Y))), encoding)
 
 
-def boost_propensities(
-    log: BanditLog, modelled: np.ndarray, fold: np.ndarray, max_rows: int = MAX_ROWS, max_scores: int = MAX_SCORES
-) -> np.ndarray:
+def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Return probabilities of all actions, corrected by boosted trees, in the shape of scores.
 
     Parameters
@@ -143,10 +141,6 @@ def boost_propensities(
         q of all actions of each context.
     fold : int array (m,)
         Fold of each context.
-    max_rows : int
-        Largest number of logged rows, times labels, that the trees of a fold are fitted to.
-    max_scores : int
-        Largest number of probabilities that are corrected; those of further contexts stay unchanged.
     """
     if log.n_contexts < MIN_CONTEXTS or not fold.any():
         return modelled
@@ -155,14 +149,14 @@ def boost_propensities(
     rng = np.random.default_rng(2)
     X, drawn, order = dense_features(log.X), log.actions.sample(modelled, rng), rng.permutation(log.n_contexts)
     kept = np.zeros(log.n_contexts, dtype=bool)
-    kept[order[: max_scores * log.n_contexts // modelled.size + 1]] = True
+    kept[order[: MAX_SCORES * log.n_contexts // modelled.size + 1]] = True
     pairs = [_pairs(log, X, actions) for actions in (log.Y, drawn[log.context])]
     n_codes = int(np.prod(log.actions.shape)) * (2 - log.actions.are_choices) if log.actions.are_shared else 0
     categories = [X.shape[1]] if 0 < n_codes <= MAX_CODES else None
     place, logit = draw_rows(log, rng), np.zeros_like(modelled)
     with limit_openmp():
         for number in range(fold.max() + 1):
-            outside = place[fold[log.context[place]] != number][: max_rows // pairs[0].shape[1]]
+            outside = place[fold[log.context[place]] != number][: MAX_ROWS // pairs[0].shape[1]]
             rows = np.concatenate([values[outside].reshape(-1, values.shape[-1]) for values in pairs])
             is_logged = np.repeat([True, False], len(rows) // 2)
             trees = HistGradientBoostingClassifier(**TREES, categorical_features=categories, random_state=0)

@@ -16,9 +16,8 @@ LEAST_PROBABILITY = 1e-4  # smaller probabilities are raised to it before their 
 class BoostedTrees:
     """The trees of fitted histogram-based boosted models, as arrays of nodes.
 
-    They predict for a single context in one pass over all trees. A call of a model of scikit-learn for one row takes a
-    millisecond, nearly all of it to check the arguments, and a policy over learned scores has one model for each fold
-    and action.
+    They predict for a single context in one pass over all trees. scikit-learn takes a millisecond to call one model for
+    one row, mostly to check the arguments, and a policy over learned scores has dozens of models.
 
     Parameters
     ----------
@@ -85,7 +84,8 @@ class ActionScores(TransformerMixin, BaseEstimator):
     """Transformer X ↦ (m, J K): the first score of all K actions, then the second score, and so on.
 
     The first score is log π0(a|x). Fitted models give the others, as weighted means over several fits: a cost model
-    gives −ĉ(x, a)/σ after the support rule, and a classifier log P(a|x). Probabilities are at least 10⁻⁴.
+    gives −ĉ(x, a)/σ after the support rule, and a classifier log P(a|x). Probabilities are at least 10⁻⁴. Those of π0
+    are at least τ/(2K) if this is less, so that the support rule still finds the actions that π0 hardly takes.
 
     For lists of actions, X has the features of candidates, without their lists, and the result is (N, J). The first
     score is then log π0 plus a constant per list, and the support rule only clips ĉ to ``limits``.
@@ -93,8 +93,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     folds : sequence of sequences of models
-        For each fit, to all rows but a fold or to all rows: cost models with ``action_effects``, and
-        classifiers.
+        For each fit, to all rows but a fold or to all rows: cost models with ``action_effects``, and classifiers.
     logging : SoftmaxPolicy
         π0, without a feature map.
     deviation : float
@@ -156,7 +155,8 @@ class ActionScores(TransformerMixin, BaseEstimator):
         for models in zip(*folds, strict=True):
             scores = [self._score(model, X, predict, mean, actions) for model in models]
             learned.append(np.average(scores, axis=0, weights=weights))
-        return np.stack([_log(mean) if actions.are_shared else logits, *learned], axis=1)
+        least = min(LEAST_PROBABILITY, self.support / (2 * mean.shape[-1]))
+        return np.stack([_log(mean, least) if actions.are_shared else logits, *learned], axis=1)
 
     def parts(self) -> list[Any]:
         """Return the regressors and classifiers of scikit-learn, fit by fit, without ridge regressions."""
@@ -215,5 +215,5 @@ def _parts_of(model: Any) -> list[Any]:
     return [part for part in getattr(model, "regressors_", []) if part is not None]
 
 
-def _log(probability: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(probability, LEAST_PROBABILITY))
+def _log(probability: np.ndarray, least: float = LEAST_PROBABILITY) -> np.ndarray:
+    return np.log(np.maximum(probability, least))

@@ -119,11 +119,11 @@ def fit_scores(
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
-        Models of the costs are regressors of scikit-learn, and feature maps (``{"nystroem": 300}`` or a transformer),
-        each of which stands for a ridge regression over mapped features. At least one is required; they are blended
-        into one cost model ĉ. Models of the actions, for one of K actions only, are classifiers. Each is fitted twice,
-        with the weights "none" and "inverse_propensity" of :func:`drcrm.policies.classifier_policy.row_weights`, and
-        gives two scores. The default is boosted trees for both, and the Nyström map.
+        Regressors of scikit-learn model the costs. So do feature maps (``{"nystroem": 300}`` or a transformer): each
+        adds a ridge regression over its features. At least one of these is required; they are blended into one cost
+        model ĉ. Classifiers model the actions, and only for one of K actions. Each is fitted twice, with the weights
+        "none" and "inverse_propensity" of :func:`drcrm.policies.classifier_policy.row_weights`, and gives two scores.
+        The default is boosted trees for both, and the Nyström map.
     units : array (n,), optional
         Ids of independent units of rows, which a fold keeps together; by default contexts.
 
