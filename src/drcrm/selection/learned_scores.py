@@ -48,7 +48,8 @@ from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 
-FOLDS = 3
+FOLDS = 5
+MANY_ROWS, FEW_FOLDS = 50_000, 3  # for longer logs, whose models gain little from more folds
 VOTE = 10.0  # V
 LEAST_SPREAD = 0.1  # smaller spreads are raised to it, so that a model that tells no actions apart stays weak
 RIDGE = 0.05  # n λ of a ridge towards the vote if the algorithm has none: see Algorithm. With few rows θ stays close
@@ -110,7 +111,9 @@ class LearnedScores:
 def fit_scores(
     log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
 ) -> LearnedScores:
-    """Fit the models of the scores to a log, and for each of three folds to the other two thirds of the contexts.
+    """Fit the models of the scores to a log, and for each fold to the contexts outside it.
+
+    There are five folds, or three if the log has more than 50 000 rows.
 
     Parameters
     ----------
@@ -143,17 +146,18 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    of_context = context_folds(log, units, FOLDS)
-    fits, residuals = _fit_models(log, of_context[log.context], models)
+    n_folds = FOLDS if len(log.Y) <= MANY_ROWS else FEW_FOLDS
+    of_context = context_folds(log, units, n_folds)
+    fits, residuals = _fit_models(log, of_context[log.context], n_folds, models)
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
-    weights = [*[1.0] * FOLDS, FOLDS]  # of the fits to all rows but a fold, and to all rows
+    weights = [*[1.0] * n_folds, n_folds]  # of the fits to all rows but a fold, and to all rows
     transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, weights)
     training = np.empty((log.X.shape[0], len(fits[0]) + 1, *log.actions.shape))
-    for number in range(FOLDS):
+    for number in range(n_folds):
         inside = log.actions.repeat(of_context == number)
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], fits[number : number + 1])
@@ -162,19 +166,21 @@ def fit_scores(
     return LearnedScores(FeatureMap(transformer, log.X), training, deviation, spreads)
 
 
-def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tuple[list[list[Any]], np.ndarray]:
+def _fit_models(
+    log: BanditLog, fold: np.ndarray, n_folds: int, models: Sequence[Any]
+) -> tuple[list[list[Any]], np.ndarray]:
     """Fit all models without each fold in turn, and then to all rows.
 
     Return the models of each of these fits, ĉ first and then each classifier with both weights, and each row's cost
     minus ĉ of the fit without its fold. The weights of ĉ are the same in all fits. ``fold`` is the row's fold, (n,).
     """
     cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
-    parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(FOLDS)]
+    parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(n_folds)]
     parts.append(log)
     with limit_openmp():
         costs = [[copy(model).fit_log(part) for model in cost_models] for part in parts]
         predicted = np.zeros((len(log.Y), len(cost_models)))
-        for number in range(FOLDS):
+        for number in range(n_folds):
             rows = fold == number
             for place, model in enumerate(costs[number]):
                 modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
