@@ -45,7 +45,13 @@ class BoostedTrees:
             ]
         )
         self._baseline = np.concatenate([model._baseline_prediction.ravel() for model in models])
-        self._models, self._ends = models, starts[1:-1]
+        kinds: dict[Any, list[int]] = {}  # models with the same loss and number of outputs share a call of scikit-learn
+        for number, model in enumerate(models):
+            kinds.setdefault((type(model._loss), widths[number]), []).append(number)
+        self._kinds = [
+            (models[numbers[0]], numbers, starts[numbers][:, None] + np.arange(width))
+            for (_, width), numbers in kinds.items()
+        ]
 
     def predict(self, x: np.ndarray) -> list[np.ndarray]:
         """Return the prediction of each model for the features of one context, (d,).
@@ -65,7 +71,10 @@ class BoostedTrees:
             place[active] = node
             active = active[~self._is_leaf[node]]
         raw = self._baseline + np.bincount(self._output, self._value[place], len(self._baseline))
-        return [_link(model, part) for model, part in zip(self._models, np.split(raw, self._ends), strict=True)]
+        predictions: dict[int, np.ndarray] = {}
+        for model, numbers, outputs in self._kinds:
+            predictions.update(zip(numbers, _link(model, raw[outputs]), strict=True))
+        return [predictions[number] for number in range(len(predictions))]
 
 
 def is_boosted(model: Any) -> bool:
@@ -74,9 +83,9 @@ def is_boosted(model: Any) -> bool:
 
 
 def _link(model: Any, raw: np.ndarray) -> np.ndarray:
-    """Return the prediction of a model from the sum of its trees."""
+    """Return the predictions of M models like ``model``, (M, 1) or (M, 1, K), from sums over trees (M, outputs)."""
     if hasattr(model, "classes_"):
-        return model._loss.predict_proba(raw if len(raw) == 1 else raw[None, :])
+        return model._loss.predict_proba(raw if raw.shape[1] > 1 else raw[:, 0])[:, None, :]
     return model._loss.link.inverse(raw)
 
 
