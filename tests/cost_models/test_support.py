@@ -162,7 +162,7 @@ def test_logged_propensities_show_support_whatever_the_estimate_says():
         log = BanditLog(X, [0, 0, 0, 1, 1, 1], propensity, np.arange(6.0), n_actions=3)
         model = restrict_to_support(CostModel().fit_log(log), log, None, 0.05)
         model = replace(model, logging_policy=unlikely)
-        mass, _ = find_unsupported(uniform, log, unlikely, 0.05, None, model.is_supported)
+        mass, _ = find_unsupported(uniform, log, unlikely, 0.05, model.is_supported)
         assert mass == pytest.approx(np.full(6, sum(expected)))
         is_charged = model.action_effects(log.X, log.actions)[0] == log.cost.max()
         assert is_charged.tolist()[1:] == [value > 0 for value in expected][1:]
@@ -191,7 +191,7 @@ def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack()
         log = BanditLog(np.column_stack([x, np.ones(1000)]), Y, p, rng.random(1000), n_actions=3)
         cloned = SoftmaxPolicy([[0, 0, 50.0], [0, 0, 0]])
         model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).with_logged_support(log)
-        found, _ = find_unsupported(SoftmaxPolicy(np.zeros((2, 3))), log, cloned, 0.05, None, model.is_supported)
+        found, _ = find_unsupported(SoftmaxPolicy(np.zeros((2, 3))), log, cloned, 0.05, model.is_supported)
         charged = model.action_effects(log.X, log.actions)[x < -0.1, 2] == 1
         # The estimate also says that actions 0 and 1 are rare for x > 0, which the log refutes in both cases.
         assert (found[x < -0.1] == pytest.approx(1 / 3 if mass else 0), charged.all()) == (True, mass > 0)

@@ -25,17 +25,17 @@ def file(request, tmp_path):
     policy, model = SoftmaxPolicy(coef, features=features), CostModel()
     model.coef_, model.intercept_ = -coef, np.zeros(2)
     logging_policy = SoftmaxPolicy(2 * coef).with_exploration(0.2)
-    model = SupportedModel(model, logging_policy, 0.5, (-1.0, 0.0), features)
+    model = SupportedModel(model, logging_policy, 0.5, (-1.0, 0.0)).with_features(features)
     write_policy(tmp_path / "p.npz", StoredPolicy(policy, ArrayEncoding("single", [0, 1], 3), model, {}))
     return tmp_path / "p.npz", policy
 
 
 def test_a_mapped_policy_comes_back(file):
     path, policy = file
-    stored, mapped = read_policy(path), policy.features(X)
+    stored = read_policy(path)
     np.testing.assert_array_equal(stored.policy.marginals(X), policy.marginals(X))
-    logging_policy = SoftmaxPolicy(2 * policy.coef).with_exploration(0.2)
-    np.testing.assert_array_equal(stored.model.logging_policy.marginals(mapped), logging_policy.marginals(mapped))
+    logging_policy = SoftmaxPolicy(2 * policy.coef, features=policy.features).with_exploration(0.2)
+    np.testing.assert_array_equal(stored.model.logging_policy.marginals(X), logging_policy.marginals(X))
 
 
 def test_maps_that_are_damaged_are_refused(file):

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -215,6 +216,15 @@ def as_input(X: Features, model: Any) -> Features:
     return X if get_tags(model).input_tags.sparse else X.toarray()
 
 
-def make_read_only(X: Features) -> None:
-    """Forbid changes of the values of features, so that a feature map may remember what it made of them."""
-    (X.data if sparse.issparse(X) else X).flags.writeable = False
+def read_only(X: Features) -> Features:
+    """Return features whose values cannot be changed, X or a view, so that a feature map may remember their X'."""
+    values = X.data if sparse.issparse(X) else X
+    if not values.flags.writeable:
+        return X
+    values = values.view()
+    values.flags.writeable = False
+    if not sparse.issparse(X):
+        return values
+    view = copy(X)
+    view.data = values
+    return view

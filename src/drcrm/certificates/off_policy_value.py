@@ -281,9 +281,9 @@ def _unsupported_mass(inputs: EvaluationInputs, support: float) -> float | None:
     """Return the probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
     log, model = inputs.log, inputs.cost_model
     if inputs.logging_policy is not None:
-        known: tuple[Any, ...] = inputs.logging_policy, support or SUPPORT, None, None
+        known: tuple[Any, ...] = inputs.logging_policy, support or SUPPORT, None
     elif isinstance(model, SupportedModel) and model.support:
-        known = model.logging_policy, model.support, model.features, model.is_supported
+        known = model.logging_policy, model.support, model.is_supported
     else:
         return None
     if not inputs.policy.knows_all_actions:

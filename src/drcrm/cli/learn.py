@@ -29,7 +29,7 @@ from drcrm.files import is_stream, is_terminal, remove
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.read_log import name_of
-from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.progress import show_progress
 from drcrm.version import __version__
 
@@ -165,10 +165,8 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
 def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:
     """Return the best candidate, or else the estimate of the logging policy, with exploration.
 
-    The estimate is the ``logging_policy`` of the candidate's cost model. It uses the candidate's feature map.
+    The estimate is the ``logging_policy`` of the candidate's cost model.
     """
-    opened, policy, model = evaluation.opened, evaluation.best.policy, evaluation.best.cost_model
     if is_candidate:
-        return policy
-    logging_policy = make_policy(opened.train.actions, model.logging_policy.coef, features=policy.features)
-    return logging_policy.with_exploration(opened.mapping.explore)
+        return evaluation.best.policy
+    return evaluation.best.cost_model.logging_policy.with_exploration(evaluation.opened.mapping.explore)

@@ -1,4 +1,4 @@
-"""Adapters: a cost model over mapped features X' = [X, s φ(X)], and modelled costs as an array."""
+"""Modelled costs as an array: by a model, a function of the contexts, or a user."""
 
 from __future__ import annotations
 
@@ -15,34 +15,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.linear_predictor import select_occurring
 from drcrm.policies.tabular import is_array
-
-
-@dataclass(frozen=True)
-class PaddedModel:
-    """A cost model over X' that uses only its first columns X.
-
-    Parameters
-    ----------
-    model : CostModel, or any object with ``predict`` and ``expectation``
-        The cost model over X.
-    feature_map : drcrm.policies.feature_maps.FeatureMap
-        X ↦ X'.
-    """
-
-    model: Any
-    feature_map: Any
-
-    def action_effects(self, X: Features, actions: Actions) -> np.ndarray:
-        """Return the effects of contexts with features X'."""
-        return action_effects(self.model, X[:, : self.feature_map.n_features], actions)
-
-    @property
-    def coef_(self) -> np.ndarray:
-        return self.feature_map.pad_coefficients(np.asarray(self.model.coef_))
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        return self.model.intercept_
 
 
 @dataclass(frozen=True, eq=False)

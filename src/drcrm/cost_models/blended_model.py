@@ -1,9 +1,10 @@
-"""Cost model that blends several: ĉ = b + Σ_j w_j ĉ_j, with weights w_j ≥ 0 by least squares."""
+"""Cost models made of others: a model over mapped features, and a blend b + Σ_j w_j ĉ_j with weights w_j ≥ 0."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,32 @@ from scipy.optimize import nnls
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 
 
+@dataclass(frozen=True, eq=False)
 class MappedModel:
-    """Ridge regression of the costs, as in :class:`drcrm.CostModel`, over mapped features.
+    """A cost model ĉ(X') over mapped features X' = features(X), as a cost model over X.
 
     Parameters
     ----------
-    features : FeatureMap
-        X ↦ X'.
+    features : callable
+        X ↦ X', such as a :class:`drcrm.policies.feature_maps.FeatureMap`.
+    model : CostModel, or any other cost model
+        ĉ, over X'.
     """
 
-    def __init__(self, features: Any):
-        self.features = features
+    features: Any
+    model: Any
 
     def fit_log(self, log: BanditLog) -> MappedModel:
-        """Fit the model to a log with features X."""
-        self.model = CostModel().fit_log(log.replace(X=self.features(log.X)))
-        return self
+        """Return a model with a copy of ĉ that is fitted to a log."""
+        return replace(self, model=copy(self.model).fit_log(log.replace(X=self.features(log.X))))
 
     def action_effects(self, X: Features, actions: Actions, predict: Any = None) -> np.ndarray:
-        """Return the effects, like :class:`drcrm.CostModel`. ``predict`` is ignored: no regressor is called."""
-        return self.model.action_effects(self.features(X), actions)
+        """Return the effects of contexts with features X. ``predict`` is ignored: regressors are called with X'."""
+        return action_effects(self.model, self.features(X), actions)
 
 
 @dataclass

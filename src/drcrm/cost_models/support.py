@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.base import Policy
@@ -44,8 +45,6 @@ class SupportedModel:
         τ; 0 trusts the model everywhere.
     limits : (float, float)
         The smallest and the largest cost, or −R and R for label vectors: see ``Actions.cost_limits``.
-    features : drcrm.policies.feature_maps.FeatureMap, optional
-        Map X ↦ X' to the features of the model and of π0; by default both take X.
     is_cloned : bool
         Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
         which actions are unsupported.
@@ -57,16 +56,14 @@ class SupportedModel:
     logging_policy: Any
     support: float
     limits: tuple[float, float]
-    features: Any = None
     is_cloned: bool = False
     is_supported: np.ndarray | None = None
 
     @classmethod
     def of(cls, model: Any, log: BanditLog, logging_policy: Policy, support: float) -> SupportedModel:
-        """Return a model with the cost limits of a log; a model that already has limits and features keeps them."""
+        """Return a model with the cost limits of a log; a model that already has limits keeps them."""
         if isinstance(model, SupportedModel):
-            padded = model.features.pad_policy(logging_policy) if model.features else logging_policy
-            return replace(model, logging_policy=padded, support=support, is_supported=None, is_cloned=False)
+            return replace(model, logging_policy=logging_policy, support=support, is_supported=None, is_cloned=False)
         limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
         return cls(model, logging_policy, support, limits)
 
@@ -79,13 +76,17 @@ class SupportedModel:
         """Return the model with another τ."""
         return replace(self, support=support)
 
+    def with_features(self, features: Callable) -> SupportedModel:
+        """Return a model over X, if this one and its π0 are over X' = features(X)."""
+        logging_policy = self.logging_policy.with_features(features)
+        return replace(self, model=MappedModel(features, self.model), logging_policy=logging_policy)
+
     def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the effects of the contexts of a log, after the support rule."""
-        X = self._mapped(X)
         return self.apply_support(action_effects(self.model, X, actions), X, actions)
 
     def apply_support(self, effects: np.ndarray, X: Any, actions: Actions) -> np.ndarray:
-        """Return effects of the model after the support rule; X are the mapped features."""
+        """Return effects of the model in contexts X after the support rule."""
         if not self.support:
             return effects
         return actions.replace_unsupported(effects, self._logging_mean(X, actions), self.support, self.limits)
@@ -95,7 +96,6 @@ class SupportedModel:
 
         Supported actions keep their cost after the support rule. Unsupported labels keep R, whatever the extreme is.
         """
-        X = self._mapped(X)
         mean, (low, high) = self._logging_mean(X, actions), self.limits
         limits = (low, high) if sign > 0 else (-high, -low)
         effects = sign * action_effects(self.model, X, actions)
@@ -116,11 +116,8 @@ class SupportedModel:
         return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.action_effects(features, actions))
 
     def _logging_mean(self, X: Any, actions: Actions) -> np.ndarray:
-        """Return the probabilities of all actions under π0; X are the mapped features."""
+        """Return the probabilities of all actions under π0."""
         return _logging_mean(self.logging_policy, X, actions, self.support, self.is_supported)
-
-    def _mapped(self, X: Any) -> Any:
-        return self.features(X) if self.features else X
 
 
 def raise_to_support(estimate: np.ndarray, log: BanditLog, support: float) -> np.ndarray:
@@ -142,15 +139,14 @@ def find_unsupported(
     log: BanditLog,
     logging_policy: Policy,
     support: float,
-    features: Callable | None = None,
     is_supported: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
 
-    ``features`` maps X to the features of π0, if they differ. ``is_supported`` is that of a SupportedModel.
+    ``is_supported`` is that of a SupportedModel.
     """
-    X, actions = features(log.X) if features else log.X, log.actions
-    logging_mean = _logging_mean(logging_policy, X, actions, support, is_supported)
+    actions = log.actions
+    logging_mean = _logging_mean(logging_policy, log.X, actions, support, is_supported)
     mass, is_rare = np.zeros(log.n_contexts), np.zeros(len(log.Y), dtype=bool)
     for share, mean in policy.components(log.X, actions, purpose="its unsupported actions"):
         of_component, is_rare = actions.find_unsupported(log.row_map, mean, logging_mean, support)

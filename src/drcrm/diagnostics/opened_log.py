@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import folder_prefix, make_read_only, scratch_folder, scratch_path
+from drcrm.arrays.mapped_arrays import folder_prefix, read_only, scratch_folder, scratch_path
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import held_out
@@ -83,7 +83,7 @@ class OpenedLog:
     def __post_init__(self) -> None:
         for part in (self.evaluated, self.train):
             if part is not None:
-                make_read_only(part.X)
+                part.X = read_only(part.X)
 
     @property
     def learned_rows(self) -> LearnedRows:

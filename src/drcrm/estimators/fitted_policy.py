@@ -1,6 +1,5 @@
 """Methods of a fitted estimator: its policy, predictions and held-out score, also as a scorer for searches."""
 
-from dataclasses import replace
 from traceback import walk_stack
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
@@ -241,13 +241,13 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
         actions: dict[str, Any] = policy.actions.log_options | {"eligible": eligible}
         log = BanditLog(X, Y, propensity, cost, context, count, **actions)
         policy.actions.check(log.Y)
-        log = log.replace(X=policy.map_features(log.X))
+        log = log.replace(X=read_only(log.X))
         model = None
         if by in MODELLED:
             if self.cost_model_ is None:
                 raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
-            model = replace(self.cost_model_, support=self.support or SUPPORT, features=None)
-        return -HeldoutScores(log, self.clip_, model)(self._policy_class(self.coef_, self.intercept_))[by]
+            model = self.cost_model_.with_support(self.support or SUPPORT)
+        return -HeldoutScores(log, self.clip_, model)(policy)[by]
 
     def _policy_for(self, X: Any) -> LinearPolicy:
         """Return the policy. Raise InputError or scikit-learn's errors if X does not have the columns of the fit."""

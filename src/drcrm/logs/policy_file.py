@@ -15,6 +15,7 @@ import numpy as np
 
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array
+from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
@@ -98,10 +99,11 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
         header["model"]["explore"] = model.logging_policy.explore
         if model.is_supported is not None:
             arrays["logging.is_supported"] = model.is_supported
-        if isinstance(model.model, RegressorModel):
-            arrays["cost.model"] = to_bytes(model.model, "the cost model")
+        costs = model.model.model if isinstance(model.model, MappedModel) else model.model
+        if isinstance(costs, RegressorModel):
+            arrays["cost.model"] = to_bytes(costs, "the cost model")
         else:
-            arrays |= {"cost.coef": model.model.coef_, "cost.intercept": np.asarray(model.model.intercept_)}
+            arrays |= {"cost.coef": costs.coef_, "cost.intercept": np.asarray(costs.intercept_)}
         arrays |= {"logging.coef": model.logging_policy.coef, "logging.intercept": model.logging_policy.intercept}
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
 
@@ -192,7 +194,7 @@ def _linear_policy(
 def _cost_model(
     policy: LinearPolicy, encoding: Encoding, n_features: int, arrays: Mapping[str, np.ndarray], header: Any
 ) -> SupportedModel | None:
-    """Return the cost model, which uses the features of the policy's scores."""
+    """Return the cost model and π0, which use the feature map of the policy."""
     if header is None:
         return None
     low, high = map(float, header["limits"])
@@ -212,7 +214,9 @@ def _cost_model(
     is_supported = arrays.get("logging.is_supported")
     if is_supported is not None and is_supported.dtype != bool:
         raise InputError(f"logging.is_supported has the type {is_supported.dtype}, expected bool")
-    supported = SupportedModel(model, logging_policy, support, (low, high), policy.features, is_cloned, is_supported)
+    supported = SupportedModel(model, logging_policy, support, (low, high), is_cloned, is_supported)
+    if policy.features:
+        supported = supported.with_features(policy.features)
     expected = 1, *policy.actions.effect_shape
     effects = supported.action_effects(np.zeros((1, encoding.n_features)), policy.actions.of_rows(1))
     if effects.shape != expected or not np.isfinite(effects).all():

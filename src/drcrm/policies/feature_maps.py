@@ -129,6 +129,10 @@ class FeatureMap:
             return sparse.csr_array(sparse.hstack([X, transformed], format="csr"))
         return np.hstack([X, transformed.toarray() if sparse.issparse(transformed) else transformed])
 
+    def unmap(self, mapped: Features) -> Features:
+        """Return X from X'."""
+        return mapped[:, : self.n_features]
+
     def pad_policy(self, policy: Any) -> Any:
         """Return a policy over X as a policy over X' that ignores φ(X); any other policy, or None, is unchanged."""
         if len(getattr(policy, "coef", ())) != self.n_features:

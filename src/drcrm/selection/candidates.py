@@ -10,7 +10,7 @@ import numpy as np
 
 from drcrm.cost_models.support import SupportedModel
 from drcrm.optimization.objective import Objective
-from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.score_names import SCORES
 
 IMPROVEMENT = "improvement_bound"
@@ -111,13 +111,10 @@ class Learned:
 
     def with_features(self, features: Any) -> Learned:
         """Return the result over mapped features as policies and a cost model that map the features themselves."""
-        candidates = []
-        for candidate in self.candidates:
-            policy = candidate.policy
-            mapped = make_policy(policy.actions, policy.coef, policy.intercept, features)
-            candidates.append(replace(candidate, policy=mapped.with_exploration(policy.explore)))
-        model = self.cost_model and replace(self.cost_model, features=features)
-        return replace(self, candidates=candidates, cost_model=model)
+        candidates = [replace(fit, policy=fit.policy.with_features(features)) for fit in self.candidates]
+        return replace(
+            self, candidates=candidates, cost_model=self.cost_model and self.cost_model.with_features(features)
+        )
 
 
 def choose(scores: Any, grid: Any, robust_end: str = "high") -> int | None:

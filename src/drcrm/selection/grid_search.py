@@ -98,15 +98,12 @@ def learn(
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
     """Return a policy that was learned in another way as the only candidate, with its held-out scores."""
-    log, heldout = (part.replace(X=policy.map_features(part.X)) for part in (log.without_empty_rows(), heldout))
+    log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.explore)
     clip = as_clip("auto", log)
-    model, _ = fit_cost_model(log, algorithm)
-    plain = make_policy(policy.actions, policy.coef, policy.intercept).with_exploration(algorithm.explore)
-    candidates, differences = _score([Candidate(plain)], HeldoutScores(heldout, clip, model, algorithm.shift))
-    chosen = _choices(candidates, "high")
-    return Learned(candidates, chosen, 0, [], policy.coef, clip, model, None, differences).with_features(
-        policy.features
-    )
+    model, _ = fit_cost_model(log.replace(X=policy.features(log.X)), algorithm)
+    model = model.with_features(policy.features)
+    candidates, differences = _score([Candidate(policy)], HeldoutScores(heldout, clip, model, algorithm.shift))
+    return Learned(candidates, _choices(candidates, "high"), 0, [], policy.coef, clip, model, None, differences)
 
 
 def _score(candidates: Sequence[Candidate], scorer: HeldoutScores | None) -> tuple[list[Candidate], Any]:

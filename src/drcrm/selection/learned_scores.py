@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.action_lists import ActionLists
-from drcrm.cost_models.adapters import PaddedModel
 from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
@@ -205,7 +204,9 @@ def _cost_models(models: Sequence[Any], log: BanditLog) -> list[Any]:
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
     chosen = [
-        RegressorModel(model) if is_regressor(model) else MappedModel(FeatureMap(as_transformer(model), log.X))
+        RegressorModel(model)
+        if is_regressor(model)
+        else MappedModel(FeatureMap(as_transformer(model), log.X), CostModel())
         for model in models
         if not _is_classifier(model)
     ]
@@ -318,6 +319,9 @@ def learn_with_features(
 
     mapped = FeatureMap(as_transformer(features), log.X, names)
     log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
-    if not (cost_model is None or is_regressor(cost_model)):
-        cost_model = PaddedModel(cost_model, mapped)
+    if isinstance(cost_model, CostModel) and hasattr(cost_model, "coef_"):
+        cost_model = copy(cost_model)
+        cost_model.coef_ = mapped.pad_coefficients(cost_model.coef_)
+    elif not (cost_model is None or is_regressor(cost_model)):
+        cost_model = MappedModel(mapped.unmap, cost_model)
     return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)

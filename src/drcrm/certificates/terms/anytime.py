@@ -130,5 +130,5 @@ def _logging_policy(inputs: EvaluationInputs) -> Any:
     """Return π0 if it is known, from the argument or from the cost model; None if it is unknown or was estimated."""
     model = inputs.cost_model
     if inputs.logging_policy is None and isinstance(model, SupportedModel) and not model.is_cloned:
-        return model.logging_policy if model.features is None else None
+        return None if getattr(model.logging_policy, "features", None) else model.logging_policy
     return inputs.logging_policy

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice, to_float
 from drcrm.certificates.independent_units import check_groups
 from drcrm.cost_models.adapters import model_for_log
@@ -53,6 +54,7 @@ class EvaluationInputs:
     ) -> EvaluationInputs:
         """Return the inputs; InputError if one of them does not fit the log."""
         log = as_log(log)
+        log = log.replace(X=read_only(log.X))
         policy = policy_for_log(policy, log)
         if isinstance(baseline, str) and baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")

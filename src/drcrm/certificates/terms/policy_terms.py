@@ -14,7 +14,6 @@ cost a,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,7 +100,7 @@ class TermBuilder:
         The log, and the cost model of an estimate that uses one.
     estimate : str
         Name in ``EVALUATIONS``.
-    support : (logging policy, τ, feature map or None) or None
+    support : (logging policy, τ) or None
         Defines the unsupported actions; None if the logging policy is unknown.
     weight : Weight
     risk : Risk
@@ -111,7 +110,7 @@ class TermBuilder:
 
     inputs: EvaluationInputs
     estimate: str
-    support: tuple[Policy, float, Callable | None] | None = None
+    support: tuple[Policy, float] | None = None
     weight: Weight = field(default_factory=Clipped)
     risk: Risk = field(default_factory=MeanRisk)
     radius: float | None = None
@@ -135,8 +134,8 @@ class TermBuilder:
             model = restrict_to_support(model, inputs.log, known, support or SUPPORT)
             inputs = replace(inputs, cost_model=model)
         if isinstance(model, SupportedModel) and model.support and not model.is_cloned:
-            return replace(self, inputs=inputs, support=(model.logging_policy, model.support, model.features))
-        return self if known is None else replace(self, support=(known, SUPPORT, None))
+            return replace(self, inputs=inputs, support=(model.logging_policy, model.support))
+        return self if known is None else replace(self, support=(known, SUPPORT))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def terms(self, policy: Policy, name: str = "policy", extreme: float | None = None, sign: int = 1) -> PolicyTerms:
