@@ -16,7 +16,7 @@ from drcrm import BanditLog, ExponentialPolicy
 from drcrm.experiments.simulation.replay import replay
 from drcrm.reports.plan import Names
 
-pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "tree_fixtures"]
+pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "small_sizes"]
 
 LONGEST = ["test_workflow", "test_opened_log", "test_studies", "test_certify_options", "test_learned_scores"]
 LONGEST += ["test_baseline", "test_propensity_audit", "test_dask_executor", "test_learn"]

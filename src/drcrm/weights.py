@@ -7,12 +7,11 @@ policy (Sakhi et al. 2024). This module has only the weights.
 """
 
 from abc import ABC, abstractmethod
-from inspect import signature
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from drcrm.arrays.numerics import constructor_repr, exp
+from drcrm.arrays.numerics import constructor_parameters, constructor_repr, exp
 from drcrm.arrays.validation import check_choice, check_positive, to_float
 from drcrm.errors import InputError
 
@@ -35,12 +34,12 @@ class Weight(ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments by name, for grid searches of scikit-learn (``weight__exploration``)."""
-        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in constructor_parameters(type(self))}
 
     def set_params(self, **parameters: Any) -> Self:
         """Set constructor arguments by name, and return the weight; InputError for an unknown name."""
         for name in parameters:
-            check_choice(signature(type(self)).parameters, name, "parameter of the weight")
+            check_choice(constructor_parameters(type(self)), name, "parameter of the weight")
         self.__init__(**{**self.get_params(), **parameters})  # type: ignore[misc]
         return self
 

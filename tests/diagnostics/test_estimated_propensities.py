@@ -13,7 +13,7 @@ from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.estimated_propensities import NAME, check_estimates, correct_along_policy
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
 
-pytestmark = pytest.mark.usefixtures("all_trees")
+pytestmark = pytest.mark.usefixtures("shipped_sizes")
 ROWS, ACTIONS = 1500, 4
 
 

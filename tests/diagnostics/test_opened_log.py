@@ -17,6 +17,7 @@ from drcrm.diagnostics import opened_log
 from drcrm.logs import read_log
 from drcrm.logs.policy_file import read_policy
 
+pytestmark = pytest.mark.usefixtures("audited_by_trees")
 TEXTS = {"log.dsjson": dsjson, "lists.vw": vw_lists}
 N = 900
 ESTIMATED = {"propensity": None, "propensity_model": "softmax"}

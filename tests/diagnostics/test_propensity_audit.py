@@ -45,7 +45,7 @@ def test_propensities_wrong_by_a_factor(factor, direction):
     assert any(name.startswith("propensity audit") for name in diagnosis.failed)
 
 
-@pytest.mark.usefixtures("all_trees")
+@pytest.mark.usefixtures("shipped_sizes")
 def test_every_kind_of_wrong_propensities_fails_with_1000_rows():
     log = draw_log(1000, 1.0, 0)
     p = log.propensity
@@ -171,7 +171,7 @@ def draw_with_rule(kind: str, rule, n: int, seed: int) -> BanditLog:
     return BanditLog(X, Y, p, np.zeros(n), n_actions=4)
 
 
-@pytest.mark.usefixtures("all_trees")
+@pytest.mark.usefixtures("shipped_sizes")
 @pytest.mark.parametrize("kind", ["single", "labels", "lists"])
 def test_trees_find_rules_that_a_linear_model_misses(kind):
     """Where x_0 x_1 > 0 the first action is drawn more often than its propensity says, elsewhere more rarely."""
@@ -186,7 +186,7 @@ def test_trees_find_rules_that_a_linear_model_misses(kind):
     assert of_trees > of_linear + np.log(1e4)
 
 
-@pytest.mark.usefixtures("all_trees")
+@pytest.mark.usefixtures("shipped_sizes")
 def test_boosted_propensities_are_close_to_the_drawn_ones():
     """Corrected probabilities sum to 1, halve the error of the softmax, and use neither other rows nor the own fold."""
     log = draw_with_rule("single", lambda X: np.where(X[:, 0] * X[:, 1] > 0, 3, 1 / 3), 6000, 0)
@@ -200,7 +200,7 @@ def test_boosted_propensities_are_close_to_the_drawn_ones():
     np.testing.assert_array_equal(boost_propensities(changed, linear, fold)[inside], boosted[inside])
 
 
-@pytest.mark.usefixtures("all_trees")
+@pytest.mark.usefixtures("shipped_sizes")
 @pytest.mark.parametrize("kind", ["new", "gone", "for a while"])
 def test_actions_that_are_not_always_available_accuse_no_right_log(kind):
     place = np.arange(2000)

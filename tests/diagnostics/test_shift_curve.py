@@ -12,6 +12,7 @@ from drcrm import BanditLog, CostModel, off_policy_value
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.diagnostics.comparison.shift_curve import shift_curve
 
+pytestmark = pytest.mark.usefixtures("shipped_sizes")
 SNIPS = ComparisonSettings("snips")
 
 

@@ -116,7 +116,7 @@ def mean_error(frame: pd.DataFrame, truth: np.ndarray, model: str) -> float:
     return float(abs(np.log(estimates(frame, MAPPING | {"propensity_model": model})) - np.log(truth)).mean())
 
 
-@pytest.mark.usefixtures("all_trees")
+@pytest.mark.usefixtures("shipped_sizes")
 def test_auto_takes_the_model_with_the_larger_likelihood():
     for draw, chosen in ((softmax_frame, "softmax"), (stepped_frame, "trees")):
         frame, _ = draw(1500)
@@ -127,7 +127,7 @@ def test_auto_takes_the_model_with_the_larger_likelihood():
         np.testing.assert_array_equal(auto, by_model[chosen])
 
 
-@pytest.mark.usefixtures("all_trees")
+@pytest.mark.usefixtures("shipped_sizes")
 def test_trees_follow_a_logging_policy_that_no_softmax_describes():
     frame, truth = stepped_frame(3000)
     assert mean_error(frame, truth, "trees") < 0.6 * mean_error(frame, truth, "softmax")

@@ -1,7 +1,8 @@
 """Numerical helpers that policies, risks, weights and the objective share."""
 
-from collections.abc import Sequence
-from inspect import signature
+from collections.abc import Mapping, Sequence
+from functools import cache
+from inspect import Parameter, signature
 
 import numpy as np
 
@@ -43,9 +44,15 @@ def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[f
     return lower + (position % 1) * (upper - lower)
 
 
+@cache
+def constructor_parameters(kind: type) -> Mapping[str, Parameter]:
+    """Return the parameters of a class's constructor by name; cached, because a fit asks for them in every step."""
+    return signature(kind).parameters
+
+
 def constructor_repr(self: object) -> str:
     """Return the class name with all constructor arguments that differ from their defaults: ``KLBall(radius=0.1)``."""
-    parameters = signature(type(self)).parameters
+    parameters = constructor_parameters(type(self))
     arguments = {name: value for name, value in vars(self).items() if name in parameters}
     changed = (f"{name}={value!r}" for name, value in arguments.items() if value != parameters[name].default)
     return f"{type(self).__name__}({', '.join(changed)})"

@@ -82,7 +82,7 @@ def complete(config: Mapping, schema: Path) -> dict:
         For the first value that the schema does not allow. If there is none, for all faults of ``cross_check``, with a
         line for each.
     """
-    merged = {"algorithms": shipped_algorithms()}
+    merged = {"algorithms": deepcopy(shipped_algorithms())}
     update_config(merged, deepcopy(config))
     _parse_text(merged, schema)
     _validate(merged, schema)

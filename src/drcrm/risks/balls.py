@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from drcrm.arrays.validation import check_confidence, check_nonnegative, to_float
-from drcrm.divergences import KL, Chi2, CVaR, Divergence, SmoothDivergence, as_divergence
+from drcrm.divergences import DIVERGENCES, KL, Chi2, CVaR, Divergence, SmoothDivergence, as_divergence
 from drcrm.divergences.dual_search import WorstCase, find_worst_case
 from drcrm.errors import InputError
 from drcrm.risks.base import ChunkedCosts, Evaluation, Risk, check_costs
@@ -66,7 +66,8 @@ class PhiBall(Risk):
         atom: float | None = None,
     ):
         self.divergence = as_divergence(divergence)
-        self.divergence.check()
+        if type(self.divergence) not in DIVERGENCES.values():  # drcrm's own φ are coherent
+            self.divergence.check()
         self.curvature, is_auto = self.divergence.curvature, isinstance(radius, str) and radius == "auto"
         if radius is not None and not self.divergence.takes_radius:
             raise InputError(f"radius must be None for {self.divergence!r}, which has no radius, got {radius!r}")

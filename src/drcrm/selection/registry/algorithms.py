@@ -6,15 +6,16 @@ line in ``ESTIMATORS``; its parameters, its robust end and the estimates that it
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from inspect import Parameter
 from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.numerics import constructor_parameters
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
 from drcrm.cost_models.support import SUPPORT
@@ -256,7 +257,7 @@ class Algorithm:
             raise InputError(f"{parameter!r} is the hyper-parameter of {self.title} and cannot be an option too")
         allowed = [name for name in [hyper_parameter(self.risk_class)] if name]
         if not isinstance(self.weight, Weight) and (weight_class := find_weight(self.weight)):
-            allowed += [f"weight.{name}" for name in _parameters(weight_class)][:1]
+            allowed += [f"weight.{name}" for name in constructor_parameters(weight_class)][:1]
         free = [name for name in allowed if name not in options]
         if parameter == "ridge" and not free:
             allowed = free = ["ridge"]
@@ -284,7 +285,7 @@ def find_risk(estimator: Any) -> type[Risk]:
 
 def hyper_parameter(risk: type[Risk]) -> str | None:
     """Return the name of a risk's parameter that has a grid; None if there is none."""
-    return risk.hyper_parameter or next(iter(_parameters(risk)), None)
+    return risk.hyper_parameter or next(iter(constructor_parameters(risk)), None)
 
 
 def find_weight(name: object) -> Any:
@@ -314,15 +315,11 @@ def check_algorithm(algorithm: Algorithm) -> None:
 
 def _make(kind: type, values: Mapping[str, Any], title: str, needed: str | None = None) -> Any:
     """Return a risk or a weight; raise InputError if a value is unknown or missing."""
-    parameters = _parameters(kind)
+    parameters = constructor_parameters(kind)
     for name in values:
         if name not in parameters:
             raise InputError(f"{title} has no parameter {name!r}, expected {', '.join(parameters) or 'none'}")
     for name, parameter in parameters.items():
-        if name not in values and (name == needed or parameter.default is inspect.Parameter.empty):
+        if name not in values and (name == needed or parameter.default is Parameter.empty):
             raise InputError(f"{title} needs {name}")
     return kind(**values)
-
-
-def _parameters(kind: type) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(kind).parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ KEYS = {  # keys of an entry, and descriptions of their values
 }
 
 
+@cache
 def shipped_algorithms() -> dict[str, dict]:
     """Return the entries of ``algorithms.yaml`` by name. A configuration merges its entries with them."""
     import yaml

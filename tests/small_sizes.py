@@ -1,0 +1,46 @@
+"""Small sizes of what takes half of the time of a command; ``shipped_sizes`` restores those that are shipped."""
+
+from collections.abc import Iterator
+
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from drcrm.diagnostics import estimated_propensities
+from drcrm.diagnostics.comparison import shift_curve
+from drcrm.logs import estimated_propensities as estimated
+from drcrm.selection import learned_scores
+
+
+def small_models() -> list:
+    size = {"max_iter": 6, "random_state": 0}
+    return [HistGradientBoostingRegressor(**size), {"nystroem": 20}, HistGradientBoostingClassifier(**size)]
+
+
+SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS, shift_curve.POINTS, learned_scores.default_models
+SMALL = 4, 10**9, 3, small_models
+
+
+def use_sizes(trees: int, audited_contexts: int, points: int, models) -> Iterator[None]:
+    """Set the trees of propensities, the contexts from which audits use them, the curve's points, and the models."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (estimated, estimated_propensities):
+            patch.setitem(module.TREES, "max_iter", trees)
+        patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)
+        patch.setattr(shift_curve, "POINTS", points)
+        patch.setattr(learned_scores, "default_models", models)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_sizes() -> Iterator[None]:
+    yield from use_sizes(*SMALL)
+
+
+@pytest.fixture
+def shipped_sizes() -> Iterator[None]:
+    yield from use_sizes(*SHIPPED)
+
+
+@pytest.fixture
+def audited_by_trees() -> Iterator[None]:
+    yield from use_sizes(SMALL[0], *SHIPPED[1:3], small_models)
