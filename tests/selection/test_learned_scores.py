@@ -159,7 +159,7 @@ def test_scores_of_listed_candidates(known):
         trees, ridge = blend.models
         costs = [trees.regressors_[0].predict(psi), ridge.features(psi) @ ridge.model.coef_ + ridge.model.intercept_]
         predicted.append(np.clip(blend.weights @ costs + blend.constant, *features.transformer.limits))
-    modelled = np.average(predicted, axis=0, weights=[1, 1, 1, 3])
+    modelled = np.average(predicted, axis=0, weights=[*[1] * learned_scores.FOLDS, learned_scores.FOLDS])
     base = logging.coef if known else features.transformer.logging_coef
     scores = np.column_stack([psi @ base, -modelled / deviation])
     theta = features.scale * learned.candidates[0].policy.coef[-2:]
