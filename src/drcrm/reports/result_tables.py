@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from scipy.special import stdtr, stdtrit
 
 from drcrm.errors import InputError
 from drcrm.reports.plan import Plan
@@ -208,7 +207,7 @@ def interval(values: ArrayLike) -> dict[str, float]:
     values = np.asarray(values, dtype=float)
     n, mean = len(values), values.mean() if len(values) else np.nan
     error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
-    half = stats.t.ppf(0.975, n - 1) * error
+    half = stdtrit(n - 1, 0.975) * error
     return {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half}
 
 
@@ -226,11 +225,13 @@ def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
     spread = difference.std(ddof=1)
     if spread == 0:
         return {0: 0.5, 1: 0.0, -1: 1.0}[int(np.sign(difference[0]))]
-    return float(stats.t.sf(difference.mean() / (spread / np.sqrt(len(difference))), len(difference) - 1))
+    return float(stdtr(len(difference) - 1, -difference.mean() / (spread / np.sqrt(len(difference)))))
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
     """Return p-values of one family, adjusted by Holm's method."""
+    from statsmodels.stats.multitest import multipletests  # imported here: it takes a second, which figures do not need
+
     gc.freeze()  # statsmodels starts a garbage collection at each call, which takes 0.1 s with many objects
     try:
         return multipletests(p_values, method="holm")[1]
