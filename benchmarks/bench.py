@@ -41,7 +41,7 @@ from drcrm.files import atomic
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
 from drcrm.weights import Clipped
 
@@ -114,15 +114,15 @@ def floor(log: BanditLog, lower: bool = False) -> Callable[[], None]:
 
 
 def evaluation(log: BanditLog) -> Callable[[], object]:
-    objective = Objective(LinearPredictor(log), MeanRisk(), Clipped(clipping_constant(log)))
+    objective = Objective(PreparedLog(log), MeanRisk(), Clipped(clipping_constant(log)))
     coef = coefficients(log)
     return lambda: objective(coef)
 
 
 def fit(log: BanditLog, risk: Risk, max_iter: int) -> Fit:
     """Fit ips from Θ = 0."""
-    objective = Objective(LinearPredictor(log), risk, Clipped(clipping_constant(log)))
-    [result] = minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=max_iter))
+    objective = Objective(PreparedLog(log), risk, Clipped(clipping_constant(log)))
+    [result] = minimize_objectives([objective], np.zeros(objective.prepared.shape), LbfgsSettings(max_iter=max_iter))
     return result
 
 
@@ -156,7 +156,7 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
     """Report the time of snips and dr relative to ips, for a KL ball along the first 30 iterations of a fit."""
     effects = action_effects(CostModel().fit_log(log), log.X, log.actions)
     weight = Clipped(clipping_constant(log))
-    ips = Objective(LinearPredictor(log), KLBall(0.01), weight)
+    ips = Objective(PreparedLog(log), KLBall(0.01), weight)
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
 
     def follow(objective: Objective) -> None:
@@ -164,8 +164,8 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
         for coef in path:
             *_, guess = objective.evaluate(coef, guess)
 
-    design = LinearPredictor(log, effects)
-    objectives = {name: Objective(design, KLBall(0.01), weight, name) for name in ("snips", "dr")}
+    prepared = PreparedLog(log, effects)
+    objectives = {name: Objective(prepared, KLBall(0.01), weight, name) for name in ("snips", "dr")}
     least, *times = in_turns(*(partial(follow, objective) for objective in (ips, *objectives.values())), seconds=6)
     for name, ours in zip(objectives, times, strict=True):
         ours, ratio = ours / len(path), ours / least
@@ -262,15 +262,15 @@ def memory(report: Report, data: str, path: str | Path, limit: float) -> None:
     code = """
 import numpy as np
 from drcrm.data.scaling import clipping_constant
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.risks import KLBall
 from drcrm.weights import Clipped
 from drcrm.experiments.array_files import read_log
 log, _ = read_log(sys.argv[1])
-objective = Objective(LinearPredictor(log), KLBall(0.01), Clipped(clipping_constant(log)))
-list(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(max_iter=40)))
+objective = Objective(PreparedLog(log), KLBall(0.01), Clipped(clipping_constant(log)))
+list(minimize_objectives([objective], np.zeros(objective.prepared.shape), LbfgsSettings(max_iter=40)))
 """
     peak(report, data, code, path, limit=limit)
 

@@ -24,8 +24,8 @@ FAULTS = {
         "_weighted_features(self.share * modelled)",
     ),
     "a start is tilted towards high costs": (
-        "return base - used * design.log.actions.score_part(model), used",
-        "return base + used * design.log.actions.score_part(model), used",
+        "return base - used * prepared.log.actions.score_part(model), used",
+        "return base + used * prepared.log.actions.score_part(model), used",
     ),
     "the automatic tilt keeps half of the rows, not a third": ("KEPT_SHARE = 1 / 3", "KEPT_SHARE = 1 / 2"),
     "empirical Bernstein divides by n, not n − 1": ("log_term / (3 * (n - 1))", "log_term / (3 * n)"),

@@ -44,7 +44,7 @@ def choose(results: Sequence[Learned]) -> tuple[LinearPolicy, bool]:
     if index is not None:
         return candidates[index].policy, True
     grade = np.where([candidate.is_logging for candidate in candidates], -1, differences.grade)
-    best = int(np.argmin(np.where(grade == grade.max(), differences.cautious_estimates, np.inf)))
+    best = int(np.argmin(np.where(grade == grade.max(), differences.cautious_means, np.inf)))
     return candidates[best].policy, False
 
 

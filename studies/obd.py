@@ -42,7 +42,7 @@ from drcrm.diagnostics.opened_log import OpenedLog, open_log
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy
-from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import policy_for_log
 
 SETS = "men", "women"

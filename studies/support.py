@@ -35,7 +35,7 @@ from drcrm.experiments.array_files import read_truth
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.reports.result_tables import interval
 from drcrm.risks import MeanRisk
 from drcrm.selection.grid_search import learn
@@ -116,9 +116,9 @@ class Normalised:
     """An objective with λ (w̄ − 1)² added."""
 
     def __init__(self, objective: Objective, factor: float):
-        self._objective, self._factor, design = objective, factor, objective.design
-        design = LinearPredictor(design.log, intercept=design.intercept)
-        self._mean_weight = Objective(design, MeanRisk(), Bounded(), cost=np.ones(len(design.log.Y)))
+        self._objective, self._factor, prepared = objective, factor, objective.prepared
+        prepared = PreparedLog(prepared.log, intercept=prepared.intercept)
+        self._mean_weight = Objective(prepared, MeanRisk(), Bounded(), cost=np.ones(len(prepared.log.Y)))
 
     def __getattr__(self, name: str):
         return getattr(self._objective, name)

@@ -11,8 +11,8 @@ from drcrm.arrays.mapped_arrays import ArrayWriter
 from drcrm.data import chunked_log
 from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
-from drcrm.policies import linear_predictor
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies import prepared_log
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import Chi2Ball, EnvironmentBall, KLBall, MeanRisk
 
 KINDS = ["labels", "shuffled", "paired", "sparse", "single", "eligible", "many", "lists"]
@@ -59,11 +59,11 @@ def random_coef(log: BanditLog, seed: int = 2) -> np.ndarray:
 
 def evaluate_all(log: BanditLog, effects: np.ndarray) -> list:
     """Return a forward pass, and values and gradients of several objectives, also around the environment."""
-    predictor, coef = LinearPredictor(log, effects), random_coef(log)
-    values = [*predictor.forward(coef)]
+    prepared, coef = PreparedLog(log, effects), random_coef(log)
+    values = [*prepared.forward(coef)]
     for estimate, risk in CRITERIA:
-        values += Objective(predictor, risk, estimate=estimate)(coef)
-    shifted = EnvironmentObjective(predictor, EnvironmentBall(0.2))
+        values += Objective(prepared, risk, estimate=estimate)(coef)
+    shifted = EnvironmentObjective(prepared, EnvironmentBall(0.2))
     return [*values, *shifted.evaluate(np.append(coef, 0.3))[:2]]
 
 
@@ -76,7 +76,7 @@ def use_small_blocks(monkeypatch, size: int = 7) -> None:
 def use_small_samples(monkeypatch, size: int, growth: int = 4) -> None:
     """Treat every log as large, and draw samples of ``size`` contexts and more."""
     for name, value in {"LARGE": 1, "SAMPLE": size, "GROWTH": growth}.items():
-        monkeypatch.setattr(linear_predictor, name, value)
+        monkeypatch.setattr(prepared_log, name, value)
 
 
 def write_mapped(array, path: Path):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 
 FORMULAS = {
     "KL": (KL(), lambda t: t * np.log(t) - t + 1, 1),
@@ -19,8 +19,8 @@ FORMULAS = {
 SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]
 
 
-def backward(design: LinearPredictor, coef: np.ndarray, by_row, by_context) -> np.ndarray:
-    """The adjoint of a design in one block, at Θ."""
-    [block] = design.chunked.blocks
-    _, expected, mean = design.scores.forward(block, coef)
-    return design.scores.backward(block, mean, by_row, by_context, expected).ravel()
+def backward(prepared: PreparedLog, coef: np.ndarray, by_row, by_context) -> np.ndarray:
+    """The adjoint of a prepared in one block, at Θ."""
+    [block] = prepared.chunked.blocks
+    _, expected, mean = prepared.scores.forward(block, coef)
+    return prepared.scores.backward(block, mean, by_row, by_context, expected).ravel()

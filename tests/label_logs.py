@@ -7,7 +7,7 @@ from drcrm import CostModel
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import Risk
 from drcrm.weights import Weight
 
@@ -37,7 +37,7 @@ def make_coef(seed: int, scale: float = 1.0) -> np.ndarray:
 def make_objective(log: BanditLog, risk: Risk, weight: Weight | None = None, estimate: str = "ips") -> Objective:
     """Return the objective of a fit, with the cost model of ``make_model`` if the estimate needs one."""
     effects = action_effects(make_model(), log.X, log.actions) if estimate in ("dr", "dm") else None
-    return Objective(LinearPredictor(log, effects), risk, weight, estimate)
+    return Objective(PreparedLog(log, effects), risk, weight, estimate)
 
 
 def expand(log: BanditLog) -> BanditLog:

@@ -8,7 +8,7 @@ import pytest
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.cost_models.support import find_unsupported
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.prepared_log import importance_weights
 
 M, EXPLORE = 5, 0.3
 VECTORS = np.array(list(product([0, 1], repeat=3)))
@@ -114,12 +114,12 @@ def test_an_evaluation_has_the_values_of_the_rows_and_contexts_that_occur(kind, 
     rng = np.random.default_rng(4)
     rows = log.X.shape[0]
     effects = rng.normal(size=(rows, *log.actions.effect_shape))
-    predictor, log_prob, expected = mixed.evaluate(log, effects)
+    prepared, log_prob, expected = mixed.evaluate(log, effects)
     X, occurs = log.actions.unbind(log.X), log.count > 0
     of_rows = mixed.log_prob(X, log.Y, log.context)[occurs]
     np.testing.assert_allclose(log_prob, of_rows, rtol=1e-12)
     weights = np.exp(of_rows) / log.propensity[occurs]
-    np.testing.assert_allclose(importance_weights(log_prob, predictor.log), weights, rtol=1e-12)
+    np.testing.assert_allclose(importance_weights(log_prob, prepared.log), weights, rtol=1e-12)
     contexts = np.unique(log.context[occurs])
     assert 1 not in contexts
     for number, (context, probability) in enumerate(
@@ -134,7 +134,7 @@ def test_an_evaluation_has_the_values_of_the_rows_and_contexts_that_occur(kind, 
         place = [
             np.flatnonzero((actions[context] == y).reshape(len(costs), -1).all(axis=1))[0] for y in log.Y[occurs][rows]
         ]
-        assert predictor.modelled_cost[rows] == pytest.approx(costs[place], rel=1e-12)
+        assert prepared.modelled_cost[rows] == pytest.approx(costs[place], rel=1e-12)
     np.testing.assert_allclose(mixed.marginals_on(log.X, log.actions), mixed.marginals(X), rtol=1e-12)
 
 

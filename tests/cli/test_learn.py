@@ -18,7 +18,7 @@ from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
-from drcrm.policies import linear_predictor
+from drcrm.policies import prepared_log
 from drcrm.selection.registry.algorithms import Algorithm
 
 FAST = MAPPING | {"algorithm": "cips"}
@@ -190,7 +190,7 @@ class TestCluster:
 
     def test_workers_give_the_same_answer(self, learn, tmp_path, monkeypatch):
         distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
-        for module, name in ((chunked_log, "LARGE"), (linear_predictor, "LARGE"), (chunked_log, "MOST_CONTEXTS")):
+        for module, name in ((chunked_log, "LARGE"), (prepared_log, "LARGE"), (chunked_log, "MOST_CONTEXTS")):
             monkeypatch.setattr(module, name, 256)
         local = learn(decisions(1200), MAPPING)
         options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}

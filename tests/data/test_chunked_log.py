@@ -10,8 +10,8 @@ from drcrm.data.chunked_log import ChunkedLog
 from drcrm.data.executors import use_threads
 from drcrm.optimization import objective
 from drcrm.optimization.objective import Objective
-from drcrm.policies import linear_predictor
-from drcrm.policies.linear_predictor import LinearPredictor, modelled_cost
+from drcrm.policies import prepared_log
+from drcrm.policies.prepared_log import PreparedLog, modelled_cost
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -47,15 +47,15 @@ def test_blocks_and_threads_give_the_values_of_one_block(kind, monkeypatch):
 )
 def test_searches_over_blocks_find_the_value_of_one_block(kind, risk, monkeypatch):
     log, rng = block_log(kind, 90), np.random.default_rng(1)
-    predictor = LinearPredictor(log, random_effects(log))
-    whole = [Objective(predictor, risk, estimate=estimate) for estimate in ("ips", "dr")]
+    prepared = PreparedLog(log, random_effects(log))
+    whole = [Objective(prepared, risk, estimate=estimate) for estimate in ("ips", "dr")]
     use_small_blocks(monkeypatch)
-    predictor = LinearPredictor(log, random_effects(log))
-    assert len(predictor.chunked.blocks) > 4
+    prepared = PreparedLog(log, random_effects(log))
+    assert len(prepared.chunked.blocks) > 4
     for expected, estimate in zip(whole, ("ips", "dr"), strict=True):
-        in_blocks, guess = Objective(predictor, risk, estimate=estimate), None
+        in_blocks, guess = Objective(prepared, risk, estimate=estimate), None
         for _ in range(3):
-            coef = rng.normal(size=predictor.shape)
+            coef = rng.normal(size=prepared.shape)
             *result, guess = in_blocks.evaluate(coef, guess)
             assert_close(result, expected(coef), 1e-9)
 
@@ -64,9 +64,9 @@ def test_searches_over_blocks_find_the_value_of_one_block(kind, risk, monkeypatc
 def test_blocks_take_costs_of_any_size(cost, monkeypatch):
     log = block_log("single", 90)
     log, coef = log.replace(cost=cost * np.arange(len(log.Y))), random_coef(log)
-    expected, gradient = Objective(LinearPredictor(log), KLBall(0.1))(coef)
+    expected, gradient = Objective(PreparedLog(log), KLBall(0.1))(coef)
     use_small_blocks(monkeypatch)
-    result = Objective(LinearPredictor(log), KLBall(0.1))(coef)
+    result = Objective(PreparedLog(log), KLBall(0.1))(coef)
     assert result[0] == pytest.approx(expected, rel=1e-9)
     assert result[1] == pytest.approx(gradient, rel=1e-8, abs=0)
 
@@ -83,7 +83,7 @@ def test_blocks_depend_only_on_the_shape_of_the_log(m, K, size, blocks):
 @pytest.mark.parametrize("is_large", [True, False])
 def test_contexts_without_rows_do_not_change_a_fit(is_large, monkeypatch):
     if is_large:
-        use_small_samples(monkeypatch, 200, linear_predictor.GROWTH)
+        use_small_samples(monkeypatch, 200, prepared_log.GROWTH)
         monkeypatch.setattr(chunked_log, "LARGE", 500)
     rng, algorithm = np.random.default_rng(0), Algorithm("KLDRO", "radius", (0.1,), {"estimate": "dr"})
     m = 1500

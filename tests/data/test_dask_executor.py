@@ -22,7 +22,7 @@ from drcrm.data.dask_executor import use_cluster
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -54,7 +54,7 @@ def test_values_and_gradients_do_not_depend_on_storage_or_workers(kind, client, 
     effects = random_effects(log)
     expected = evaluate_all(log, effects)
     on_disk, effects_on_disk = write_mapped_log(log, tmp_path), write_mapped(effects, tmp_path / "effects")
-    assert len(LinearPredictor(on_disk).chunked.blocks) > 8
+    assert len(PreparedLog(on_disk).chunked.blocks) > 8
     for executor, *arguments in (
         (nullcontext(), on_disk, effects_on_disk),
         (use_cluster(client, tmp_path), log, effects),
@@ -81,8 +81,8 @@ def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
-    objective = Objective(LinearPredictor(block_log("single", 300)), KLBall(0.1))
-    start = np.zeros(objective.design.shape)
+    objective = Objective(PreparedLog(block_log("single", 300)), KLBall(0.1))
+    start = np.zeros(objective.prepared.shape)
     [expected] = minimize_objectives([objective], start)
     workers, calls = client.run(os.getpid), count()
 
@@ -104,6 +104,6 @@ def test_a_cluster_needs_workers(tmp_path):
         def nthreads(self) -> dict:
             return {}
 
-    objective = Objective(LinearPredictor(block_log("single", 300)), KLBall(0.1))
+    objective = Objective(PreparedLog(block_log("single", 300)), KLBall(0.1))
     with use_cluster(EmptyClient(), tmp_path), pytest.raises(InputError, match="no workers"):
-        objective(np.zeros(objective.design.shape))
+        objective(np.zeros(objective.prepared.shape))

@@ -15,7 +15,7 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.estimates import ESTIMATES
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import Chi2Ball, KLBall, MeanRisk
 from drcrm.weights import Clipped
 
@@ -44,7 +44,7 @@ def make_objective(log: BanditLog, risk, weight, estimate: str, model, intercept
     """Return an objective; ``model`` is a cost model or its coefficients."""
     model = cost_model(model) if isinstance(model, np.ndarray) else model
     effects = action_effects(model, log.X, log.actions)
-    return Objective(LinearPredictor(log, effects, intercept), risk, weight, estimate)
+    return Objective(PreparedLog(log, effects, intercept), risk, weight, estimate)
 
 
 # Objectives
@@ -99,7 +99,7 @@ def test_gradients_equal_finite_differences(formula, estimate):
     for log, model, intercept in variants:
         for weight, _ in WEIGHTS:
             objective = make_objective(log, formula, weight, estimate, model, intercept)
-            theta, direction = random_coef(11, (2, np.prod(objective.design.shape)))
+            theta, direction = random_coef(11, (2, np.prod(objective.prepared.shape)))
             gradient = objective(theta / 2)[1]
             ahead, behind = (objective(theta / 2 + side * step * direction)[0] for side in (1, -1))
             assert gradient @ direction == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=2e-6)
@@ -117,7 +117,7 @@ def test_behaviour_cloning_is_multinomial_logistic_regression(kind, form):
     regression = LogisticRegression(C=1 / (n * 1e-4), fit_intercept=False, tol=1e-10, max_iter=10_000)
     regression.fit((choices.X / scales)[choices.context], choices.A, sample_weight=choices.count)
     expected = choices.probabilities(regression.coef_.T / scales[:, None])
-    result = cloned_coefficients(LinearPredictor(getattr(choices, kind)(form)))
+    result = cloned_coefficients(PreparedLog(getattr(choices, kind)(form)))
     assert choices.probabilities(result.reshape(4, 3)) == pytest.approx(expected, abs=2e-3)
 
 

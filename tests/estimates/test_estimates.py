@@ -18,7 +18,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import ESTIMATES, EVALUATIONS, EvaluationEstimate
 from drcrm.estimates.base import RowwiseEstimate
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import (
     Chi2Ball,
     KLBall,
@@ -37,10 +37,10 @@ def test_values_and_gradients_agree_with_50_digits(entry, form):
     log = BanditLog(form(entry["X"]), entry["Y"], entry["propensity"], entry["cost"], entry["context"], entry["count"])
     coef, model = np.array(entry["coef"]), CostModel()
     model.coef_ = np.array(entry["B"])
-    design = LinearPredictor(log, action_effects(model, log.X, log.actions))
+    prepared = PreparedLog(log, action_effects(model, log.X, log.actions))
     for case in entry["found"]:
         risk = REFERENCE_RISKS[case["risk"]](case["radius"])
-        value, gradient = Objective(design, risk, Clipped(case["clip"]), case["estimate"])(coef)
+        value, gradient = Objective(prepared, risk, Clipped(case["clip"]), case["estimate"])(coef)
         assert value == pytest.approx(case["value"], rel=1e-9, abs=1e-9)
         assert gradient == pytest.approx(np.array(case["gradient"]), rel=1e-9, abs=1e-9)
         name, clip = evaluation_of(case)
@@ -110,7 +110,7 @@ def test_invalid_arguments_are_refused(arguments, message):
 
 def test_estimates_that_need_a_model_refuse_to_do_without():
     with pytest.raises(InputError, match="the estimate 'dr' needs a cost model"):
-        Objective(LinearPredictor(make_log()), MeanRisk(), None, "dr")
+        Objective(PreparedLog(make_log()), MeanRisk(), None, "dr")
 
 
 class Anchored(RowwiseEstimate):

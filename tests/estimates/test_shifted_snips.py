@@ -13,7 +13,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import SelfNormalised
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import EnvironmentBall, KLBall, PhiBall, check_risk
 from drcrm.weights import Clipped, Shrunk
 
@@ -26,7 +26,7 @@ def objective_of(entry: dict, radius: float, divergence: object = "kl") -> Objec
     rows = (entry[name] for name in ("X", "action", "propensity", "cost", "context", "count"))
     log = BanditLog(*rows, n_actions=entry["n_actions"])
     ball = EnvironmentBall(radius, divergence)
-    return Objective(LinearPredictor(log), ball, Clipped(None), "snips")
+    return Objective(PreparedLog(log), ball, Clipped(None), "snips")
 
 
 def assert_agrees_with_50_digits(entry: dict, divergence: object) -> None:
@@ -37,7 +37,7 @@ def assert_agrees_with_50_digits(entry: dict, divergence: object) -> None:
         assert value == pytest.approx(case["value"], rel=1e-9, abs=1e-9)
         expected = np.zeros(coef.size) if case["gradient"] is None else np.ravel(case["gradient"])
         assert gradient == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        log = objective.design.log
+        log = objective.prepared.log
         assert off_policy_value(SoftmaxPolicy(coef), log, "snips", objective.risk) == pytest.approx(value, rel=1e-12)
 
 

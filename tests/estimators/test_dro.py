@@ -17,7 +17,7 @@ from drcrm import (
 )
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty
 
 
@@ -26,7 +26,7 @@ def fit(estimator, log: BanditLog):
 
 
 def test_weighted_likelihood_tends_to_the_likelihood_of_all_rows_and_of_the_best_rows(log):
-    coef = cloned_coefficients(LinearPredictor(log))
+    coef = cloned_coefficients(PreparedLog(log))
     unweighted = fit(WeightedLikelihood(sharpness=0.0), log)
     likelihood = ExponentialPolicy(coef).log_prob(log.X[log.context], log.Y).mean()
     assert unweighted.objective_ == pytest.approx(-likelihood, rel=1e-4)

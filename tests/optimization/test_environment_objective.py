@@ -25,18 +25,18 @@ from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.optimization.environment_objective import EnvironmentObjective, log_with_barrier
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import EnvironmentBall
 from drcrm.weights import Clipped, Shrunk
 
 
 def make_objective(log: BanditLog, radius: float = 0.2, weight=None) -> EnvironmentObjective:
-    design = LinearPredictor(log, cross_fit(log).effects)
-    return EnvironmentObjective(design, EnvironmentBall(radius), weight or Clipped(3.0))
+    prepared = PreparedLog(log, cross_fit(log).effects)
+    return EnvironmentObjective(prepared, EnvironmentBall(radius), weight or Clipped(3.0))
 
 
 def draw_coef(objective: EnvironmentObjective, seed: int = 1, scale: float = 0.7) -> np.ndarray:
-    return scale * np.random.default_rng(seed).normal(size=objective.design.shape)
+    return scale * np.random.default_rng(seed).normal(size=objective.prepared.shape)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,7 +99,7 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
     objective, gamma = make_objective(log), 1.2
     blocks = objective._blocks()
     factor = np.exp(blocks.smear(gamma).log_factor)
-    fold, effects = context_folds(log, None, FOLDS), objective.design.effects
+    fold, effects = context_folds(log, None, FOLDS), objective.prepared.effects
     residual = log.cost - effects[log.context, log.Y]
     for number in range(FOLDS):
         outside = fold[log.context] != number
@@ -120,8 +120,8 @@ def test_blocks_and_threads_do_not_matter(kind, monkeypatch):
     monkeypatch.setattr(chunked_log, "MANY_SCORES", 1)
     monkeypatch.setattr(chunked_log, "BLOCK_SCORES", 16)
     parts = make_objective(log)
-    assert len(parts.design.chunked.blocks) > 3
-    assert parts.design.effects == pytest.approx(whole.design.effects, rel=1e-10)
+    assert len(parts.prepared.chunked.blocks) > 3
+    assert parts.prepared.effects == pytest.approx(whole.prepared.effects, rel=1e-10)
     with use_threads(2):
         assert parts.evaluate(point)[0] == pytest.approx(value, rel=1e-12)
         assert parts.evaluate(point)[1] == pytest.approx(gradient, rel=1e-10, abs=1e-12)
@@ -153,7 +153,7 @@ def test_fits_lower_the_objective_from_every_start(kind, start):
     objective = make_objective(log, 0.1, Clipped(4.0))
     assert estimator.converged_
     assert_reaches(objective, estimator)
-    assert estimator.objective_ < objective(np.zeros(objective.design.shape))[0] - 0.1
+    assert estimator.objective_ < objective(np.zeros(objective.prepared.shape))[0] - 0.1
     # The objective is not convex: after rounding, fits to scaled or shifted costs can end in other minima.
     value = objective(estimator.coef_)[0]
     for scale, shift in ((10, 0), (1, 1000)):
@@ -200,12 +200,12 @@ def test_saturated_balls_and_logs_without_weights_have_values():
 
 def test_other_divergences_and_radius_0_are_refused():
     log = draw_log("single")
-    design = LinearPredictor(log, cross_fit(log).effects)
+    prepared = PreparedLog(log, cross_fit(log).effects)
     for ball in (EnvironmentBall(0.1, "chi2"), EnvironmentBall(0.0)):
         with pytest.raises(InputError, match="divergence='kl' and a radius above 0"):
-            EnvironmentObjective(design, ball)
+            EnvironmentObjective(prepared, ball)
     with pytest.raises(InputError, match="needs a cost model"):
-        EnvironmentObjective(LinearPredictor(log), EnvironmentBall(0.1))
+        EnvironmentObjective(PreparedLog(log), EnvironmentBall(0.1))
     rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context}
     EnvironmentDRO(0.1, divergence="chi2", estimate="snips").fit(log.X, log.Y, **rows)
     with pytest.raises(InputError, match="estimate is 'ips'"):
@@ -215,16 +215,16 @@ def test_other_divergences_and_radius_0_are_refused():
 def test_a_staged_fit_keeps_the_radius_and_the_folds_of_its_contexts(monkeypatch):
     use_small_blocks(monkeypatch, 50)
     objective = make_objective(block_log("labels", 400), 0.1)
-    plain = next(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(tol=1e-8), [0.05]))
+    plain = next(minimize_objectives([objective], np.zeros(objective.prepared.shape), LbfgsSettings(tol=1e-8), [0.05]))
     use_small_samples(monkeypatch, 20)
     objective = make_objective(block_log("labels", 400), 0.1)
     samples = [*objective.samples()]
     assert len(samples) > 1
     for sample in samples:
         assert sample.risk.radius == 0.1
-        kept = [np.flatnonzero((x == objective.design.log.X).all(axis=1))[0] for x in sample.design.log.X]
+        kept = [np.flatnonzero((x == objective.prepared.log.X).all(axis=1))[0] for x in sample.prepared.log.X]
         assert np.array_equal(sample._fold, objective._fold[kept])
-    staged = next(minimize_objectives([objective], np.zeros(objective.design.shape), LbfgsSettings(tol=1e-8), [0.05]))
+    staged = next(minimize_objectives([objective], np.zeros(objective.prepared.shape), LbfgsSettings(tol=1e-8), [0.05]))
     assert staged.objective == pytest.approx(plain.objective, abs=0.02 * abs(plain.objective))
 
 

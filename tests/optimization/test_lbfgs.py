@@ -14,7 +14,7 @@ from drcrm.weights import Clipped
 def fit(log: BanditLog, risk, clip: float | None = None, start=None, **settings) -> Fit:
     """Return the fit from Θ = 0 or another start."""
     objective = make_objective(log, risk, Clipped(clip))
-    start = np.zeros(objective.design.shape) if start is None else start
+    start = np.zeros(objective.prepared.shape) if start is None else start
     [result] = minimize_objectives([objective], start, LbfgsSettings(**settings))
     return result
 
@@ -53,7 +53,7 @@ def test_a_fit_in_a_grid_equals_the_fit_by_itself(seed):
     """To the last digit, which depends on where inner searches start."""
     log = expand(make_log(seed))
     objectives = [make_objective(log, KLBall(radius)) for radius in (0.001, 0.01, 0.1)]
-    start = np.zeros(objectives[0].design.shape)
+    start = np.zeros(objectives[0].prepared.shape)
     for objective, result in zip(objectives, minimize_objectives(objectives, start), strict=True):
         [single] = minimize_objectives([objective], start)
         assert result.iterations == single.iterations
@@ -81,5 +81,5 @@ def test_a_ridge_keeps_a_fit_near_its_start():
     moved = [np.abs(result.coef - start).max() for result in fits]
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 1e-3
-    penalty = (objective.design.scales**2 * (fits[2].coef - start)).ravel()
+    penalty = (objective.prepared.scales**2 * (fits[2].coef - start)).ravel()
     assert np.abs(objective(fits[2].coef)[1] + 1.0 * penalty).max() < 1e-3

@@ -9,31 +9,31 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.optimization import lbfgs
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.policies import linear_predictor
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies import prepared_log
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall, MeanRisk
 
 
 def objectives_on(log, estimate: str, effects=None) -> list[Objective]:
-    predictor = LinearPredictor(log, effects)
-    return [Objective(predictor, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
+    prepared = PreparedLog(log, effects)
+    return [Objective(prepared, risk, estimate=estimate) for risk in (MeanRisk(), KLBall(0.01))]
 
 
 @pytest.mark.parametrize("radius", [0.01, "auto"])
 def test_an_objective_on_a_sample_has_a_radius_for_its_number_of_rows(radius, monkeypatch):
     use_small_samples(monkeypatch, 10)
-    objective = Objective(LinearPredictor(block_log("labels", 80)), KLBall(radius))
+    objective = Objective(PreparedLog(block_log("labels", 80)), KLBall(radius))
     sample = next(objective.samples())
     scaled = [part.risk.radius_at(part.estimate.size) * part.estimate.size for part in (objective, sample)]
     assert scaled[0] == pytest.approx(scaled[1], rel=1e-12)
-    assert sample.estimate.size == sample.design.log.size
+    assert sample.estimate.size == sample.prepared.log.size
 
 
 def test_the_same_objective_has_the_same_fit_twice(monkeypatch):
     use_small_blocks(monkeypatch, 50)
     use_small_samples(monkeypatch, 5)
     [objective, _] = objectives_on(block_log("labels", 400), "snips")
-    fits = [next(minimize_objectives([objective], np.zeros(objective.design.shape))) for _ in range(3)]
+    fits = [next(minimize_objectives([objective], np.zeros(objective.prepared.shape))) for _ in range(3)]
     assert len([*objective.samples()]) > 1
     assert all(np.array_equal(fit.coef, fits[0].coef) for fit in fits)
 
@@ -45,7 +45,7 @@ def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
 
     def fit() -> list:
         objectives = objectives_on(log, estimate, effects)
-        start = np.zeros(objectives[0].design.shape)
+        start = np.zeros(objectives[0].prepared.shape)
         return list(minimize_objectives(objectives, start, LbfgsSettings(tol=1e-9), ridges=[0.05, 0.05]))
 
     plain = fit()
@@ -60,7 +60,7 @@ def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
 def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatch):
     log = block_log("labels", 400)
     effects = CostModel().fit_log(log).effects(log.X)
-    monkeypatch.setattr(linear_predictor, "SAMPLE", 100)
+    monkeypatch.setattr(prepared_log, "SAMPLE", 100)
     fitted = context_effects(log, effects)
     assert fitted.rounds == 0, "no round uses all contexts"
     repeated = context_effects(log, effects, (fitted.covariance, fitted.noise))

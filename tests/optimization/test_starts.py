@@ -9,7 +9,7 @@ from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.starts import MAX_COEFFICIENT, TILT_RANGE, automatic_tilt, start_coef
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.weights import effective_sample_size
 
 FEATURES, LABELS = 4, 2
@@ -34,7 +34,7 @@ def random_model(seed: int = 1, labels: int = LABELS) -> CostModel:
 
 
 def tilt_policy(log: BanditLog, base: ExponentialPolicy, model: CostModel, tilt: float) -> np.ndarray:
-    return start_coef("model", LinearPredictor(log), base, model.coef_, tilt)[0]
+    return start_coef("model", PreparedLog(log), base, model.coef_, tilt)[0]
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.5, 7.0])
@@ -79,8 +79,8 @@ def test_the_automatic_tilt_is_bounded(counted, random_policy):
 def test_every_start(counted, random_policy):
     log, policy, model = counted(14), random_policy(15, scale=40), random_model()
     assert np.abs(policy.coef).max() > MAX_COEFFICIENT
-    unit, design = feature_scales(log.X)[:, None], LinearPredictor(log)
-    clipped, cloned = np.clip(policy.coef * unit, -30, 30) / unit, cloned_coefficients(design)
+    unit, prepared = feature_scales(log.X)[:, None], PreparedLog(log)
+    clipped, cloned = np.clip(policy.coef * unit, -30, 30) / unit, cloned_coefficients(prepared)
     tilt = automatic_tilt(log, cloned, model.coef_)
     for start, known, asked_tilt, expected in (
         ("zero", policy, 2.0, (np.zeros_like(clipped), None)),
@@ -89,6 +89,6 @@ def test_every_start(counted, random_policy):
         ("model", policy, 2.0, (clipped - 2 * model.coef_[:, :-1], 2.0)),
         ("model", None, "auto", (cloned - tilt * model.coef_[:, :-1], tilt)),
     ):
-        coef, used_tilt = start_coef(start, design, known, model.coef_.tolist(), asked_tilt)
+        coef, used_tilt = start_coef(start, prepared, known, model.coef_.tolist(), asked_tilt)
         assert coef == pytest.approx(expected[0], rel=1e-12)
         assert used_tilt == expected[1]

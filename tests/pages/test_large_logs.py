@@ -9,7 +9,7 @@ from drcrm.data import chunked_log, dask_executor, folds
 from drcrm.diagnostics import opened_log
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
-from drcrm.policies import linear_predictor as design
+from drcrm.policies import prepared_log
 from drcrm.selection import successive_halving
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def section(title: str) -> str:
     ("title", "constants"),
     [
         ("Larger than memory", {opened_log.LARGE, folds.MOST, objective.MAX_KEPT_SCORES}),
-        ("Fewer passes", {design.LARGE, design.SAMPLE, 4 * design.SAMPLE}),
+        ("Fewer passes", {prepared_log.LARGE, prepared_log.SAMPLE, 4 * prepared_log.SAMPLE}),
         ("Threads", {chunked_log.LARGE, chunked_log.MOST_CONTEXTS, chunked_log.BLOCK_SCORES}),
         ("Clusters", {dask_executor.FEW}),
         (
@@ -59,11 +59,11 @@ def test_sizes_on_the_page_are_those_of_the_code(title, constants):
 def test_shares_and_tolerances_on_the_page_are_those_of_the_code():
     assert successive_halving.STAGES == ((1 / 8, 3), (1 / 4, 1))
     assert successive_halving.VALIDATION == 1 / 3
-    assert (design.GROWTH, optimiser.LARGE_TOLERANCE) == (8, 2e-4)
+    assert (prepared_log.GROWTH, optimiser.LARGE_TOLERANCE) == (8, 2e-4)
 
 
 def test_the_first_table_has_the_sizes_of_the_code():
     rows = table("size of the log | method") + table("size of the log | shortcut")
     text = " ".join(row[0] for row in rows)
-    sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * design.SAMPLE, successive_halving.MANY_SCORES}
+    sizes = {opened_log.LARGE, chunked_log.LARGE, 4 * prepared_log.SAMPLE, successive_halving.MANY_SCORES}
     assert sizes | {successive_halving.MANY_ACTIONS} <= numbers_of(text)

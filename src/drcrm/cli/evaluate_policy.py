@@ -199,11 +199,11 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     mapping = read_mapping(content, options)
     if stored is None and name is not None:
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
-    limit, own = _limit_weights(baseline, mapping, options), []
+    limit, recognised_rows = _limit_weights(baseline, mapping, options), []
 
     def recognise(checks: RowChecks, digest: str) -> RecognisedRows:
-        own.append(_recognise(stored, mapping, checks, digest))
-        return own[0]
+        recognised_rows.append(_recognise(stored, mapping, checks, digest))
+        return recognised_rows[0]
 
     with log_folder(options.log) as folder:
         read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
@@ -212,7 +212,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
             policy = None if name is None else EvaluatedPolicy(name, name, opened.evaluated.column("candidate"))
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
-        opened, [recognised] = read_rows(stored.encoding, recognise), own
+        opened, [recognised] = read_rows(stored.encoding, recognise), recognised_rows
         counts, rows = None if recognised.undecided else recognised.counts, _describe(recognised, mapping)
         if left_out := opened.recognised.training.sum() - recognised.training.sum():
             rows += f"; without {left_out} other rows that the baseline was learned from"

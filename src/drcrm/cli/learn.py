@@ -44,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = read_mapping(options.config, options)
-    named = read_algorithms(mapping)  # report its errors before the log is read
+    algorithms = read_algorithms(mapping)  # report its errors before the log is read
     if options.exportable:
-        require_exportable(named)
+        require_exportable(algorithms)
     with (
         show_progress(options.verbose, options.jobs) as report,
         threadpool_limits(1, "blas"),
@@ -119,9 +119,9 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
 def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
     opened, is_better = evaluation.opened, evaluation.is_better
     mapping = opened.mapping
-    made = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
+    origin = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
     kept = "logging" if opened.baseline is None else "baseline"
-    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=made)
+    answer = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=origin)
     if not is_better:
         label, estimates = "π0", {"ips": answer["logging"]}
         if opened.baseline is not None:

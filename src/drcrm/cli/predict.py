@@ -82,9 +82,11 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
             "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
             f"action in {uncertain} of {counts['uncertain'].total()} contexts"
         )
-    own, share = stored.policy.explore, options.explore
-    if not options.greedy and share not in (None, own):
-        yield f"the certificate covers the policy's own share of uniform actions, {own:g}, not --explore {share:g}"
+    certified, share = stored.policy.explore, options.explore
+    if not options.greedy and share not in (None, certified):
+        yield (
+            f"the certificate covers the policy's own share of uniform actions, {certified:g}, not --explore {share:g}"
+        )
     if (certain := counts["certain"][True]) > counts["certain"].total() / 2:
         yield (
             f"{certain} of {counts['certain'].total()} propensities exceed {CERTAIN:g}: this log will say little about "

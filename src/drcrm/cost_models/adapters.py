@@ -13,7 +13,7 @@ from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.linear_predictor import select_occurring
+from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import is_array
 
 

@@ -29,7 +29,7 @@ from drcrm.data.folds import context_folds
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError
 from drcrm.policies.exponential import LinearPolicy, as_policy
-from drcrm.policies.linear_predictor import append_row
+from drcrm.policies.prepared_log import append_row
 
 
 class CostModel:

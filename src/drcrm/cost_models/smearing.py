@@ -106,9 +106,9 @@ def smear_residuals(sums: np.ndarray, gamma: float, top: float) -> Smear:
 
     A fold uses the sums of the other folds, or of all rows if these are empty.
     """
-    other = (1 - np.eye(FOLDS)) @ sums
-    other = np.where(other[0].sum(axis=1, keepdims=True) > 0, other, sums.sum(axis=1, keepdims=True))
-    pooled = other.sum(axis=2, keepdims=True)
-    count, weight, product = np.where(other[0] >= LEAST_RESIDUALS, other, pooled)
+    remaining = (1 - np.eye(FOLDS)) @ sums
+    remaining = np.where(remaining[0].sum(axis=1, keepdims=True) > 0, remaining, sums.sum(axis=1, keepdims=True))
+    pooled = remaining.sum(axis=2, keepdims=True)
+    count, weight, product = np.where(remaining[0] >= LEAST_RESIDUALS, remaining, pooled)
     weight = np.maximum(weight, np.finfo(float).tiny)
     return Smear(top / gamma + np.log(weight / count), -product / weight / gamma / gamma)

@@ -69,8 +69,8 @@ class SupportedModel:
 
     def with_logged_support(self, log: BanditLog) -> SupportedModel:
         """Return the model with π0 as an estimate: it has the support that the propensities of its log show."""
-        estimate = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
-        return replace(self, is_cloned=True, is_supported=_find_supported(log, estimate, self.support))
+        mean = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
+        return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
 
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
@@ -120,14 +120,14 @@ class SupportedModel:
         return _logging_mean(self.logging_policy, X, actions, self.support, self.is_supported)
 
 
-def raise_to_support(estimate: np.ndarray, log: BanditLog, support: float) -> np.ndarray:
+def raise_to_support(mean: np.ndarray, log: BanditLog, support: float) -> np.ndarray:
     """Return an estimate of π0, in the shape of scores, in which actions have the support that the log shows."""
-    return _raise(estimate, log.actions, _find_supported(log, estimate, support), support)
+    return _raise(mean, log.actions, _find_supported(log, mean, support), support)
 
 
-def _find_supported(log: BanditLog, estimate: np.ndarray, support: float) -> np.ndarray | None:
+def _find_supported(log: BanditLog, mean: np.ndarray, support: float) -> np.ndarray | None:
     """Return which actions are supported in every context; None if the propensities are estimates."""
-    return None if log.imitated_propensities else log.actions.find_supported(log, estimate, support)
+    return None if log.imitated_propensities else log.actions.find_supported(log, mean, support)
 
 
 def _raise(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, support: float) -> np.ndarray:

@@ -33,7 +33,7 @@ from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.estimates import RATIO, ROBUST
 from drcrm.logs.encoding.base import MATRIX
-from drcrm.policies.linear_predictor import select_occurring
+from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log
 
 TABLES: dict[str, Any] = {"weights": {}, "overlap": {}, "changes": {}}

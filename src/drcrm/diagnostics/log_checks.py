@@ -17,7 +17,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, MIN_ROWS, Diagnostic, percent, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.estimates import SelfNormalised
-from drcrm.policies.linear_predictor import modelled_cost
+from drcrm.policies.prepared_log import modelled_cost
 
 CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1
 NEARLY_CERTAIN = 0.99  # estimated propensities of at least this count as 1

@@ -250,7 +250,9 @@ class _Search:
         """Return weights with Σ share t = 1, interpolated between those at two neighbouring tops."""
         (weights, below), (_, above) = (self.evaluate(beta, top) for top in (low, high))
         fraction = float(np.clip((1 - below.mass) / (above.mass - below.mass), 0, 1))
-        mixed = Sums(*(one + fraction * (other - one) for one, other in zip(below, above, strict=True)))
+        mixed = Sums(
+            *(low_sum + fraction * (high_sum - low_sum) for low_sum, high_sum in zip(below, above, strict=True))
+        )
         return (replace(weights, above=high, fraction=fraction), mixed) if np.isfinite(mixed.mass) else (weights, below)
 
     def evaluate(self, beta: float, top: float) -> tuple[DualWeights, Sums]:

@@ -202,8 +202,8 @@ def _reader_of_file(file: Path) -> type[Reader]:
     for reader in READERS:
         if reader.recognises(start):
             return reader
-    *others, last = (reader.title for reader in reversed(READERS))
-    raise InputError(f"has no known format, expected {', '.join(others)} or {last}")
+    *titles, last = (reader.title for reader in reversed(READERS))
+    raise InputError(f"has no known format, expected {', '.join(titles)} or {last}")
 
 
 def files_of(path: Source) -> list[Path]:

@@ -14,27 +14,27 @@ from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.base import Policy
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk
 from drcrm.weights import Likelihood
 
 RIDGE = 1e-4  # λ
 
 
-def cloned_coefficients(design: LinearPredictor, tol: float = 1e-6) -> np.ndarray:
+def cloned_coefficients(prepared: PreparedLog, tol: float = 1e-6) -> np.ndarray:
     """Return the Θ, (d, …), that maximises the mean of log π_Θ(y_i|x_i) minus (λ/2) ‖Θ‖², with λ = 10⁻⁴.
 
     In the penalty, each coefficient is multiplied by the scale of its feature, so the policy does not depend on units.
     Costs and propensities of the log are not used. ``tol`` is the tolerance of L-BFGS.
     """
-    objective = Objective(design, MeanRisk(), Likelihood(), cost=np.full(len(design.log.Y), -1.0))
-    [fit] = minimize_objectives([objective], np.zeros(design.shape), LbfgsSettings(tol=tol), ridges=[RIDGE])
+    objective = Objective(prepared, MeanRisk(), Likelihood(), cost=np.full(len(prepared.log.Y), -1.0))
+    [fit] = minimize_objectives([objective], np.zeros(prepared.shape), LbfgsSettings(tol=tol), ridges=[RIDGE])
     return fit.coef
 
 
 def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) -> LinearPolicy:
     """Return the policy of ``cloned_coefficients``, with a fitted intercept if ``intercept`` is true."""
-    coef = cloned_coefficients(LinearPredictor(log, intercept=intercept), tol)
+    coef = cloned_coefficients(PreparedLog(log, intercept=intercept), tol)
     return make_policy(log.actions, coef[:-1], coef[-1]) if intercept else make_policy(log.actions, coef)
 
 

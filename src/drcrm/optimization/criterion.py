@@ -11,7 +11,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
 from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Likelihood, Weight
 
@@ -45,13 +45,13 @@ class WeightedLikelihoodRisk(MeanRisk):
 
 
 def make_objective(
-    design: LinearPredictor, risk: Risk, weight: Weight | None = None, estimate: str = "ips", clip: float | None = None
+    prepared: PreparedLog, risk: Risk, weight: Weight | None = None, estimate: str = "ips", clip: float | None = None
 ) -> Objective:
     """Return the objective on a log; the default weight is min(M, π/p) with M = ``clip``."""
     weight = weight or Clipped(clip)
     if isinstance(risk, WeightedLikelihoodRisk):
-        return Objective(design, risk, Likelihood(), cost=risk.factors(design.log.cost))
+        return Objective(prepared, risk, Likelihood(), cost=risk.factors(prepared.log.cost))
     if risk.is_shift and find_estimate(estimate).uses_model:
         ball: Any = risk
-        return EnvironmentObjective(design, ball, weight)
-    return Objective(design, risk, weight, estimate)
+        return EnvironmentObjective(prepared, ball, weight)
+    return Objective(prepared, risk, weight, estimate)

@@ -9,7 +9,7 @@ import numpy as np
 from drcrm.cost_models.smearing import Smear, SmearedModel, smear_residuals
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
-from drcrm.policies.linear_predictor import LinearPredictor, ScoreMap
+from drcrm.policies.prepared_log import PreparedLog, ScoreMap
 from drcrm.weights import Weight
 
 
@@ -111,7 +111,7 @@ class EnvironmentBlocks:
 
     Parameters
     ----------
-    design : LinearPredictor
+    prepared : PreparedLog
         The log with the effects of a cross-fitted cost model.
     fold : integer array (m,)
         Fold of each context.
@@ -124,17 +124,17 @@ class EnvironmentBlocks:
 
     def __init__(
         self,
-        design: LinearPredictor,
+        prepared: PreparedLog,
         fold: np.ndarray,
         weight: Weight,
         keeps: bool = False,
         largest: float | None = None,
     ):
-        log = self._log = design.log
+        log = self._log = prepared.log
         largest = float(log.cost.max() if largest is None else largest)
-        arguments = design.scores, weight, largest, float(log.size), keeps
+        arguments = prepared.scores, weight, largest, float(log.size), keeps
         self._blocks = Chunks(
-            [EnvironmentBlock(block, fold[block.contexts], *arguments) for block in design.chunked.blocks]
+            [EnvironmentBlock(block, fold[block.contexts], *arguments) for block in prepared.chunked.blocks]
         )
         low, high = zip(*self._blocks.map(EnvironmentBlock.residual_range), strict=True)
         self._top, self.residual_span = max(high), max(high) - min(low)

@@ -27,7 +27,7 @@ from drcrm.divergences.dual_search import WorstCase
 from drcrm.errors import InputError
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
 from drcrm.optimization.objective import Objective
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks.balls import EnvironmentBall
 from drcrm.risks.base import Evaluation
 from drcrm.weights import Weight
@@ -44,7 +44,7 @@ class EnvironmentObjective(Objective):
 
     Parameters
     ----------
-    design : LinearPredictor
+    prepared : PreparedLog
         The log, with the effects of a cross-fitted cost model: see :func:`drcrm.cost_models.cross_fitting.cross_fit`.
     risk : EnvironmentBall
         KL ball of radius κ > 0.
@@ -56,47 +56,47 @@ class EnvironmentObjective(Objective):
     Raises
     ------
     InputError
-        If the divergence is not KL, the radius is 0, or the design has no effects.
+        If the divergence is not KL, the radius is 0, or the log has no effects.
     """
 
     def __init__(
         self,
-        design: LinearPredictor,
+        prepared: PreparedLog,
         risk: EnvironmentBall,
         weight: Weight | None = None,
         fold: np.ndarray | None = None,
     ):
-        super().__init__(design, risk, weight, "snips")
+        super().__init__(prepared, risk, weight, "snips")
         self.risk: EnvironmentBall = risk
-        if design.effects is None:
+        if prepared.effects is None:
             raise InputError("the estimate 'dr' needs a cost model")
         if not isinstance(risk.divergence, KL) or not risk.radius > 0:
             raise InputError(
                 f"the estimate 'dr' around the environment needs divergence='kl' and a radius above 0, got {risk!r}. "
                 "Use estimate='snips' for other divergences."
             )
-        self._fold = context_folds(design.log, None, FOLDS) if fold is None else fold
+        self._fold = context_folds(prepared.log, None, FOLDS) if fold is None else fold
 
     def samples(self) -> Iterator[Objective]:
-        for design, rows in self.design.samples():
-            contexts = np.unique(self.design.log.context[rows])
-            yield EnvironmentObjective(design, self.risk, self.weight, self._fold[contexts])
+        for prepared, rows in self.prepared.samples():
+            contexts = np.unique(self.prepared.log.context[rows])
+            yield EnvironmentObjective(prepared, self.risk, self.weight, self._fold[contexts])
 
     @cached_property
     def _unit(self) -> float:
         """Unit of γ, the standard deviation of the logged costs."""
-        return cost_deviation(self.design.log.cost, self.design.log.count)
+        return cost_deviation(self.prepared.log.cost, self.prepared.log.count)
 
     @cached_property
     def _log_range(self) -> tuple[float, float]:
         """Centre and half width of the range of log γ, in units of the costs."""
-        span = max(np.ptp(self.design.log.cost), self._blocks().residual_span) / self._unit
+        span = max(np.ptp(self.prepared.log.cost), self._blocks().residual_span) / self._unit
         centre, log_range = -0.5 * np.log(2 * self.risk.radius), np.log(RANGE)
         low, high = max(centre - log_range, np.log((span or 1.0) / LARGEST_EXPONENT)), centre + log_range
         return float(low + high) / 2, max(float(high - low), 1.0) / 2
 
     def _make_blocks(self, keeps: bool) -> EnvironmentBlocks:
-        return EnvironmentBlocks(self.design, self._fold, self.weight, keeps)
+        return EnvironmentBlocks(self.prepared, self._fold, self.weight, keeps)
 
     def start_extras(self, coef: np.ndarray) -> np.ndarray:
         """Return the variable u of a fit, (1,), at the self-normalised optimum of γ.
@@ -109,9 +109,9 @@ class EnvironmentObjective(Objective):
 
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """Return the value and the gradient at Θ, followed by the variable for γ; or at Θ alone, where γ is fixed."""
-        coef, extra = np.split(np.ravel(coef), [int(np.prod(self.design.shape))])
-        coef = coef.reshape(self.design.shape)
-        report_pass(len(self.design.log.Y))
+        coef, extra = np.split(np.ravel(coef), [int(np.prod(self.prepared.shape))])
+        coef = coef.reshape(self.prepared.shape)
+        report_pass(len(self.prepared.log.Y))
         if not extra.size:
             return self._evaluate_one_step(coef)
         gamma, change = self._gamma_at(extra[0])
@@ -133,7 +133,7 @@ class EnvironmentObjective(Objective):
         return dual.value + dual.gamma * (point.ratio - 1), point.gradient, None
 
     def _solve_self_normalised(self, coef: np.ndarray) -> WorstCase:
-        weight, _ = self.weight(self.design.forward(coef)[0], self.design.log.log_propensity)
+        weight, _ = self.weight(self.prepared.forward(coef)[0], self.prepared.log.log_propensity)
         estimate = self.estimate
         return self.risk.solve_weighted(estimate.cost, weight, estimate.share, estimate.size)
 
@@ -154,7 +154,7 @@ class EnvironmentObjective(Objective):
         constant = of_model * (normalised - model) + of_logged * normalised
         factors = unit * (of_model + of_logged), unit * of_model, unit * constant, unit * of_model * weight
         gradient = blocks.gradient(coef, gamma, smear, factors).ravel()
-        value = float(self.design.log.cost.max() + gamma * exponent)
+        value = float(self.prepared.log.cost.max() + gamma * exponent)
         return _Point(value, ratio, exponent + gamma * change / normalised, gradient)
 
 

@@ -29,8 +29,8 @@ def explain_flat_start(objective: Objective, start: np.ndarray) -> str:
 
 def _explain_worst_case(objective: Objective, start: np.ndarray, value: float) -> str:
     """Explain a flat start: no weight has a slope, or only rows with the largest cost are in the worst case."""
-    log, risk, cost = objective.design.log, objective.risk, objective.estimate.cost
-    weight, slope = objective.weight(objective.design.forward(start)[0], log.log_propensity)
+    log, risk, cost = objective.prepared.log, objective.risk, objective.estimate.cost
+    weight, slope = objective.weight(objective.prepared.forward(start)[0], log.log_propensity)
     if not slope.any():
         return "no row's weight changes there: all are clipped or 0"
     largest = cost.max()

@@ -78,7 +78,7 @@ def minimize_objectives(
     """Minimise objectives of one log by L-BFGS-B, one after the other.
 
     Coefficients of a feature that is 0 in all contexts are not changed. If the log is so large that it has samples
-    (``LinearPredictor.samples``), its first objective is minimised on larger and larger samples, then on all rows. Each
+    (``PreparedLog.samples``), its first objective is minimised on larger and larger samples, then on all rows. Each
     minimisation starts at the previous solution, unless ``start`` is better.
 
     Parameters
@@ -100,7 +100,7 @@ def minimize_objectives(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         previous, level = None, None
         for problem in problems:
-            if problem.objective.design.has_samples:
+            if problem.objective.prepared.has_samples:
                 fit, previous, level = _minimize_in_stages(problem, settings, give_up, previous, level)
             else:
                 fit = _minimize_once(problem, settings, give_up)
@@ -122,14 +122,14 @@ class _Problem:
 
     @classmethod
     def of(cls, objective: Objective, start: np.ndarray, ridge: float, stopping: str) -> _Problem:
-        is_present = objective.design.is_present
-        is_varied = np.append(is_present, True) if objective.design.intercept else is_present
+        is_present = objective.prepared.is_present
+        is_varied = np.append(is_present, True) if objective.prepared.intercept else is_present
         objective = objective.of_present_features()
-        design, extras = objective.design, objective.start_extras(start[is_varied])
+        prepared, extras = objective.prepared, objective.start_extras(start[is_varied])
         if check_choice(STOPPING, stopping, "stopping") == "public_code":
-            return cls(objective, ridge, np.ones_like(design.scales), 1.0, False, is_varied, start, extras)
-        unit = cost_deviation(objective.estimate.cost, design.log.count)
-        return cls(objective, ridge, design.scales, unit, True, is_varied, start, extras)
+            return cls(objective, ridge, np.ones_like(prepared.scales), 1.0, False, is_varied, start, extras)
+        unit = cost_deviation(objective.estimate.cost, prepared.log.count)
+        return cls(objective, ridge, prepared.scales, unit, True, is_varied, start, extras)
 
     @property
     def origin(self) -> np.ndarray:
@@ -144,7 +144,7 @@ class _Problem:
 
     def make_fit(self, end: OptimizeResult, value: float) -> Fit:
         """Return the fit; raise InputError unless it is finite."""
-        _require_finite(self.objective.design.log, end.fun, end.x, f"after {end.nit} iterations")
+        _require_finite(self.objective.prepared.log, end.fun, end.x, f"after {end.nit} iterations")
         return Fit(self.to_coef(end.x), value, int(end.nit), bool(end.success))
 
     def make_callback(self, give_up: GiveUp | None) -> Callable[[np.ndarray], None] | None:
@@ -168,7 +168,7 @@ class _ScaledFunction:
     def __init__(self, problem: _Problem, objective: Objective | None = None, level: float | None = None):
         self._objective, self._origin = objective or problem.objective, problem.origin
         self._ridge, self._unit = problem.ridge, problem.cost_unit
-        scales = np.broadcast_to(problem.feature_scales, self._objective.design.shape)
+        scales = np.broadcast_to(problem.feature_scales, self._objective.prepared.shape)
         self._scales, self._size = np.append(scales, np.ones_like(problem.extras)), scales.size
         self._gradient_scales = self._scales * self._unit
         self._guess, self.level = None, 0.0
@@ -204,7 +204,7 @@ class _ScaledFunction:
 def _minimize_once(problem: _Problem, settings: LbfgsSettings, give_up: GiveUp | None) -> Fit:
     """Minimise an objective from its start."""
     function, origin = _ScaledFunction(problem), problem.origin
-    _require_finite(problem.objective.design.log, *function(origin), "where the fit starts")
+    _require_finite(problem.objective.prepared.log, *function(origin), "where the fit starts")
     options = _scipy_options(settings, problem.objective, settings.pairs)
     callback = problem.make_callback(give_up)
     end = minimize(function, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)
@@ -249,7 +249,7 @@ def _minimize_in_stages(
 
 
 def _scipy_options(settings: LbfgsSettings, objective: Objective, pairs: int) -> dict[str, float]:
-    ftol = max(settings.tol, LARGE_TOLERANCE) if objective.design.is_large else settings.tol
+    ftol = max(settings.tol, LARGE_TOLERANCE) if objective.prepared.is_large else settings.tol
     iterations = settings.max_iter
     return {"maxiter": iterations, "maxfun": 20 * iterations, "ftol": ftol, "gtol": settings.tol, "maxcor": pairs}
 

@@ -13,7 +13,7 @@ from drcrm.data.executors import Chunks, report_pass
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
 from drcrm.optimization.objective_blocks import BlockCosts, ObjectiveBlock
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import Risk
 from drcrm.risks.base import Evaluation
 from drcrm.weights import Clipped, Weight, cache_key
@@ -25,12 +25,12 @@ class Objective:
     """The estimate of a policy's risk as a function of Θ, with its gradient.
 
     The chain rule is applied once for all risks, estimates and weights. The estimate gives the gradients in log π of
-    the rows and in the expected modelled costs of the contexts; the predictor maps them to Θ. Source: eq. 3 and Remark
+    the rows and in the expected modelled costs of the contexts; the log maps them to Θ. Source: eq. 3 and Remark
     1 of the paper.
 
     Parameters
     ----------
-    design : LinearPredictor
+    prepared : PreparedLog
         The log, with the effects of a cost model for "dr" and "dm".
     risk : Risk
     weight : Weight, optional
@@ -47,34 +47,36 @@ class Objective:
 
     def __init__(
         self,
-        design: LinearPredictor,
+        prepared: PreparedLog,
         risk: Risk,
         weight: Weight | None = None,
         estimate: str = "ips",
         cost: np.ndarray | None = None,
     ):
         kind = find_estimate(estimate)
-        if kind.uses_model and design.effects is None:
+        if kind.uses_model and prepared.effects is None:
             raise InputError(f"the estimate {estimate!r} needs a cost model")
-        self.design, self.risk, self.weight = design, risk, weight or Clipped(None)
-        self.estimate = design.estimate(kind, cost)
+        self.prepared, self.risk, self.weight = prepared, risk, weight or Clipped(None)
+        self.estimate = prepared.estimate(kind, cost)
 
     def of_present_features(self) -> Objective:
         """Return the objective in the coefficients of the features that are not 0 in all contexts."""
         narrow = copy(self)
-        narrow.design = self.design.of_present_features
+        narrow.prepared = self.prepared.of_present_features
         return narrow
 
     def samples(self) -> Iterator[Objective]:
-        """Yield the objective on larger and larger samples of a large log: see ``LinearPredictor.samples``.
+        """Yield the objective on larger and larger samples of a large log: see ``PreparedLog.samples``.
 
         The risk of a sample is adapted to its noise: see ``Risk.for_fewer_rows``.
         """
-        for design, rows in self.design.samples():
+        for prepared, rows in self.prepared.samples():
             sample = copy(self)
-            sample.design = design
-            has_log_costs = self.estimate.cost is self.design.log.cost
-            sample.estimate = design.estimate(type(self.estimate), None if has_log_costs else self.estimate.cost[rows])
+            sample.prepared = prepared
+            has_log_costs = self.estimate.cost is self.prepared.log.cost
+            sample.estimate = prepared.estimate(
+                type(self.estimate), None if has_log_costs else self.estimate.cost[rows]
+            )
             sample.risk = self.risk.for_fewer_rows(self.estimate.size / sample.estimate.size)
             yield sample
 
@@ -92,33 +94,33 @@ class Objective:
 
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """Return the value, the gradient, and a guess for the evaluation at the next Θ: see ``Risk.evaluate``."""
-        design, coef = self.design, coef.reshape(self.design.shape)
+        prepared, coef = self.prepared, coef.reshape(self.prepared.shape)
         blocks = self._blocks()
-        report_pass(len(design.log.Y))
+        report_pass(len(prepared.log.Y))
         if self.estimate.is_rowwise:
             costs = BlockCosts(blocks, coef)
             value, in_z, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
             return value, costs.gradient(in_z).ravel(), guess
-        log_prob, expected = design.gather(blocks.map(ObjectiveBlock.forward, coef))
+        log_prob, expected = prepared.gather(blocks.map(ObjectiveBlock.forward, coef))
         weight = slope = None
         if self.estimate.uses_weights:
-            weight, slope = self.weight(log_prob, design.log.log_propensity)
+            weight, slope = self.weight(log_prob, prepared.log.log_propensity)
         value, by_row, by_context, guess = self.estimate.evaluate(self.risk, weight, slope, expected, guess)
         gradients = [
             (None if by_row is None else by_row[block.rows], None if by_context is None else by_context[block.contexts])
-            for block in design.chunked.blocks
+            for block in prepared.chunked.blocks
         ]
         return value, reduce(np.add, blocks.map(ObjectiveBlock.backward, coef, by_chunk=gradients)).ravel(), guess
 
     def _blocks(self) -> Any:
         """Return the blocks of the log; objectives with the same estimate and weight share them."""
-        design, key = self.design, (type(self), self.estimate, cache_key(self.weight))
-        if design.objective_blocks[0] != key:
-            keeps = bool(design.log.X.shape[0] * np.prod(design.log.actions.shape) <= MAX_KEPT_SCORES)
-            design.objective_blocks = key, self._make_blocks(keeps)
-        return design.objective_blocks[1]
+        prepared, key = self.prepared, (type(self), self.estimate, cache_key(self.weight))
+        if prepared.objective_blocks[0] != key:
+            keeps = bool(prepared.log.X.shape[0] * np.prod(prepared.log.actions.shape) <= MAX_KEPT_SCORES)
+            prepared.objective_blocks = key, self._make_blocks(keeps)
+        return prepared.objective_blocks[1]
 
     def _make_blocks(self, keeps: bool) -> Any:
         """Return the blocks; ``keeps`` says whether they keep arrays of the last evaluation for its gradient."""
-        arguments = self.design.scores, self.weight, self.estimate, keeps
-        return Chunks([ObjectiveBlock(block, *arguments) for block in self.design.chunked.blocks])
+        arguments = self.prepared.scores, self.weight, self.estimate, keeps
+        return Chunks([ObjectiveBlock(block, *arguments) for block in self.prepared.chunked.blocks])

@@ -10,7 +10,7 @@ import numpy as np
 
 from drcrm.data.chunked_log import Block
 from drcrm.data.executors import Chunks
-from drcrm.policies.linear_predictor import ScoreMap
+from drcrm.policies.prepared_log import ScoreMap
 from drcrm.weights import Weight
 
 GradientInZ = np.ndarray | Callable[[np.ndarray, np.ndarray], np.ndarray]  # an array, or a function of z and share
@@ -61,7 +61,7 @@ class ObjectiveBlock:
     def costs(self, coef: np.ndarray) -> np.ndarray:
         """Return z of the rows, (n,)."""
         if self._coef is None or not np.array_equal(coef, self._coef):
-            self._z, *rest = self._estimated(coef)
+            self._z, *rest = self._evaluate(coef)
             self._coef, self._kept = coef, rest if self._keeps else None
         return self._z
 
@@ -74,11 +74,11 @@ class ObjectiveBlock:
         """Return the gradient in Θ, from the gradient in z."""
         z = self.costs(coef)
         in_z = in_z(z, self.share) if callable(in_z) else in_z
-        slope, expected, mean = self._kept or self._estimated(coef)[1:]
+        slope, expected, mean = self._kept or self._evaluate(coef)[1:]
         in_log_prob, in_expected = self._estimate.gradients(in_z, slope, expected)
         return self._backward(in_log_prob, in_expected, expected, mean)
 
-    def _estimated(self, coef: np.ndarray) -> tuple:
+    def _evaluate(self, coef: np.ndarray) -> tuple:
         """Return z, ∂w/∂log π, the expected modelled costs, and μ."""
         log_prob, expected, mean = self._forward(coef)
         weight, slope = self._weight(log_prob, self._block.log.log_propensity)

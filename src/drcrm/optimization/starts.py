@@ -11,7 +11,7 @@ from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.policies.exponential import LinearPolicy, check_compatible
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.weights import effective_sample_size
 
 STARTS = {
@@ -28,7 +28,7 @@ MAX_TILT = 10.0  # limit of the automatic tilt in the same unit: a fit would not
 
 def start_coef(
     start: str,
-    design: LinearPredictor,
+    prepared: PreparedLog,
     logging_policy: LinearPolicy | None = None,
     model: np.ndarray | None = None,
     tilt: float | str = 1.0,
@@ -39,7 +39,7 @@ def start_coef(
     ----------
     start : str
         A key of ``STARTS``.
-    design : LinearPredictor
+    prepared : PreparedLog
         The log. If it has an intercept, that is the last row of Θ.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0. The start "logging" requires it. If it is None, "model" tilts the cloned policy.
@@ -56,22 +56,22 @@ def start_coef(
     check_choice(STARTS, start, "start")
     kappa = as_tilt(tilt)
     if start == "zero":
-        return np.zeros(design.shape), None
+        return np.zeros(prepared.shape), None
     if start == "logging" and logging_policy is None:
         raise InputError(
             "start 'logging' needs the logging policy's coefficients; 'imitation' estimates them from the log"
         )
-    known = None if logging_policy is None else _keep_uncertain(policy_coef(logging_policy, design), design)
-    base = cloned_coefficients(design) if start == "imitation" or known is None else known
+    known = None if logging_policy is None else _keep_uncertain(policy_coef(logging_policy, prepared), prepared)
+    base = cloned_coefficients(prepared) if start == "imitation" or known is None else known
     if start != "model":
         return base, None
     if model is None:
         raise InputError("start 'model' needs the coefficients of a cost model")
-    model, expected = np.asarray(model, dtype=float), (design.shape[0], *design.log.actions.effect_shape)
+    model, expected = np.asarray(model, dtype=float), (prepared.shape[0], *prepared.log.actions.effect_shape)
     if model.shape != expected:
         raise InputError(f"the cost model's coef_ has shape {model.shape}, expected {expected}")
-    used = automatic_tilt(design.log, base, model) if isinstance(kappa, str) else kappa
-    return base - used * design.log.actions.score_part(model), used
+    used = automatic_tilt(prepared.log, base, model) if isinstance(kappa, str) else kappa
+    return base - used * prepared.log.actions.score_part(model), used
 
 
 def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float:
@@ -81,14 +81,14 @@ def automatic_tilt(log: BanditLog, base: np.ndarray, model: np.ndarray) -> float
     near-deterministic policy can have this effective sample size, and the objective is flat there. For a large log, κ
     is computed from a sample of its contexts.
     """
-    design = LinearPredictor(log, intercept=len(base) > log.X.shape[1]).sample
-    log, slope = design.log, design.log.actions.score_part(model)
+    prepared = PreparedLog(log, intercept=len(base) > log.X.shape[1]).sample
+    log, slope = prepared.log, prepared.log.actions.score_part(model)
 
     def excess_size(log_tilt: float) -> float:
-        log_prob, _ = design.forward(base - np.exp(log_tilt) * slope)
-        log_weight = np.minimum(log_prob, 0) - design.log.log_propensity
+        log_prob, _ = prepared.forward(base - np.exp(log_tilt) * slope)
+        log_weight = np.minimum(log_prob, 0) - prepared.log.log_propensity
         weight = np.exp(log_weight - log_weight.max())
-        return effective_sample_size(weight, design.log.count) - KEPT_SHARE * log.size
+        return effective_sample_size(weight, prepared.log.count) - KEPT_SHARE * log.size
 
     unit = cost_deviation(log.cost, log.count)
     low, high = np.log(TILT_RANGE) - np.log(unit)
@@ -108,17 +108,17 @@ def as_tilt(tilt: object, name: str = "tilt") -> float | str:
     return to_float(tilt)
 
 
-def policy_coef(logging_policy: LinearPolicy, design: LinearPredictor) -> np.ndarray:
-    """Return Θ of π0 in the shape of a design, (d, …); raise InputError if its features or actions differ."""
-    check_compatible(logging_policy, design.shape[0] - design.intercept, design.log.actions, "the logging policy")
+def policy_coef(logging_policy: LinearPolicy, prepared: PreparedLog) -> np.ndarray:
+    """Return Θ of π0, (d, …), for fits to a log; raise InputError if its features or actions differ."""
+    check_compatible(logging_policy, prepared.shape[0] - prepared.intercept, prepared.log.actions, "the logging policy")
     if logging_policy.features:
         raise InputError("a fit cannot start at a logging policy with its own feature map; omit the policy")
-    if logging_policy.intercept.any() and not design.intercept:
+    if logging_policy.intercept.any() and not prepared.intercept:
         raise InputError("the logging policy has an intercept; set fit_intercept=True to start there")
-    return logging_policy.coef_with_intercept if design.intercept else logging_policy.coef
+    return logging_policy.coef_with_intercept if prepared.intercept else logging_policy.coef
 
 
-def _keep_uncertain(coef: np.ndarray, design: LinearPredictor) -> np.ndarray:
+def _keep_uncertain(coef: np.ndarray, prepared: PreparedLog) -> np.ndarray:
     """Return Θ, (d, …), centred and clipped to ±30 in units of the features, so that no action is certain."""
-    largest = MAX_COEFFICIENT / design.scales
-    return np.clip(design.log.actions.centre(coef), -largest, largest)
+    largest = MAX_COEFFICIENT / prepared.scales
+    return np.clip(prepared.log.actions.centre(coef), -largest, largest)

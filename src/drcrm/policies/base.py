@@ -9,7 +9,7 @@ import numpy as np
 from drcrm.actions.base import Actions, explored_log_prob, explored_mean, uniform_policy
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 
 
 class Policy(ABC):
@@ -30,7 +30,7 @@ class Policy(ABC):
 
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
+    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
         """Return log π of the rows of a log, and the expected modelled costs of its contexts.
 
         Parameters
@@ -44,7 +44,7 @@ class Policy(ABC):
 
         Returns
         -------
-        predictor : LinearPredictor
+        prepared : PreparedLog
             The log without the rows of count 0.
         log_prob : array (n,)
             Values of log π(y_i|x_i).
@@ -56,16 +56,16 @@ class Policy(ABC):
         InputError
             If the log has other features or actions than the policy.
         """
-        predictor = LinearPredictor(log, effects)
-        log = predictor.log
+        prepared = PreparedLog(log, effects)
+        log = prepared.log
         mean = self._unexplored_marginals(log.X, log.actions, name, "the probability of the logged actions")
         uniform_log_prob, uniform = uniform_policy(log.actions, mean)
         log_prob = log.actions.log_prob(mean, log.Y, log.context)
         log_prob = explored_log_prob(log_prob, uniform_log_prob[log.context], self.explore)
         if effects is None:
-            return predictor, log_prob, None
-        expected = [log.actions.expected_cost(part, predictor.effects) for part in (mean, uniform)]
-        return predictor, log_prob, (1 - self.explore) * expected[0] + self.explore * expected[1]
+            return prepared, log_prob, None
+        expected = [log.actions.expected_cost(part, prepared.effects) for part in (mean, uniform)]
+        return prepared, log_prob, (1 - self.explore) * expected[0] + self.explore * expected[1]
 
     @abstractmethod
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:

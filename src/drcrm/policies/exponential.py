@@ -16,7 +16,7 @@ from drcrm.arrays.validation import as_float_array, check_context, check_fractio
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
-from drcrm.policies.linear_predictor import LinearPredictor, append_row
+from drcrm.policies.prepared_log import PreparedLog, append_row
 
 
 class LinearPolicy(Policy):
@@ -256,11 +256,11 @@ class LinearPolicy(Policy):
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
+    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
         check_compatible(self, log.X.shape[1], log.actions, f"the {name}")
-        predictor = LinearPredictor(log.replace(X=self.map_features(log.X)), effects, intercept=True)
-        log_prob, expected = predictor.forward(self.coef_with_intercept, self.explore)
-        return predictor, _require_finite(log_prob), expected
+        prepared = PreparedLog(log.replace(X=self.map_features(log.X)), effects, intercept=True)
+        log_prob, expected = prepared.forward(self.coef_with_intercept, self.explore)
+        return prepared, _require_finite(log_prob), expected
 
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         check_compatible(self, X.shape[1], actions, f"the {name}")

@@ -24,7 +24,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
 from drcrm.policies.exponential import as_policy
-from drcrm.policies.linear_predictor import LinearPredictor, select_occurring
+from drcrm.policies.prepared_log import PreparedLog, select_occurring
 
 ROUNDING = 1e-5  # tolerance for probabilities outside [0, 1] and for sums other than 1
 MEAN_METHODS = ("marginals", "predict_proba")  # methods that return μ
@@ -69,14 +69,14 @@ class TabularPolicy(Policy):
 
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
-    ) -> tuple[LinearPredictor, np.ndarray, np.ndarray | None]:
+    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
         self.check_log(log, name)
-        predictor = LinearPredictor(log, effects)
+        prepared = PreparedLog(log, effects)
         if effects is None:
-            return predictor, self.log_prob, None
-        log = predictor.log
+            return prepared, self.log_prob, None
+        log = prepared.log
         mean = self._unexplored_marginals(log.X, log.actions, name, "the expectation of the modelled cost")
-        return predictor, self.log_prob, log.actions.expected_cost(mean, predictor.effects)
+        return prepared, self.log_prob, log.actions.expected_cost(mean, prepared.effects)
 
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         if self.mean is None:

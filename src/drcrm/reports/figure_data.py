@@ -200,7 +200,7 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
 
 def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
     """Return the mean loss minus the reference's, and the difference of each seed."""
-    others = [name for name in results.learned if name != reference]
-    by_seed = {name: results.losses(name) - results.losses(reference) for name in others}
+    compared = [name for name in results.learned if name != reference]
+    by_seed = {name: results.losses(name) - results.losses(reference) for name in compared}
     means = summarize((({"algorithm": name}, values) for name, values in by_seed.items()), "algorithm")
     return means.assign(by_seed=list(by_seed.values()))

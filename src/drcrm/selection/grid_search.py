@@ -19,7 +19,7 @@ from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy, make_policy
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
 from drcrm.selection.heldout_scores import HeldoutScores
@@ -73,7 +73,7 @@ def learn(
     if fitted_costs is not None:
         trusting = replace(algorithm, support=0.0, cost_model=None)
         _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging_policy, offset)
-    design = LinearPredictor(log.replace(cost=log.cost - offset), effects, intercept)
+    prepared = PreparedLog(log.replace(cost=log.cost - offset), effects, intercept)
     origin, tilt = algorithm.origin, None
     if origin is None:
         if algorithm.start == "model":
@@ -81,8 +81,8 @@ def learn(
             if not hasattr(linear, "coef_"):
                 linear = CostModel().fit_log(log, action_intercepts=intercept)
             slope = tilt_coefficients(linear, intercept)
-        origin, tilt = start_coef(algorithm.start, design, logging_policy, slope, algorithm.tilt)
-    search = _Search(design, algorithm, algorithm.make_objectives(design, clip), origin)
+        origin, tilt = start_coef(algorithm.start, prepared, logging_policy, slope, algorithm.tilt)
+    search = _Search(prepared, algorithm, algorithm.make_objectives(prepared, clip), origin)
     scored = model and model.with_support(algorithm.support or SUPPORT)
     scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.shift)
     candidates = search.fit_candidates(scorer, model)
@@ -136,7 +136,7 @@ def _choices(candidates: Sequence[Candidate], robust_end: str) -> dict[str, int]
 class _Search:
     """The fits of one algorithm to one log, from the same start."""
 
-    design: LinearPredictor
+    prepared: PreparedLog
     algorithm: Algorithm
     objectives: list[Objective]
     start: np.ndarray
@@ -151,15 +151,15 @@ class _Search:
             for fit, value, ridge in zip(fits, values, algorithm.fit_ridges, strict=True)
         ]
         if algorithm.safe:
-            candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.design), fits)
+            candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.prepared), fits)
         return candidates
 
     def _candidate(self, fit: Fit, value: float = np.nan, **settings: Any) -> Candidate:
         return Candidate(self._policy(fit.coef), value, fit.objective, fit.iterations, fit.converged, **settings)
 
     def _policy(self, coef: np.ndarray) -> LinearPolicy:
-        weights = (coef[:-1], coef[-1]) if self.design.intercept else (coef, None)
-        return make_policy(self.design.log.actions, *weights).with_exploration(self.algorithm.explore)
+        weights = (coef[:-1], coef[-1]) if self.prepared.intercept else (coef, None)
+        return make_policy(self.prepared.log.actions, *weights).with_exploration(self.algorithm.explore)
 
     def _fit_grid(self, ridges: Sequence[float], scorer: Any) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.
@@ -171,7 +171,7 @@ class _Search:
         # Start at the least robust value, whose risk is close to the mean: its fit is a good one to compare with. With
         # samples, start at the most robust value, because each fit starts where the last one ended. The least robust
         # value gives a near-deterministic policy, at which the objective is flat.
-        order = self._order()[:: -1 if self.design.has_samples else 1]
+        order = self._order()[:: -1 if self.prepared.has_samples else 1]
         fits: Any = [None] * len(order)
         scores = np.full((len(order), len(UNMODELLED)), np.nan)
 
@@ -222,7 +222,7 @@ class _Search:
 
     def _evaluate(self, objective: Objective, coef: np.ndarray, value: float = np.nan, **settings: Any) -> Candidate:
         """Return Θ as a candidate, with its objective unless the log is large."""
-        fit = Fit(coef, np.nan if self.design.is_large else objective(coef)[0], 0, True)
+        fit = Fit(coef, np.nan if self.prepared.is_large else objective(coef)[0], 0, True)
         return self._candidate(fit, value, **settings)
 
     def _order(self) -> list[int]:
@@ -232,12 +232,12 @@ class _Search:
 
     def _safe_ridges(self) -> Sequence[float]:
         """Return λ of the fits with a ridge towards π0. A large log has none, because it has too little noise."""
-        return () if self.design.is_large else self.algorithm.ridges
+        return () if self.prepared.is_large else self.algorithm.ridges
 
 
 def _ridge_unit(objective: Objective) -> float:
     """Return the unit of a ridge, the standard deviation of the objective's costs."""
-    return cost_deviation(objective.estimate.cost, objective.design.log.count)
+    return cost_deviation(objective.estimate.cost, objective.prepared.log.count)
 
 
 def calibrated_penalty(log: BanditLog) -> float:

@@ -15,7 +15,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.prepared_log import importance_weights
 from drcrm.risks import KLBall
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED

@@ -51,11 +51,11 @@ class PairedDifferences:
         )
 
     @property
-    def cautious_estimates(self) -> np.ndarray:
+    def cautious_means(self) -> np.ndarray:
         """Means of the clipped differences plus one standard error, (k,).
 
-                If no bound is below 0, the smallest bound
-        would pick a candidate close to π0, and the smallest mean often one with a few very large weights.
+        If no bound is below 0, the smallest bound would pick a candidate close to π0, and the smallest mean often one
+        with a few very large weights.
         """
         return _bounds(self.clipped, self.count, 1.0)[1]
 
@@ -92,12 +92,12 @@ class PairedDifferences:
         eligible one with the smallest valid bound, if this is below 0. Bounds are normal, with error δ/``choices``.
         """
         quantile = -ndtri((1 - confidence) / choices)
-        estimates, clipped_bounds = _bounds(self.clipped, self.count, quantile)
+        means, clipped_bounds = _bounds(self.clipped, self.count, quantile)
         _, valid_bounds = _bounds(self.valid, self.count, quantile)
         eligible = np.flatnonzero((clipped_bounds < 0) & allowed & np.isfinite(valid_bounds))
         if not eligible.size:
             return None
-        best = eligible[np.argmin(estimates[eligible])]
+        best = eligible[np.argmin(means[eligible])]
         if valid_bounds[best] >= 0:
             best = eligible[np.argmin(valid_bounds[eligible])]
         return int(best) if valid_bounds[best] < 0 else None

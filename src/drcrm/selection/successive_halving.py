@@ -141,9 +141,9 @@ def _make_trials(
             continue
         is_in_grid = index < len(algorithm.values)
         same = [
-            other
-            for other in candidates
-            if is_in_grid and 0 < other.step < 1 and (other.value == fit.value or np.isnan(other.value))
+            candidate
+            for candidate in candidates
+            if is_in_grid and 0 < candidate.step < 1 and (candidate.value == fit.value or np.isnan(candidate.value))
         ]
         bounds = np.nan_to_num([candidate.scores[bound] for candidate in [fit, *same]], nan=np.inf)
         cost = float(np.nan_to_num(fit.scores[COST], nan=np.inf))

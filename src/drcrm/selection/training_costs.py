@@ -15,7 +15,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.registry.algorithms import Algorithm
 
 
@@ -54,8 +54,8 @@ def fit_cost_model(
     if isinstance(model, SupportedModel):
         is_known = is_known or not model.is_cloned
         model, logging_policy = model.model, logging_policy or model.logging_policy
-    design = LinearPredictor(log)
-    sample = design.sample.log
+    prepared = PreparedLog(log)
+    sample = prepared.sample.log
     effects = action_effects(model, sample.X, sample.actions)
     limits = log.actions.cost_limits(log.cost, effects)
     supported = SupportedModel(
@@ -71,7 +71,7 @@ def fit_cost_model(
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
     is_wanted = log.actions.prefers_context_effects if is_auto else algorithm.context_effects
     has_context_effects = bool(is_wanted) and not is_shift
-    if not design.has_samples:
+    if not prepared.has_samples:
         return supported, _training_effects(log, effects, supported, offset, has_context_effects, variances)
     if has_context_effects and variances is None:
         of_sample = context_effects(sample, effects)

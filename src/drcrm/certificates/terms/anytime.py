@@ -35,7 +35,7 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, default_estimate
-from drcrm.policies.linear_predictor import importance_weights, modelled_cost
+from drcrm.policies.prepared_log import importance_weights, modelled_cost
 
 ROUNDING = 1e-6  # relative, of weights
 TRUNCATION = 2  # k in units of the range of the costs

@@ -25,7 +25,7 @@ from drcrm.certificates.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import policy_for_log
 from drcrm.weights import effective_sample_size
 

@@ -28,7 +28,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, RATIO, UNBIASED, Estimate
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.policies.base import Policy
-from drcrm.policies.linear_predictor import importance_weights
+from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight
@@ -146,14 +146,14 @@ class TermBuilder:
         """
         log, kind = self.log, self.kind
         extreme = float(log.cost.max()) if extreme is None else extreme
-        predictor, log_prob, expected = policy.evaluate(log, self._effects(extreme, sign), name)
+        prepared, log_prob, expected = policy.evaluate(log, self._effects(extreme, sign), name)
         importance = importance_weights(log_prob, log)
         limited, _ = self.weight(np.minimum(log_prob, 0), log.log_propensity)
         weight, mass, unsupported = self.weigh(policy, limited)
         counted = factor = weight + mass
         cost = charge(log.cost, extreme, mass, counted)
         if kind.uses_model:
-            estimate, weight = predictor.estimate(kind), limited
+            estimate, weight = prepared.estimate(kind), limited
             factor = limited if kind.uses_weights else np.zeros(len(limited))
         else:
             estimate = kind(cost, log.count)

@@ -27,7 +27,7 @@ from drcrm.divergences.dual_search import WorstCase
 from drcrm.estimates import EVALUATIONS, NORMALISED, SelfNormalised
 from drcrm.optimization.environment_blocks import EnvironmentBlocks
 from drcrm.policies.base import Policy
-from drcrm.policies.linear_predictor import LinearPredictor, importance_weights
+from drcrm.policies.prepared_log import PreparedLog, importance_weights
 from drcrm.risks import EnvironmentBall
 from drcrm.weights import Clipped
 
@@ -46,7 +46,7 @@ class ShiftedTermBuilder(TermBuilder):
         log, kind = self.log, EVALUATIONS[self.estimate].normalised
         assert kind is not None
         extreme = float(log.cost.max()) if extreme is None else extreme
-        predictor, log_prob, _ = policy.evaluate(log, self._effects(extreme, sign), name)
+        prepared, log_prob, _ = policy.evaluate(log, self._effects(extreme, sign), name)
         weight = check_weights(importance_weights(log_prob, log), log, name)
         supported, mass, unsupported = self.weigh(policy, weight)
         counted = factor = supported + mass
@@ -57,7 +57,7 @@ class ShiftedTermBuilder(TermBuilder):
         estimate: Any = SelfNormalised(charged, log.count)
         unit, moments = gamma / (normalised := estimate.mean(counted)), None
         if kind.uses_model and not refusal:
-            of_rows, moments = self._moments(policy, predictor, gamma, top)
+            of_rows, moments = self._moments(policy, prepared, gamma, top)
             estimate, factor = kind(logged, log.count, of_rows, log.context), weight
         modelled, residual = estimate.model_and_residual(factor, moments)
         of_moment, value = estimate.terms(factor, moments), law.value
@@ -92,11 +92,11 @@ class ShiftedTermBuilder(TermBuilder):
         )
 
     def _moments(
-        self, policy: Policy, predictor: LinearPredictor, gamma: float, top: float
+        self, policy: Policy, prepared: PreparedLog, gamma: float, top: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,)."""
         fold = context_folds(self.log, self.inputs.groups, FOLDS)
-        blocks = EnvironmentBlocks(predictor, fold, Clipped(None), largest=top)
+        blocks = EnvironmentBlocks(prepared, fold, Clipped(None), largest=top)
         of_rows, of_contexts = np.zeros(0), np.zeros(self.log.n_contexts)
         for share, mean in policy.components(self.log.X, self.log.actions, purpose="the modelled cost"):
             of_rows, of_component = blocks.moments(gamma, mean)

@@ -184,13 +184,13 @@ def _select(
     """
     candidates, differences = learned.candidates, learned.differences
     is_allowed = (rates == 2) & (differences.grade == 2)
-    estimates, shown = differences.cautious_estimates, differences.choose(choices, is_allowed, confidence)
-    index = shown
+    means, tested = differences.cautious_means, differences.choose(choices, is_allowed, confidence)
+    index = tested
     if index is None:
         is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])
         preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
         among = next((mask for mask in preferred if mask.any()), is_possible)
-        index = int(np.argmin(np.where(among, estimates, np.inf)))
+        index = int(np.argmin(np.where(among, means, np.inf)))
     chosen = candidates[index]
     settings = {} if np.isnan(chosen.value) else {"parameter": algorithm.parameter, "value": float(chosen.value)}
     settings |= {name: float(getattr(chosen, name)) for name in ("ridge", "step", "sharpness")}
@@ -201,6 +201,6 @@ def _select(
         learned.cost_model,
         learned.clip,
         settings,
-        is_shown=shown is not None,
+        is_shown=tested is not None,
     )
-    return policy, (not rates[index], -int(differences.grade[index]), float(estimates[index]))
+    return policy, (not rates[index], -int(differences.grade[index]), float(means[index]))

@@ -21,7 +21,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import ChunkedLog
 from drcrm.data.scaling import divide_columns
 from drcrm.errors import InputError, warn
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
 FOLDS = 4
@@ -121,8 +121,8 @@ class GradientSolver(RidgeSolver):
     tolerances = FOLD_TOLERANCES
 
     def __init__(self, log: BanditLog, fold: np.ndarray):
-        design = LinearPredictor(log)
-        sample, rows = design.first_sample if design.has_samples else (None, slice(None))
+        prepared = PreparedLog(log)
+        sample, rows = prepared.first_sample if prepared.has_samples else (None, slice(None))
         self._sample = sample.log if sample else log.replace(X=log.X[:])
         self._log, self._fold = log, fold[rows]
         self._precondition = build_preconditioner(self._sample)

@@ -39,11 +39,13 @@ def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
     def rows() -> Iterator[Pairs]:
         for shared, actions in zip(contexts, lists, strict=True):
             missing.update(name for name, value in shared if value != value)
-            for own in actions:
+            for of_action in actions:
                 products = [
-                    (f"{name}{TIMES}{other}", value * factor) for name, value in own for other, factor in shared
+                    (f"{name}{TIMES}{shared_name}", value * factor)
+                    for name, value in of_action
+                    for shared_name, factor in shared
                 ]
-                yield own + [(name, value) for name, value in products if value == value]
+                yield of_action + [(name, value) for name, value in products if value == value]
 
     starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
     table = _hash_rows(rows())

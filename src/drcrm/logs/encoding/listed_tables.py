@@ -132,8 +132,8 @@ class ListedTableEncoding(Encoding):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        own, shared = self._columns()
-        return len(own) * len(shared)
+        of_candidate, shared = self._columns()
+        return len(of_candidate) * len(shared)
 
     @property
     def scales(self) -> dict[str, tuple[float, float]]:
@@ -156,11 +156,11 @@ class ListedTableEncoding(Encoding):
     def encode(self, features: Table) -> Features:
         """Return the features of all candidates, CSR if few of them differ from 0."""
         encoded = sparse.csr_array(self.table.encode(features))
-        own, shared = (encoded[:, columns] for columns in self._columns())
-        first, second = pair_entries(own, shared, np.arange(features.size))
-        columns = own.indices[first] * shared.shape[1] + shared.indices[second]
-        ends = np.append(0, np.cumsum(np.diff(own.indptr) * np.diff(shared.indptr)))
-        products = own.data[first] * shared.data[second]
+        of_candidate, shared = (encoded[:, columns] for columns in self._columns())
+        first, second = pair_entries(of_candidate, shared, np.arange(features.size))
+        columns = of_candidate.indices[first] * shared.shape[1] + shared.indices[second]
+        ends = np.append(0, np.cumsum(np.diff(of_candidate.indptr) * np.diff(shared.indptr)))
+        products = of_candidate.data[first] * shared.data[second]
         X = sparse.csr_array((products, columns, ends), (features.size, self.n_features))
         n_shared = len(self.shared)
         n_nonzero = (len(self.table.scales) + len(self.table.known) - n_shared) * (n_shared + 1)

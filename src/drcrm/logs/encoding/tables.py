@@ -312,16 +312,16 @@ def find_columns(header: Iterable[str], needed: Iterable[str]) -> dict[str, str]
 
     Without a column of the same name, it is the only column whose name differs only by blanks or its Unicode form.
     """
-    header, found = list(header), {}
+    header, column_of = list(header), {}
     for name in needed:
         alike = [name] if name in header else [column for column in header if _plain(column) == _plain(name)]
         if len(alike) != 1:
             first = ", ".join(map(str, header[:12])) + (", …" if len(header) > 12 else "")
             raise InputError(f"column {name!r} is missing, expected one of the file's columns: {first}")
-        [found[name]] = alike
-        if header.count(found[name]) > 1:
-            raise InputError(f"column {name!r} occurs {header.count(found[name])} times, expected once")
-    return found
+        [column_of[name]] = alike
+        if header.count(column_of[name]) > 1:
+            raise InputError(f"column {name!r} occurs {header.count(column_of[name])} times, expected once")
+    return column_of
 
 
 def _plain(name: object) -> str:
@@ -330,7 +330,7 @@ def _plain(name: object) -> str:
 
 def select_columns(frame: pd.DataFrame, needed: Iterable[str]) -> pd.DataFrame:
     """Return a frame with the needed columns, found by :func:`find_columns`."""
-    found = find_columns(frame.columns, needed)
-    if all(name == column for name, column in found.items()):
+    column_of = find_columns(frame.columns, needed)
+    if all(name == column for name, column in column_of.items()):
         return frame
-    return frame[[*found.values()]].set_axis([*found], axis=1)
+    return frame[[*column_of.values()]].set_axis([*column_of], axis=1)

@@ -44,16 +44,18 @@ class ParquetReader(TableReader):
                 schemas.append(parquet.schema_arrow)
         types: dict[str, Any] = {}
         for name in names:
-            found = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
-            if len(found) > 1:
-                plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in found}
+            kinds = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
+            if len(kinds) > 1:
+                plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in kinds}
                 parts = [arrow.schema([(name, kind)]) for kind in sorted(plain, key=str)]
                 try:
-                    found = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
+                    kinds = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
                 except arrow.ArrowException:
-                    kinds = " and ".join(sorted(map(str, found)))
-                    raise InputError(f"column {name!r} is {kinds} in its files, expected one type; write CSV") from None
-            types |= dict(zip([name], found, strict=False))  # empty if no file has the column
+                    titles = " and ".join(sorted(map(str, kinds)))
+                    raise InputError(
+                        f"column {name!r} is {titles} in its files, expected one type; write CSV"
+                    ) from None
+            types |= dict(zip([name], kinds, strict=False))  # empty if no file has the column
         return types
 
 

@@ -178,11 +178,11 @@ def _has_rows(row: list[str], lines: list[str], head: Head, places: list[int]) -
     list(csv.reader(lines, delimiter=head.delimiter, strict=True))
     n = len(head.names)
     for at, cell in enumerate(row):
-        first, *others = [line.split(head.delimiter) for line in cell.split("\n")]
-        sizes = [len(first), *map(len, others)]
-        if others and sizes == [n - at, *[n] * (len(others) - 1), at + 1]:
-            cells = [line[place] for line in others for place in places if place < len(line)]
-            if all(map(NUMBER.fullmatch, cells)) and (cells or (n > 1 and len(others) >= MANY)):
+        first, *later = [line.split(head.delimiter) for line in cell.split("\n")]
+        sizes = [len(first), *map(len, later)]
+        if later and sizes == [n - at, *[n] * (len(later) - 1), at + 1]:
+            cells = [line[place] for line in later for place in places if place < len(line)]
+            if all(map(NUMBER.fullmatch, cells)) and (cells or (n > 1 and len(later) >= MANY)):
                 return True
     return False
 

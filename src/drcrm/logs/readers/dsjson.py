@@ -66,8 +66,8 @@ class DsjsonReader(TextReader):
                 outcome = Outcome(place, _finite(event, "_label_cost"), _propensity(event, place + variant))
                 dropped = to_float(event.get("pdrop", 0))
                 if not 0 <= dropped < 1:
-                    found = str(event["pdrop"])[:40]
-                    raise InputError(f"pdrop is {found}, expected a number of at least 0 and below 1")
+                    value = str(event["pdrop"])[:40]
+                    raise InputError(f"pdrop is {value}, expected a number of at least 0 and below 1")
             yield decision._replace(outcome=outcome, weight=1 / (1 - dropped), event_id=str(event.get("EventId") or ""))
 
     def undecided(self, lines: Lines, encoding: Any) -> Iterator[Decision]:

@@ -87,23 +87,23 @@ class TableReader(Reader):
         Consecutive rows with the same value of ``list_id`` are in one frame, so frames may have fewer or more rows.
         """
         arrow, first = import_extra("pyarrow"), 0
-        partition, columns, found = partition_of(file), Columns([], []), {}
+        partition, columns, column_of = partition_of(file), Columns([], []), {}
 
         def choose(header: list[str]) -> Columns:
-            nonlocal columns, found
+            nonlocal columns, column_of
             known = {name: value for name, value in partition.items() if name not in header}
             columns = select([*header, *known])
-            found = find_columns([*header, *known], columns.names)
-            names = [name for name in found.values() if name not in known]
-            return Columns(names, [found[name] for name in columns.numeric if found[name] not in known])
+            column_of = find_columns([*header, *known], columns.names)
+            names = [name for name in column_of.values() if name not in known]
+            return Columns(names, [column_of[name] for name in columns.numeric if column_of[name] not in known])
 
-        for table in _cut_after_lists(self.read_tables(file, choose), self.rows, lambda: found.get(list_id or "")):
+        for table in _cut_after_lists(self.read_tables(file, choose), self.rows, lambda: column_of.get(list_id or "")):
             rows = range(first, first + len(table))
             for name in partition.keys() - {*table.column_names}:
                 table = table.append_column(
                     name, arrow.repeat(arrow.scalar(partition[name], arrow.string()), len(rows))
                 )
-            table = arrow.table({name: table[column] for name, column in found.items()} or table)
+            table = arrow.table({name: table[column] for name, column in column_of.items()} or table)
             yield self.with_decimal_points(table, columns.numeric, first).to_pandas(**OPTIONS).set_axis(rows), table
             first = rows.stop
         arrow.default_memory_pool().release_unused()

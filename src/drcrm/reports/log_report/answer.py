@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from drcrm.reports.log_report.charts import ConfidenceInterval
 from drcrm.reports.log_report.formatting import (
-    ConfidenceInterval,
     clean,
     decimals_for,
     format_count,
@@ -216,12 +216,14 @@ class Answer:
     @cached_property
     def compared(self) -> list[Candidate]:
         """The candidates. The logging policy follows the first one if it is not a candidate, then the baseline."""
-        others, added = self.candidates, []
-        if is_number(self.logging.value) and not any(candidate.is_logging for candidate in others):
+        candidates, added = self.candidates, []
+        if is_number(self.logging.value) and not any(candidate.is_logging for candidate in candidates):
             added.append({"label": "π0", "is_logging": True, "estimates": {"ips": self.raw["logging"]}})
-        if (baseline := self.part("baseline")) and not any(candidate.raw.get("is_baseline") for candidate in others):
+        if (baseline := self.part("baseline")) and not any(
+            candidate.raw.get("is_baseline") for candidate in candidates
+        ):
             added.append({"label": baseline["name"].removeprefix("the "), "estimates": baseline["estimates"]})
-        return [*others[:1], *(Candidate(raw, self.units) for raw in added), *others[1:]]
+        return [*candidates[:1], *(Candidate(raw, self.units) for raw in added), *candidates[1:]]
 
     @cached_property
     def chosen(self) -> Candidate | None:

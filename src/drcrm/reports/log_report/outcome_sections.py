@@ -5,16 +5,15 @@ from functools import partial
 from typing import Any
 
 from drcrm.reports.log_report.answer import Answer, Units
+from drcrm.reports.log_report.charts import Scale, gauge
 from drcrm.reports.log_report.formatting import (
     DASH,
-    Scale,
     clean,
     clean_name,
     decimals_for,
     format_count,
     format_number,
     format_share,
-    gauge,
     is_number,
     plural,
     shorten,
@@ -61,8 +60,8 @@ def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
 def guardrails(answer: Answer) -> Section:
     """Return the guardrails, and how many of them hold."""
     rows = guardrail_rows(answer)
-    held = sum(row[""].text == "holds" for row in rows)
-    result = f"{held} of {plural(len(rows), 'guardrail')} {'holds' if held == 1 else 'hold'}"
+    n_holding = sum(row[""].text == "holds" for row in rows)
+    result = f"{n_holding} of {plural(len(rows), 'guardrail')} {'holds' if n_holding == 1 else 'hold'}"
     return {"table": Table.of(rows), "result": result} if rows else None
 
 

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 from drcrm.errors import import_extra
 from drcrm.reports.log_report import outcome_sections, sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate
+from drcrm.reports.log_report.charts import ConfidenceInterval, Scale, gauge, percent
 from drcrm.reports.log_report.formatting import (
     DASH,
-    ConfidenceInterval,
-    Scale,
     clean,
     format_count,
     format_imputed,
     format_number,
-    gauge,
     is_number,
     numbers,
-    percent,
     plural,
     sanitize,
     shorten,
@@ -57,7 +54,7 @@ def page(answer: Mapping) -> str:
     InputError
         If Jinja2 is not installed.
     """
-    view, made = Answer(answer), answer.get("made")
+    view, origin = Answer(answer), answer.get("made")
     return (
         _environment()
         .get_template("page.html.j2")
@@ -87,7 +84,7 @@ def page(answer: Mapping) -> str:
             changes_of_policy=outcome_sections.policy_changes(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
-            options=json.dumps(made, ensure_ascii=False, indent=2, default=str).splitlines() if made else [],
+            options=json.dumps(origin, ensure_ascii=False, indent=2, default=str).splitlines() if origin else [],
         )
     )
 

@@ -6,22 +6,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
+from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 from drcrm.reports.log_report.formatting import (
     DASH,
-    Scale,
-    calibration,
     clean,
     clean_name,
-    curve,
     format_count,
     format_number,
     format_share,
-    gauge,
-    histogram,
     is_number,
     numbers,
     plural,
-    share_bars,
     shorten,
 )
 
@@ -302,8 +297,8 @@ def shift(answer: Answer) -> Section:
         return None
     breakeven = view["breakeven"]
     known = is_number(breakeven)
-    shown = math.floor(1000 * breakeven) / 1000 if known else 0.0
-    radius, share = (f"{shown:g}", f"{100 * math.exp(-shown):.3g} %") if known else ("", "")
+    rounded = math.floor(1000 * breakeven) / 1000 if known else 0.0
+    radius, share = (f"{rounded:g}", f"{100 * math.exp(-rounded):.3g} %") if known else ("", "")
     return {
         "result": f"better up to κ = {radius}" if known else "not shown to be better at any κ",
         "breakeven": radius,

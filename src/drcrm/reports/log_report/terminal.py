@@ -186,14 +186,14 @@ def _exploration_lines(answer: Mapping, units: Units, decimals: int) -> list[str
     """Return the table of the cost of exploring and of the effective sample sizes at today's number of rows."""
     names = answer["log"]["actions"]
     rarest = sorted(range(len(names)), key=lambda action: answer["plans"][0]["actions"][action : action + 1])
-    shown = sorted(rarest[:MAX_PLANNED]) if answer["plans"][0]["actions"] else []
-    header = ["exploring", f"{units.name}/row", "policy", *(shorten(names[action], 12) for action in shown)]
+    actions = sorted(rarest[:MAX_PLANNED]) if answer["plans"][0]["actions"] else []
+    header = ["exploring", f"{units.name}/row", "policy", *(shorten(names[action], 12) for action in actions)]
     rows = [
         [
             format_level(plan["rate"]),
             format_number(units.convert(plan["cost"]), decimals + 1, sign=True),
             format_count(plan["effective_size"]),
-            *(format_count(plan["actions"][action]) for action in shown),
+            *(format_count(plan["actions"][action]) for action in actions),
         ]
         for plan in answer["plans"]
     ]

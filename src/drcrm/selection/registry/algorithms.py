@@ -26,7 +26,7 @@ from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import (
     AdaptiveBoltzmannRisk,
     BoltzmannRisk,
@@ -243,10 +243,10 @@ class Algorithm:
             weight = weight_class and _make(weight_class, arguments, f"weight {self.weight}")
         return _make(self.risk_class, values, self.title, hyper_parameter(self.risk_class)), weight
 
-    def make_objectives(self, design: LinearPredictor, clip: float | None) -> list[Objective]:
+    def make_objectives(self, prepared: PreparedLog, clip: float | None) -> list[Objective]:
         """Return the objective on a log for each value of the hyper-parameter, with clipped weights at most M."""
         return [
-            make_objective(design, risk.for_fewer_rows(self.fewer_rows), weight, self.estimate, clip)
+            make_objective(prepared, risk.for_fewer_rows(self.fewer_rows), weight, self.estimate, clip)
             for risk, weight in self.variants()
         ]
 

@@ -1,4 +1,4 @@
-"""Map from policy coefficients Θ to a log, and its gradient.
+"""A log that is prepared for evaluations of policies with coefficients Θ, and their gradients in Θ.
 
 =========  ==========================================================================================================
 forward    Θ ↦ log π_Θ(y_i|x_i) of each row, (n,), and the expected modelled cost m(x_k) = E_{y∼π_Θ} ĉ(x_k, y), (m,)
@@ -94,8 +94,8 @@ class ScoreMap:
         return append_row(gradient, in_scores.sum(axis=0)) if self.intercept else gradient
 
 
-class LinearPredictor:
-    """A log, with the effects of a cost model, as a function of the coefficients Θ.
+class PreparedLog:
+    """A log, without empty rows and with the effects of a cost model, in blocks on which policies are evaluated.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class LinearPredictor:
     shape : tuple
         Shape of Θ.
     objective_blocks : tuple
-        Blocks that objectives on the same predictor share; see ``drcrm.optimization.objective``.
+        Blocks that objectives on the same log share; see ``drcrm.optimization.objective``.
     """
 
     def __init__(self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False):
@@ -152,13 +152,13 @@ class LinearPredictor:
         return is_present if is_present.any() else np.ones_like(is_present)
 
     @cached_property
-    def of_present_features(self) -> LinearPredictor:
-        """Predictor for the coefficients of the present features. All objectives share it, because it copies X."""
+    def of_present_features(self) -> PreparedLog:
+        """The log with only the present features. All objectives share it, because it copies X."""
         if self.is_present.all():
             return self
         features = np.flatnonzero(self.is_present)
         X = map_rows(self.log.X, lambda rows: rows[:, features])
-        return LinearPredictor(self.log.replace(X=X), self.effects, self.intercept)
+        return PreparedLog(self.log.replace(X=X), self.effects, self.intercept)
 
     @property
     def has_samples(self) -> bool:
@@ -166,11 +166,11 @@ class LinearPredictor:
         return self.log.n_contexts >= 4 * SAMPLE
 
     @cached_property
-    def first_sample(self) -> tuple[LinearPredictor, np.ndarray]:
+    def first_sample(self) -> tuple[PreparedLog, np.ndarray]:
         """Smallest of the samples, and its rows."""
         return self._draw_sample(SAMPLE)
 
-    def samples(self) -> Iterator[tuple[LinearPredictor, np.ndarray]]:
+    def samples(self) -> Iterator[tuple[PreparedLog, np.ndarray]]:
         """Yield nested random samples of the contexts of a large log, and the rows of each sample.
 
         Each sample has eight times as many contexts as the previous one, and at most a quarter of all contexts. Only
@@ -187,19 +187,19 @@ class LinearPredictor:
         return self.log.n_contexts >= LARGE
 
     @property
-    def sample(self) -> LinearPredictor:
-        """Smallest of the samples; the predictor itself if there are none."""
+    def sample(self) -> PreparedLog:
+        """Smallest of the samples; the log itself if there are none."""
         return self.first_sample[0] if self.has_samples else self
 
-    def _draw_sample(self, size: int) -> tuple[LinearPredictor, np.ndarray]:
-        """Return the predictor for the first contexts in a fixed random order, and the rows that belong to them."""
+    def _draw_sample(self, size: int) -> tuple[PreparedLog, np.ndarray]:
+        """Return the first contexts in a fixed random order with their rows, and the numbers of these rows."""
         log, position = self.log, np.full(self.log.n_contexts, -1)
         contexts = np.sort(np.random.default_rng(0).permutation(log.n_contexts)[:size])
         position[contexts] = np.arange(len(contexts))
         rows = np.flatnonzero(position[log.context] >= 0)
         actions, X, effects = log.actions.select(contexts, log.X, self.effects)
         sample = log.subset(rows, position[log.context[rows]], X, actions)
-        return LinearPredictor(sample, effects, self.intercept), rows
+        return PreparedLog(sample, effects, self.intercept), rows
 
     def forward(self, coef: np.ndarray, explore: float = 0.0) -> tuple[np.ndarray, np.ndarray | None]:
         """Return log π of each row, (n,), and the expected modelled cost of each context, (m,), or None.

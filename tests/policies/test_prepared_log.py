@@ -8,7 +8,7 @@ from scipy import sparse
 from softmax_logs import Choices
 
 from drcrm import BanditLog
-from drcrm.policies.linear_predictor import LinearPredictor
+from drcrm.policies.prepared_log import PreparedLog
 
 every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
@@ -31,15 +31,15 @@ def test_backward_is_the_adjoint_of_the_derivative_of_forward(kind, form, rows, 
     rng = np.random.default_rng(1)
     log = label_log(form, rows) if kind == "labels" else getattr(Choices.drawn(8, rows=rows), kind)(form)
     effects = rng.normal(size=(log.X.shape[0], *log.actions.effect_shape))
-    predictor = LinearPredictor(log, effects, intercept)
-    theta, direction = rng.normal(size=(2, *predictor.shape))
-    ahead, behind = (predictor.forward(theta + step * direction) for step in (1e-6, -1e-6))
+    prepared = PreparedLog(log, effects, intercept)
+    theta, direction = rng.normal(size=(2, *prepared.shape))
+    ahead, behind = (prepared.forward(theta + step * direction) for step in (1e-6, -1e-6))
     derivatives = [(after - before) / 2e-6 for after, before in zip(ahead, behind, strict=True)]
     by_row, by_context = (rng.normal(size=len(derivative)) for derivative in derivatives)
-    gradient = backward(predictor, theta, by_row, by_context)
+    gradient = backward(prepared, theta, by_row, by_context)
     expected = by_row @ derivatives[0] + by_context @ derivatives[1]
     assert gradient @ direction.ravel() == pytest.approx(expected, rel=1e-6, abs=1e-7)
-    parts = backward(predictor, theta, by_row, None) + backward(predictor, theta, None, by_context)
+    parts = backward(prepared, theta, by_row, None) + backward(prepared, theta, None, by_context)
     assert parts == pytest.approx(gradient, abs=1e-11)
 
 
@@ -49,11 +49,11 @@ def test_samples_of_a_log_are_nested(kind, monkeypatch):
     log = block_log(kind, 200)
     effects = np.zeros((log.X.shape[0], *log.actions.effect_shape))
     sizes, previous = [], set()
-    for sample, rows in LinearPredictor(log, effects).samples():
+    for sample, rows in PreparedLog(log, effects).samples():
         sizes.append(sample.log.n_contexts)
         assert np.array_equal(sample.log.cost, log.cost[rows])
         assert previous <= {*rows}
         previous = {*rows}
     assert sizes == [5, 15, 45]
-    short = LinearPredictor(block_log(kind, 19))
+    short = PreparedLog(block_log(kind, 19))
     assert (short.has_samples, [*short.samples()]) == (False, [])
