@@ -15,7 +15,7 @@ from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
-from drcrm.data.folds import context_folds
+from drcrm.data.folds import context_folds, merge_folds, training_parts
 from drcrm.data.scaling import has_constant
 
 FOLDS = 5
@@ -40,19 +40,12 @@ def cross_fit(
     """
     fold = context_folds(log, units, folds)
     has_intercept = log.actions.has_intercept and not has_constant(log.X)
-    models = {}
-    for number in np.unique(fold).tolist():
-        is_other = fold[log.context] != number
-        training = log.recount(log.count * is_other) if is_other.any() else log
-        models[number] = CostModel().fit_log(training, has_intercept) if fit is None else fit(training)
+    fit = fit or (lambda part: CostModel().fit_log(part, has_intercept))
+    models = [fit(part) for part in training_parts(log, fold)]
     return TabularModel(ChunkedLog(log).map_contexts(_effects_of_folds, models, fold))
 
 
-def _effects_of_folds(block: Block, models: dict[int, Any], fold: np.ndarray) -> np.ndarray:
+def _effects_of_folds(block: Block, models: list[Any], fold: np.ndarray) -> np.ndarray:
     """Return the effects of a block's contexts, each from the model of its fold."""
-    actions, of_block, effects = block.log.actions, fold[block.contexts], None
-    for number in np.unique(of_block).tolist():
-        part = action_effects(models[number], block.log.X, actions)
-        effects = part if effects is None else np.where(actions.broadcast(of_block == number), part, effects)
-    assert effects is not None
-    return effects
+    X, actions = block.log.X, block.log.actions
+    return merge_folds(fold[block.contexts], actions, lambda number: action_effects(models[number], X, actions))

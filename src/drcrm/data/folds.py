@@ -1,8 +1,12 @@
 """Units of dependent rows, which folds and the held-out rows keep together, and the order of rows in time."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
+from drcrm.actions.base import Actions
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
@@ -37,6 +41,34 @@ def context_folds(log: BanditLog, units: np.ndarray | None, folds: int) -> np.nd
     fold = np.zeros(log.n_contexts, dtype=int)
     fold[log.context[::-1]] = draw_folds(log.context if units is None else units, folds)[::-1]
     return fold
+
+
+def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) -> list[BanditLog]:
+    """Return for each fold the log of the contexts outside it; the whole log if there are none.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log without rows of count 0.
+    fold : int array (m,)
+        Fold of each context.
+    most : int, optional
+        Largest number of contexts of a part, drawn at random.
+    """
+    order, parts = np.random.default_rng(1).permutation(log.n_contexts), []
+    for number in range(fold.max() + 1):
+        is_inside = np.zeros(log.n_contexts, dtype=bool)
+        is_inside[order[fold[order] != number][:most]] = True
+        parts.append(log.recount(log.count * is_inside[log.context]) if is_inside.any() else log)
+    return parts
+
+
+def merge_folds(fold: np.ndarray, actions: Actions, of_fold: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Return values of m contexts, in the shape of scores or effects, each from ``of_fold`` of the context's fold."""
+    merged: Any = 0.0
+    for number in np.unique(fold).tolist():
+        merged = np.where(actions.broadcast(fold == number), of_fold(number), merged)
+    return merged
 
 
 def join_units(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from drcrm.policies.exponential import as_policy
 from drcrm.progress import show_progress
 from drcrm.risks import Risk
 from drcrm.selection.candidates import Learned
-from drcrm.selection.learned_scores import learn_with_features
+from drcrm.selection.grid_search import learn_with_features
 from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm
 from drcrm.weights import Weight, as_weight
 

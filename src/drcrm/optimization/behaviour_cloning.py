@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import merge_folds, training_parts
 from drcrm.data.scaling import has_constant
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
@@ -39,33 +39,14 @@ def clone_behaviour(log: BanditLog, intercept: bool = False, tol: float = 1e-6) 
 
 
 def clone_folds(log: BanditLog, fold: np.ndarray, tol: float = 1e-6, most: int | None = None) -> list[LinearPolicy]:
-    """Return for each fold the policy that is cloned from the other folds; from all contexts if there is one fold.
-
-    Parameters
-    ----------
-    log : BanditLog
-    fold : int array (m,)
-        Fold of each context.
-    tol : float
-    most : int, optional
-        Largest number of contexts, drawn at random, that a policy is fitted to.
-    """
+    """Return for each fold the policy that is cloned from the other folds: see :func:`training_parts`."""
     intercept = log.actions.has_intercept and not has_constant(log.X)
-    order, policies = np.random.default_rng(1).permutation(log.n_contexts), []
-    for number in range(fold.max() + 1):
-        is_fitted = np.zeros(log.n_contexts, dtype=bool)
-        is_fitted[order[fold[order] != number][:most]] = True
-        count = log.count * is_fitted[log.context]
-        policies.append(clone_behaviour(log.recount(count) if count.any() else log, intercept, tol))
-    return policies
+    return [clone_behaviour(part, intercept, tol) for part in training_parts(log, fold, most)]
 
 
 def marginals_of_folds(log: BanditLog, policies: Sequence[LinearPolicy], fold: np.ndarray) -> np.ndarray:
     """Return the probabilities of all actions by the policy of each context's fold, in the shape of scores."""
-    mean: Any = 0.0
-    for number, policy in enumerate(policies):
-        mean = np.where(log.actions.broadcast(fold == number), policy.marginals_on(log.X, log.actions), mean)
-    return mean
+    return merge_folds(fold, log.actions, lambda number: policies[number].marginals_on(log.X, log.actions))
 
 
 def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | None, support: float) -> SupportedModel:

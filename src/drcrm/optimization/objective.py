@@ -57,7 +57,7 @@ class Objective:
         if kind.uses_model and prepared.effects is None:
             raise InputError(f"the estimate {estimate!r} needs a cost model")
         self.prepared, self.risk, self.weight = prepared, risk, weight or Clipped(None)
-        self.estimate = prepared.estimate(kind, cost)
+        self.estimate = prepared.make_estimate(kind, cost)
 
     def of_present_features(self) -> Objective:
         """Return the objective in the coefficients of the features that are not 0 in all contexts."""
@@ -74,7 +74,7 @@ class Objective:
             sample = copy(self)
             sample.prepared = prepared
             has_log_costs = self.estimate.cost is self.prepared.log.cost
-            sample.estimate = prepared.estimate(
+            sample.estimate = prepared.make_estimate(
                 type(self.estimate), None if has_log_costs else self.estimate.cost[rows]
             )
             sample.risk = self.risk.for_fewer_rows(self.estimate.size / sample.estimate.size)

@@ -6,14 +6,14 @@ from typing import Self
 
 import numpy as np
 
-from drcrm.actions.base import Actions, explored_log_prob, explored_mean, uniform_policy
+from drcrm.actions.base import Actions, explored_mean, uniform_policy
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.prepared_log import PreparedLog
 
 
 class Policy(ABC):
-    """A policy (1 − ε) π + ε U, where U is the uniform policy. A class needs only ``_unexplored_marginals``.
+    """A policy (1 − ε) π + ε U, where U is the uniform policy.
 
     In messages, ``name`` is the role of the policy, and ``purpose`` is the use of its probabilities.
 
@@ -28,6 +28,7 @@ class Policy(ABC):
     explore = 0.0
     knows_all_actions = True
 
+    @abstractmethod
     def evaluate(
         self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
     ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
@@ -56,16 +57,6 @@ class Policy(ABC):
         InputError
             If the log has other features or actions than the policy.
         """
-        prepared = PreparedLog(log, effects)
-        log = prepared.log
-        mean = self._unexplored_marginals(log.X, log.actions, name, "the probability of the logged actions")
-        uniform_log_prob, uniform = uniform_policy(log.actions, mean)
-        log_prob = log.actions.log_prob(mean, log.Y, log.context)
-        log_prob = explored_log_prob(log_prob, uniform_log_prob[log.context], self.explore)
-        if effects is None:
-            return prepared, log_prob, None
-        expected = [log.actions.expected_cost(part, prepared.effects) for part in (mean, uniform)]
-        return prepared, log_prob, (1 - self.explore) * expected[0] + self.explore * expected[1]
 
     @abstractmethod
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:

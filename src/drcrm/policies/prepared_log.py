@@ -135,7 +135,7 @@ class PreparedLog:
         """ĉ(x_i, y_i) of each row, (n,)."""
         return None if self.effects is None else self.chunked.map_rows(_modelled_cost)
 
-    def estimate(self, kind: type[Estimate], cost: np.ndarray | None = None) -> Estimate:
+    def make_estimate(self, kind: type[Estimate], cost: np.ndarray | None = None) -> Estimate:
         """Return an estimate of this kind, shared by all objectives; ``cost``, (n,), replaces the costs of the log."""
         if cost is None and kind in self._estimates:
             return self._estimates[kind]

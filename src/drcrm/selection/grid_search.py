@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from drcrm.cost_models.blended_model import MappedModel
+from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
@@ -19,10 +22,12 @@ from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef
 from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.policies.feature_map_names import LEARNED_SCORES
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk, VariancePenalizedRisk
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned, choose
 from drcrm.selection.heldout_scores import HeldoutScores
+from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import SCORES, UNMODELLED
 from drcrm.selection.training_costs import fit_cost_model
@@ -96,6 +101,49 @@ def learn(
     return Learned(candidates, chosen, selected, search.objectives, origin, clip, model, tilt, differences)
 
 
+def learn_with_features(
+    log: BanditLog,
+    algorithm: Algorithm,
+    heldout: BanditLog | None = None,
+    logging_policy: LinearPolicy | None = None,
+    cost_model: Any = None,
+    names: list[str] | None = None,
+    units: Any = None,
+) -> Learned:
+    """Fit an algorithm to mapped features, to learned scores, or to the features of the log.
+
+    Parameters
+    ----------
+    log, heldout, algorithm, logging_policy, cost_model
+        As in :func:`learn`, over the features of the log.
+    names : list of str, optional
+        Names of the features.
+    units : array (n,), optional
+        Ids of independent units of rows, which a fold of the learned scores keeps together; by default contexts.
+    """
+    features = algorithm.features
+    if features is None:
+        return learn(log, algorithm, heldout, logging_policy, cost_model)
+    # The modules import scikit-learn, which takes half a second.
+    are_models = isinstance(features, list | tuple)
+    if are_models or (isinstance(features, str) and features == LEARNED_SCORES):
+        if cost_model is not None:
+            raise InputError("learned scores have their own cost model; leave cost_model out")
+        from drcrm.selection.learned_scores import learn_over_scores
+
+        return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None, units)
+    from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+    mapped = FeatureMap(as_transformer(features), log.X, names)
+    log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
+    if isinstance(cost_model, CostModel) and hasattr(cost_model, "coef_"):
+        cost_model = copy(cost_model)
+        cost_model.coef_ = mapped.pad_coefficients(cost_model.coef_)
+    elif not (cost_model is None or is_regressor(cost_model)):
+        cost_model = MappedModel(mapped.unmap, cost_model)
+    return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)
+
+
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
     """Return a policy that was learned in another way as the only candidate, with its held-out scores."""
     log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.explore)
@@ -120,9 +168,10 @@ def _score(candidates: Sequence[Candidate], scorer: HeldoutScores | None) -> tup
             scores[IMPROVEMENT] = 0.0
         scored.append(replace(candidate, scores=scores))
         if difference is not None:
-            no_difference = np.zeros_like(difference[0])
-            differences.append((no_difference, no_difference, 2) if candidate.is_logging else difference)
-    return scored, scorer.pair(differences) if scorer and differences else None
+            zero = np.zeros(len(difference.count))
+            is_logging = candidate.is_logging
+            differences.append(PairedDifferences.of(zero, zero, 2, difference.count) if is_logging else difference)
+    return scored, PairedDifferences.join(differences) if differences else None
 
 
 def _choices(candidates: Sequence[Candidate], robust_end: str) -> dict[str, int]:

@@ -82,8 +82,8 @@ class HeldoutScores:
         return self.evaluate(policy)[0]
 
     @_ignore_overflow
-    def evaluate(self, policy: LinearPolicy) -> tuple[dict[str, float], tuple[np.ndarray, np.ndarray, int] | None]:
-        """Return all scores of a policy, and a candidate's part of ``PairedDifferences``, or None without a model.
+    def evaluate(self, policy: LinearPolicy) -> tuple[dict[str, float], PairedDifferences | None]:
+        """Return all scores of a policy, and its differences from π0, or None without a model.
 
         ``improvement_bound`` bounds the mean of the first differences.
         """
@@ -102,16 +102,11 @@ class HeldoutScores:
             if is_missing and has_missing_mass(compared.gap, log.count, np.abs(log.cost).max()):
                 difference, residual = difference + compared.gap, log.cost - self._largest
             limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
-            differences = difference, limited, grade_overlap(weight, log, residual)
+            differences = PairedDifferences.of(difference, limited, grade_overlap(weight, log, residual), log.count)
             if np.isfinite(difference).all():
                 values["improvement_bound"] = ball.evaluate(difference, share, log.size)[0]
         finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
         return finite, differences
-
-    def pair(self, differences: list[tuple[np.ndarray, np.ndarray, int]]) -> PairedDifferences:
-        """Return the differences of several candidates as arrays."""
-        valid, clipped, grade = zip(*differences, strict=True)
-        return PairedDifferences(np.column_stack(valid), np.column_stack(clipped), np.array(grade), self._log.count)
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
         clipped, log = np.minimum(weight, self._clip), self._log

@@ -27,9 +27,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
@@ -38,11 +41,14 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
-from drcrm.data.folds import context_folds
+from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
+from drcrm.policies.action_scores import ActionScores
+from drcrm.policies.classifier_policy import fit_classifier
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
-from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, LEARNED_SCORES, NYSTROEM
+from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, NYSTROEM
+from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -57,8 +63,6 @@ PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (
 
 def default_models() -> list[Any]:
     """Return a regressor by boosted trees, a Nyström map for a ridge regression, and a classifier by boosted trees."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
     size = {"max_iter": 50, "max_bins": 63, "random_state": 0}  # as good as 100 trees and 255 bins, in half the time
     return [HistGradientBoostingRegressor(**size), {NYSTROEM: 300}, HistGradientBoostingClassifier(**size)]
 
@@ -134,9 +138,6 @@ def fit_scores(
     InputError
         If the actions are label vectors, or a model cannot be fitted.
     """
-    from drcrm.policies.action_scores import ActionScores  # these modules import scikit-learn, which is slow
-    from drcrm.policies.feature_maps import FeatureMap
-
     if not log.actions.are_choices:
         raise InputError(f"learned scores need one action of K or of a list per row, got {log.actions}")
     if models is None:
@@ -145,9 +146,9 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    n_folds = FOLDS if len(log.Y) <= MANY_ROWS else FEW_FOLDS
-    of_context = context_folds(log, units, n_folds)
-    fits, residuals = _fit_models(log, of_context[log.context], n_folds, models)
+    of_context = context_folds(log, units, FOLDS if len(log.Y) <= MANY_ROWS else FEW_FOLDS)
+    fits, residuals = _fit_models(log, of_context, models)
+    n_folds = len(fits) - 1
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
@@ -165,29 +166,28 @@ def fit_scores(
     return LearnedScores(FeatureMap(transformer, log.X), training, deviation, spreads)
 
 
-def _fit_models(
-    log: BanditLog, fold: np.ndarray, n_folds: int, models: Sequence[Any]
-) -> tuple[list[list[Any]], np.ndarray]:
+def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tuple[list[list[Any]], np.ndarray]:
     """Fit all models without each fold in turn, and then to all rows.
 
     Return the models of each of these fits, ĉ first and then each classifier with both weights, and each row's cost
-    minus ĉ of the fit without its fold. The weights of ĉ are the same in all fits. ``fold`` is the row's fold, (n,).
+    minus ĉ of the fit without its fold. The weights of ĉ are the same in all fits. ``fold``, (m,), is the fold of each
+    context.
     """
     cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
-    parts = [log.recount(log.count * (fold != number)) if (fold != number).any() else log for number in range(n_folds)]
-    parts.append(log)
+    parts = [*training_parts(log, fold), log]
     with limit_openmp():
         costs = [[copy(model).fit_log(part) for model in cost_models] for part in parts]
         predicted = np.zeros((len(log.Y), len(cost_models)))
-        for number in range(n_folds):
-            rows = fold == number
+        for number in range(len(parts) - 1):
+            rows = fold[log.context] == number
             for place, model in enumerate(costs[number]):
                 modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
                 predicted[rows, place] = modelled[rows]
         weights, constant = blend_weights(log, predicted)
         fits = []
         for part, members in zip(parts, costs, strict=True):
-            of_actions = [_fit_classifier(part, model, kind) for model in classifiers for kind in CLASSIFIER_WEIGHTS]
+            pairs = product(classifiers, CLASSIFIER_WEIGHTS)
+            of_actions = [fit_classifier(part, clone(model), kind) for model, kind in pairs]
             fits.append([BlendedModel(members, weights, constant), *of_actions])
     return fits, log.cost - constant - predicted @ weights
 
@@ -201,8 +201,6 @@ def _spreads(lists: ActionLists) -> np.ndarray:
 
 def _cost_models(models: Sequence[Any], log: BanditLog) -> list[Any]:
     """Return the cost models of a list of models, before they are fitted; their feature maps are fitted to the log."""
-    from drcrm.policies.feature_maps import FeatureMap, as_transformer
-
     chosen = [
         RegressorModel(model)
         if is_regressor(model)
@@ -219,17 +217,7 @@ def _cost_models(models: Sequence[Any], log: BanditLog) -> list[Any]:
 
 
 def _is_classifier(model: Any) -> bool:
-    from sklearn.base import BaseEstimator, is_classifier
-
     return isinstance(model, BaseEstimator) and is_classifier(model)
-
-
-def _fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
-    from sklearn.base import clone
-
-    from drcrm.policies.classifier_policy import fit_classifier
-
-    return fit_classifier(log, clone(classifier), weights)
 
 
 def _vote(listed: BanditLog) -> tuple[np.ndarray, CostModel]:
@@ -284,44 +272,3 @@ def learn_over_scores(
     start = scores.expand(learned.start)
     expanded_result = replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])
     return expanded_result.with_features(scores.features)
-
-
-def learn_with_features(
-    log: BanditLog,
-    algorithm: Algorithm,
-    heldout: BanditLog | None = None,
-    logging_policy: LinearPolicy | None = None,
-    cost_model: Any = None,
-    names: list[str] | None = None,
-    units: Any = None,
-) -> Learned:
-    """Fit an algorithm to mapped features, to learned scores, or to the features of the log.
-
-    Parameters
-    ----------
-    log, heldout, algorithm, logging_policy, cost_model
-        As in :func:`drcrm.selection.grid_search.learn`, over the features of the log.
-    names : list of str, optional
-        Names of the features.
-    units : array (n,), optional
-        Ids of independent units of rows, which a fold of the learned scores keeps together; by default contexts.
-    """
-    features = algorithm.features
-    if features is None:
-        return learn(log, algorithm, heldout, logging_policy, cost_model)
-    are_models = isinstance(features, list | tuple)
-    if are_models or (isinstance(features, str) and features == LEARNED_SCORES):
-        if cost_model is not None:
-            raise InputError("learned scores have their own cost model; leave cost_model out")
-        return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None, units)
-    # The module imports scikit-learn, which takes half a second.
-    from drcrm.policies.feature_maps import FeatureMap, as_transformer
-
-    mapped = FeatureMap(as_transformer(features), log.X, names)
-    log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
-    if isinstance(cost_model, CostModel) and hasattr(cost_model, "coef_"):
-        cost_model = copy(cost_model)
-        cost_model.coef_ = mapped.pad_coefficients(cost_model.coef_)
-    elif not (cost_model is None or is_regressor(cost_model)):
-        cost_model = MappedModel(mapped.unmap, cost_model)
-    return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)

@@ -41,8 +41,13 @@ class PairedDifferences:
     count: np.ndarray
 
     @classmethod
+    def of(cls, valid: np.ndarray, clipped: np.ndarray, grade: int, count: np.ndarray) -> PairedDifferences:
+        """Return the differences of one candidate, from arrays (n,)."""
+        return cls(valid[:, None], clipped[:, None], np.array([grade]), count)
+
+    @classmethod
     def join(cls, parts: Sequence[PairedDifferences]) -> PairedDifferences:
-        """Return the differences of the candidates of several algorithms on the same rows."""
+        """Return the differences of the candidates of all parts, on the same rows."""
         return cls(
             np.hstack([part.valid for part in parts]),
             np.hstack([part.clipped for part in parts]),

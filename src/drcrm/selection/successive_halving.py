@@ -28,8 +28,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.lbfgs import PAIRS, LbfgsSettings
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
-from drcrm.selection.grid_search import score_policy
-from drcrm.selection.learned_scores import learn_with_features
+from drcrm.selection.grid_search import learn_with_features, score_policy
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.score_names import COST
 

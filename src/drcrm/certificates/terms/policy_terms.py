@@ -153,7 +153,7 @@ class TermBuilder:
         counted = factor = weight + mass
         cost = charge(log.cost, extreme, mass, counted)
         if kind.uses_model:
-            estimate, weight = prepared.estimate(kind), limited
+            estimate, weight = prepared.make_estimate(kind), limited
             factor = limited if kind.uses_weights else np.zeros(len(limited))
         else:
             estimate = kind(cost, log.count)

@@ -17,8 +17,7 @@ from drcrm.experiments.simulation.replay import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.feature_map_names import LEARNED_SCORES
-from drcrm.selection.grid_search import calibrated_penalty
-from drcrm.selection.learned_scores import learn_with_features
+from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
 
 
