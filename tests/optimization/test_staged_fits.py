@@ -12,6 +12,8 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall, MeanRisk
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.training_costs import fit_cost_model
 
 
 def objectives_on(log, estimate: str, effects=None) -> list[Objective]:
@@ -59,9 +61,10 @@ def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
 
 def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatch):
     log = block_log("labels", 400)
-    effects = CostModel().fit_log(log).effects(log.X)
     monkeypatch.setattr(prepared_log, "SAMPLE", 100)
-    fitted = context_effects(log, effects)
-    assert fitted.rounds == 0, "no round uses all contexts"
-    repeated = context_effects(log, effects, (fitted.covariance, fitted.noise))
-    assert np.array_equal(repeated.delta, fitted.delta)
+    supported, effects = fit_cost_model(log, Algorithm("CIPS", options={"estimate": "dr", "support": 0.0}))
+    sample, model = PreparedLog(log).sample.log, supported.model
+    fitted = context_effects(sample, model.effects(sample.X))
+    expected = context_effects(log, model.effects(log.X), (fitted.covariance, fitted.noise)).delta
+    assert effects - model.effects(log.X) == pytest.approx(expected, abs=1e-9)
+    assert expected.any()

@@ -29,7 +29,7 @@ from drcrm.arrays.validation import as_float_array, to_float
 from drcrm.cost_models.solvers.random_effect_solvers import ContextBatch, make_batches
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.prepared_log import PreparedLog, modelled_cost
+from drcrm.policies.prepared_log import modelled_cost
 
 MAX_ROUNDS = 50
 MIN_GAIN = 1e-3  # EM ends after a round in which the log marginal likelihood per context gains less
@@ -94,7 +94,7 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     effects : array (m, q + 1), (m, K) or (N,)
         ``action_effects`` of a cost model.
     variances : (array (r, r), float > 0), optional
-        Σ and σ². By default they are estimated, for a large log from a sample of its contexts.
+        Σ and σ². By default they are estimated from the log.
 
     Raises
     ------
@@ -103,10 +103,6 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     """
     if (size := int(np.prod(log.actions.effect_shape))) > MAX_LOADINGS:
         raise InputError(f"the log has {size} actions or labels, expected at most {MAX_LOADINGS} for context effects")
-    prepared = PreparedLog(log, effects)
-    if variances is None and prepared.has_samples:
-        of_sample = context_effects(prepared.sample.log, prepared.sample.effects)
-        variances = of_sample.covariance, of_sample.noise
     rows = np.flatnonzero(log.count)
     count = np.minimum(log.count[rows], MAX_COUNT).astype(float)
     residual = (log.cost - modelled_cost(log, effects))[rows]

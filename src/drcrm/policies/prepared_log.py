@@ -53,9 +53,9 @@ class ScoreMap:
         ``buffers`` are two arrays of the scores' shape, which are overwritten; one of them is returned as μ.
         """
         log, [effects] = block.log, block.context_arrays
-        weights, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
+        slopes, constant = (coef[:-1], coef[-1]) if self.intercept else (coef, None)
         # BLAS is a quarter to a third faster if the narrow factor is on the left.
-        scores = np.asarray((weights.T @ log.X.T).T, order=log.actions.order)
+        scores = np.asarray((slopes.T @ log.X.T).T, order=log.actions.order)
         if constant is not None:
             scores += constant
         log_partition, mean = log.actions.log_partition(scores, buffers)

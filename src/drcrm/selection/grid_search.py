@@ -207,8 +207,8 @@ class _Search:
         return Candidate(self._policy(fit.coef), value, fit.objective, fit.iterations, fit.converged, **settings)
 
     def _policy(self, coef: np.ndarray) -> LinearPolicy:
-        weights = (coef[:-1], coef[-1]) if self.prepared.intercept else (coef, None)
-        return make_policy(self.prepared.log.actions, *weights).with_exploration(self.algorithm.explore)
+        slopes, intercept = (coef[:-1], coef[-1]) if self.prepared.intercept else (coef, None)
+        return make_policy(self.prepared.log.actions, slopes, intercept).with_exploration(self.algorithm.explore)
 
     def _fit_grid(self, ridges: Sequence[float], scorer: Any) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.

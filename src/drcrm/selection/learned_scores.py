@@ -154,8 +154,8 @@ def fit_scores(
     is_supported = None
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
-    weights = [*[1.0] * n_folds, n_folds]  # of the fits to all rows but a fold, and to all rows
-    transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, weights)
+    fit_weights = [*[1.0] * n_folds, n_folds]  # of the fits to all rows but a fold, and to all rows
+    transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, fit_weights)
     training = np.empty((log.X.shape[0], len(fits[0]) + 1, *log.actions.shape))
     for number in range(n_folds):
         inside = log.actions.repeat(of_context == number)
@@ -183,13 +183,13 @@ def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tupl
             for place, model in enumerate(costs[number]):
                 modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
                 predicted[rows, place] = modelled[rows]
-        weights, constant = blend_weights(log, predicted)
+        blend, constant = blend_weights(log, predicted)
         fits = []
         for part, members in zip(parts, costs, strict=True):
             pairs = product(classifiers, CLASSIFIER_WEIGHTS)
             of_actions = [fit_classifier(part, clone(model), kind) for model, kind in pairs]
-            fits.append([BlendedModel(members, weights, constant), *of_actions])
-    return fits, log.cost - constant - predicted @ weights
+            fits.append([BlendedModel(members, blend, constant), *of_actions])
+    return fits, log.cost - constant - predicted @ blend
 
 
 def _spreads(lists: ActionLists) -> np.ndarray:

@@ -56,39 +56,33 @@ def fit_cost_model(
         model, logging_policy = model.model, logging_policy or model.logging_policy
     prepared = PreparedLog(log)
     sample = prepared.sample.log
-    effects = action_effects(model, sample.X, sample.actions)
-    limits = log.actions.cost_limits(log.cost, effects)
+    sample_effects = action_effects(model, sample.X, sample.actions)
+    limits = log.actions.cost_limits(log.cost, sample_effects)
     supported = SupportedModel(
         model, logging_policy or clone_behaviour(log, algorithm.intercept), algorithm.support, limits
     )
     supported = supported if is_known else supported.with_logged_support(sample)
     if not algorithm.kind.uses_model:
         return supported, None
+    effects = None if prepared.has_samples else sample_effects
     is_shift = algorithm.risk_class.is_shift
     if is_shift and fit is not None:
-        chunked = ChunkedLog(log, cross_fit(log, fit=fit).effects)
-        return supported, chunked.map_contexts(_effects_of_block, supported, offset, False, None)
+        effects = cross_fit(log, fit=fit).effects
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
     is_wanted = log.actions.prefers_context_effects if is_auto else algorithm.context_effects
     has_context_effects = bool(is_wanted) and not is_shift
-    if not prepared.has_samples:
-        return supported, _training_effects(log, effects, supported, offset, has_context_effects, variances)
     if has_context_effects and variances is None:
-        of_sample = context_effects(sample, effects)
+        of_sample = context_effects(sample, sample_effects)
         variances = of_sample.covariance, of_sample.noise
     arguments = supported, offset, has_context_effects, variances
-    return supported, ChunkedLog(log, None).map_contexts(_effects_of_block, *arguments)
+    return supported, ChunkedLog(log, effects).map_contexts(_effects_of_block, *arguments)
 
 
-def _training_effects(
-    log: BanditLog,
-    effects: np.ndarray | None,
-    model: SupportedModel,
-    offset: float,
-    has_context_effects: bool,
-    variances: Variances | None,
+def _effects_of_block(
+    block: Block, model: SupportedModel, offset: float, has_context_effects: bool, variances: Variances | None
 ) -> np.ndarray:
-    """Return effects with context effects and support, minus ``offset``; by default effects of the model."""
+    """Return the effects of a block, by default of the model, with context effects and support, minus ``offset``."""
+    log, [effects] = block.log, block.context_arrays
     effects = action_effects(model.model, log.X, log.actions) if effects is None else effects
     if has_context_effects:
         effects = effects + context_effects(log, effects, variances).delta
@@ -97,8 +91,3 @@ def _training_effects(
         effects = effects.copy()
         log.actions.add_constant(effects, -offset)
     return effects
-
-
-def _effects_of_block(block: Block, *arguments: Any) -> np.ndarray:
-    [effects] = block.context_arrays
-    return _training_effects(block.log, effects, *arguments)
