@@ -39,26 +39,21 @@ class RidgeSolver(ABC):
     Attributes
     ----------
     tolerances : tuple of float
-        Relative errors for ``errors_by_fold``. Each is used only if the previous one leaves the choice in doubt.
+        Relative errors for ``fold_errors``. Each is used only if the previous one leaves the choice in doubt.
     """
 
     tolerances: tuple[float, ...]
 
     @abstractmethod
-    def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
-        """Yield, for each fold, the squared error of the mean cost and of each penalty's fit to the other folds."""
+    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> Iterator[np.ndarray]:
+        """Yield, for each fold, squared errors of the mean cost and of each penalty's fit to the other folds, (1 + k,).
+
+        There are no folds if there are too few contexts.
+        """
 
     @abstractmethod
     def solve(self, penalty: float) -> tuple[np.ndarray, float]:
         """Return B, (d, …), and the intercept."""
-
-    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
-        """Return the squared error of each penalty, (k,), and of the mean cost; 0 if there are too few contexts."""
-        errors, baseline = np.zeros(len(penalties)), 0.0
-        for fold_baseline, fold_errors in self.errors_by_fold(penalties, tolerance):
-            baseline += fold_baseline
-            errors += fold_errors
-        return errors, baseline
 
     def select_penalty(self) -> float:
         """Return the smallest penalty whose squared error is at most (1 + R²/10) times the least.
@@ -68,7 +63,8 @@ class RidgeSolver(ABC):
         """
         penalties = np.array(PENALTIES)
         for tolerance in self.tolerances:
-            errors, baseline = self.fold_errors(penalties, tolerance)
+            total = sum(self.fold_errors(penalties, tolerance), np.zeros(1 + len(penalties)))
+            baseline, errors = total[0], total[1:]
             explained = max(1 - errors.min() / baseline, 0) if baseline > 0 else 0.0
             limit, doubt = errors.min() * (1 + NEARLY_LEAST * explained), DOUBT * tolerance
             is_least = errors <= errors.min() * (1 + doubt)
@@ -90,13 +86,11 @@ class MomentSolver(RidgeSolver):
     def __init__(self, by_fold: list[Moments]):
         self._by_fold, self._whole = by_fold, reduce(add, by_fold)
 
-    def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
+    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> Iterator[np.ndarray]:
         for heldout in self._by_fold:
             rest = self._whole - heldout
-            yield (
-                heldout.squared_error(np.zeros_like(rest.mean), rest.mean_cost),
-                [heldout.squared_error(coef, _intercept(rest, coef)) for coef in rest.solve(penalties)],
-            )
+            coefs = [np.zeros_like(rest.mean), *rest.solve(penalties)]
+            yield np.array([heldout.squared_error(coef, _intercept(rest, coef)) for coef in coefs])
 
     def solve(self, penalty: float) -> tuple[np.ndarray, float]:
         [coef] = self._whole.solve([penalty])
@@ -128,7 +122,7 @@ class GradientSolver(RidgeSolver):
         self._precondition = build_preconditioner(self._sample)
         self._tolerance = LARGE_TOLERANCE if sample else TOLERANCE
 
-    def errors_by_fold(self, penalties: np.ndarray, tolerance: float) -> Iterator[tuple[float, list[float]]]:
+    def fold_errors(self, penalties: np.ndarray, tolerance: float) -> Iterator[np.ndarray]:
         log = self._sample
         for number in np.unique(self._fold):
             is_heldout = self._fold == number
@@ -136,12 +130,11 @@ class GradientSolver(RidgeSolver):
                 continue
             rest, heldout = (log.recount(log.count * part) for part in (~is_heldout, is_heldout))
             equations = NormalEquations(rest)
-            baseline = heldout.count @ (heldout.cost - equations.mean_cost) ** 2
-            errors = []
-            for coef in equations.solve(penalties, self._precondition, tolerance):
+            coefs, errors = equations.solve(penalties, self._precondition, tolerance), []
+            for coef in [np.zeros_like(equations.mean), *coefs]:
                 residual = heldout.cost - ChunkedLog(heldout).map_rows(modelled_costs, coef) - equations.intercept(coef)
                 errors.append(heldout.count @ residual**2)
-            yield baseline, errors
+            yield np.array(errors)
 
     def solve(self, penalty: float) -> tuple[np.ndarray, float]:
         equations, log = NormalEquations(self._log), self._log
