@@ -1,6 +1,6 @@
 """Units of dependent rows, which folds and the held-out rows keep together, and the order of rows in time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,8 @@ def context_folds(log: BanditLog, units: np.ndarray | None, folds: int) -> np.nd
     return fold
 
 
-def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) -> list[BanditLog]:
-    """Return for each fold the log of the contexts outside it; the whole log if there are none.
+def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) -> Iterator[BanditLog]:
+    """Yield for each fold the log of the contexts outside it; the whole log if there are none.
 
     Parameters
     ----------
@@ -55,12 +55,11 @@ def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) ->
     most : int, optional
         Largest number of contexts of a part, drawn at random.
     """
-    order, parts = np.random.default_rng(1).permutation(log.n_contexts), []
+    order = np.random.default_rng(1).permutation(log.n_contexts)
     for number in range(fold.max() + 1):
-        is_inside = np.zeros(log.n_contexts, dtype=bool)
-        is_inside[order[fold[order] != number][:most]] = True
-        parts.append(log.recount(log.count * is_inside[log.context]) if is_inside.any() else log)
-    return parts
+        is_training = np.zeros(log.n_contexts, dtype=bool)
+        is_training[order[fold[order] != number][:most]] = True
+        yield log.recount(log.count * is_training[log.context]) if is_training.any() else log
 
 
 def merge_folds(fold: np.ndarray, actions: Actions, of_fold: Callable[[int], np.ndarray]) -> np.ndarray:
