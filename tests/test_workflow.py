@@ -196,58 +196,55 @@ def test_the_report_is_one_page_that_opens_with_the_summary_of_the_run(complete,
 
 
 @pytest.mark.slow
-def test_a_table_of_3000_runs_is_collected(config, tmp_path):
-    """The names of its files exceed an argument of a process."""
-    changed = changed_config(config, tmp_path, "experiments.tiny.seeds", 3000)
-    for seed in range(3000):
-        folder = tmp_path / f"results/tiny/runs/toy/seed{seed}/replay2"
-        folder.mkdir(parents=True)
-        (folder / "metrics.csv").write_text(f"{','.join(COLUMNS)}\ntoy,2,{seed}{',' * (len(COLUMNS) - 3)}\n")
+def test_a_table_of_many_runs_is_collected(config, tmp_path):
+    """The names of its files exceed an argument of a process, which has at most 128 KiB."""
+    name, n_seeds = "toy" * 60, 700
+    changed = changed_config(config, tmp_path, f"datasets.{name}", CONFIG["datasets"]["toy"])
+    changed = changed_config(changed, tmp_path, "experiments.tiny.datasets", [name])
+    changed = changed_config(changed, tmp_path, "experiments.tiny.replay_curve.datasets", [name])
+    changed = changed_config(changed, tmp_path, "experiments.tiny.seeds", n_seeds)
+    for seed in range(n_seeds):
+        (path := tmp_path / f"results/tiny/runs/{name}/seed{seed}/replay2/metrics.csv").parent.mkdir(parents=True)
+        path.write_text(f"{','.join(COLUMNS)}\n{name},2,{seed}{',' * (len(COLUMNS) - 3)}\n")
+    assert n_seeds * len(str(path.relative_to(tmp_path))) > 2**17
     snakemake(tmp_path, changed, "results/tiny/metrics.csv", "--allowed-rules", "collect")
-    assert pd.read_csv(tmp_path / "results/tiny/metrics.csv")["seed"].tolist() == list(range(3000))
+    assert pd.read_csv(tmp_path / "results/tiny/metrics.csv")["seed"].tolist() == list(range(n_seeds))
 
 
-@pytest.mark.slow
-def test_results_do_not_depend_on_cores_and_location(complete, config, tmp_path):
-    """Only the commit differs, because a copy without the repository does not know it."""
-    project, work = copied_code(tmp_path / "with a space/project"), tmp_path / "with a space/work"
-    names = ("provenance.json", "tables/expected_loss.csv", "figures/overview.svg")
-    snakemake(work, config, *(f"results/tiny/{name}" for name in names), "--cores=1", project=project)
-    copy = contents(work)
-    original = {name: content for name, content in contents(complete).items() if name in copy}
-    known, unknown = (json.loads(files.pop("results/tiny/provenance.json")) for files in (original, copy))
-    assert copy == original
-    assert {"results/tiny/metrics.csv", "results/tiny/runs/toy/seed0/replay2/my_robust.npz"} <= set(copy)
-    assert {**known, "commit": None, **dict.fromkeys(("clean", "changed", "untracked"))} == unknown
-
-
-OUTER = f"""
+OUTER = """
 module drcrm:
-    snakefile: "{PROJECT}/Snakefile"
+    snakefile: "{project}/Snakefile"
     config: config["drcrm"]
     prefix: "inner"
 
 use rule * from drcrm as drcrm_*
 
 rule summary:
-    input: "inner/results/tiny/metrics.csv"
+    input: expand("inner/results/tiny/{{file}}", file={files})
     output: "summary.txt"
     params: sections=sorted(config["drcrm"])
-    shell: "wc -l < {{input}} > {{output}}; echo $PYTHONPATH, {{params.sections}} >> {{output}}"
+    shell: "wc -l < {{input[0]}} > {{output}}; echo $PYTHONPATH, {{params.sections}} >> {{output}}"
 """
 
 
 @pytest.mark.slow
-def test_the_workflow_runs_as_a_module_of_another_workflow(finished, config, tmp_path):
-    """The results in a subfolder are the same. Environment and config of the outer workflow do not change."""
-    (tmp_path / "Snakefile").write_text(OUTER)
+def test_results_do_not_depend_on_cores_location_and_an_outer_workflow(complete, config, tmp_path):
+    """Only the commit differs, because a copy without the repository does not know it.
+
+    Environment and config of the outer workflow do not change.
+    """
+    project, work = copied_code(tmp_path / "with a space/project"), tmp_path / "with a space/work"
+    files = ["metrics.csv", "provenance.json", "tables/expected_loss.csv", "figures/overview.svg"]
+    (tmp_path / "Snakefile").write_text(OUTER.format(project=project, files=files))
     outer = {"drcrm": yaml.safe_load(config.read_text())}
-    arguments = tmp_path / "work", write_config(tmp_path, outer), "summary"
+    arguments = work, write_config(tmp_path, outer), "summary", "--cores=1"
     snakemake(*arguments, project=tmp_path)
-    inner = contents(tmp_path / "work/inner")
-    assert "results/tiny/metrics.csv" in inner
-    assert inner == {name: content for name, content in contents(finished).items() if name in inner}
-    lines = len((finished / "results/tiny/metrics.csv").read_text().splitlines())
-    keys = " ".join(sorted(outer["drcrm"]))
-    assert (tmp_path / "work/summary.txt").read_text() == f"{lines}\n{PROJECT}/src, {keys}\n"
+    copy = contents(work / "inner")
+    original = {name: content for name, content in contents(complete).items() if name in copy}
+    known, unknown = (json.loads(files.pop("results/tiny/provenance.json")) for files in (original, copy))
+    assert copy == original
+    assert {"results/tiny/metrics.csv", "results/tiny/runs/toy/seed0/replay2/my_robust.npz"} <= set(copy)
+    assert {**known, "commit": None, **dict.fromkeys(("clean", "changed", "untracked"))} == unknown
+    lines = len(copy["results/tiny/metrics.csv"].splitlines())
+    assert (work / "summary.txt").read_text() == f"{lines}\n{PROJECT}/src, {' '.join(sorted(outer['drcrm']))}\n"
     assert "Nothing to be done" in snakemake(*arguments, project=tmp_path)

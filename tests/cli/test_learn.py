@@ -5,20 +5,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mapped_logs import close
 from shop import MAPPING, NAMES, decisions
 from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
 from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, read_algorithms
-from drcrm.data import chunked_log
 from drcrm.data.folds import held_out
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.read_log import read_raw_log
-from drcrm.policies import prepared_log
 from drcrm.selection.registry.algorithms import Algorithm
 
 FAST = MAPPING | {"algorithm": "cips"}
@@ -185,29 +182,14 @@ def test_costs_outside_of_the_stated_range_are_refused(tmp_path, run):
     assert (status, "cost_range" in error) == (1, True)
 
 
-class TestCluster:
-    """With --cluster, the workers of a Dask scheduler compute the fits."""
-
-    def test_workers_give_the_same_answer(self, learn, tmp_path, monkeypatch):
-        distributed = pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
-        for module, name in ((chunked_log, "LARGE"), (prepared_log, "LARGE"), (chunked_log, "MOST_CONTEXTS")):
-            monkeypatch.setattr(module, name, 256)
-        local = learn(decisions(1200), MAPPING)
-        options = {"dashboard_address": ":0", "processes": True, "threads_per_worker": 1}
-        with distributed.LocalCluster(n_workers=1, **options) as cluster:
-            answer = learn(decisions(1200), MAPPING, "--cluster", cluster.scheduler_address)
-        close(answer, local)
-        names = [*("answer.json", "log.csv", "p.candidate.npz", "p.npz")]
-        assert sorted(path.name for path in tmp_path.iterdir()) == names
-
-    def test_an_unreachable_scheduler_is_one_line(self, tmp_path, run, monkeypatch):
-        pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
-        monkeypatch.setattr("drcrm.cli.learn.CONNECTION_TIMEOUT", 0.2)
-        decisions(50).to_csv(tmp_path / "log.csv", index=False)
-        arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "p.npz"]
-        status, _, error = run(*arguments, "--cluster", "tcp://127.0.0.1:9")
-        assert (status, error.count("\n")) == (1, 1)
-        assert error.startswith("drcrm learn: --cluster tcp://127.0.0.1:9 does not answer: ")
+def test_an_unreachable_scheduler_is_one_line(tmp_path, run, monkeypatch):
+    pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
+    monkeypatch.setattr("drcrm.cli.learn.CONNECTION_TIMEOUT", 0.2)
+    decisions(50).to_csv(tmp_path / "log.csv", index=False)
+    arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "p.npz"]
+    status, _, error = run(*arguments, "--cluster", "tcp://127.0.0.1:9")
+    assert (status, error.count("\n")) == (1, 1)
+    assert error.startswith("drcrm learn: --cluster tcp://127.0.0.1:9 does not answer: ")
 
 
 def algorithms_of(algorithm=None, has_scores: bool = False) -> list[Algorithm]:

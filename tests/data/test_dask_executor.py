@@ -1,5 +1,6 @@
 """Mapped files and workers of a cluster give the same values, gradients and policies as arrays in memory."""
 
+import json
 import os
 import signal
 from contextlib import nullcontext
@@ -15,6 +16,8 @@ from block_logs import (
     write_mapped,
     write_mapped_log,
 )
+from mapped_logs import close
+from shop import MAPPING, decisions
 
 from drcrm.arrays.mapped_arrays import scratch_folder
 from drcrm.data import chunked_log, dask_executor
@@ -22,6 +25,7 @@ from drcrm.data.dask_executor import use_cluster
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
+from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall
 from drcrm.selection.grid_search import learn
@@ -97,6 +101,18 @@ def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
         [result] = minimize_objectives([objective], start)
     assert next(calls) > 6
     assert result.coef == pytest.approx(expected.coef, rel=1e-8, abs=1e-8)
+
+
+def test_learn_gives_the_same_answer_on_a_cluster(client, answer, tmp_path, monkeypatch):
+    monkeypatch.undo()  # small sums stay in the process
+    for module, name in ((chunked_log, "LARGE"), (prepared_log, "LARGE"), (chunked_log, "MOST_CONTEXTS")):
+        monkeypatch.setattr(module, name, 256)
+    decisions(1200).to_csv(tmp_path / "log.csv", index=False)
+    arguments = "learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"
+    local, of_workers = (answer(*arguments, *words) for words in ((), ("--cluster", client.scheduler.address)))
+    close(of_workers[0], local[0])
+    names = ["answer.json", "log.csv", "p.candidate.npz", "p.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_a_cluster_needs_workers(tmp_path):
