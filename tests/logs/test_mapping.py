@@ -66,7 +66,7 @@ def test_the_default_split():
         ),
         ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...], time: [...]}"),
         ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
-        ({"features": {"text": ["age"]}}, "features is {'text': ['age']}, expected {numeric"),
+        ({"features": {"text": ["age"]}}, "features has the key 'text', expected only the keys numeric"),
         ({"features": {"numeric": ["a"], "categorical": ["a"]}}, "'a' is a numeric feature and a categorical feature"),
         ({"features": {"categorical": ["a"], "time": ["a"]}}, "'a' is a categorical feature and a time feature"),
         ({"features": {"time": ["click"]}}, "'click' is reward and a time feature, expected"),
@@ -88,6 +88,13 @@ def test_the_default_split():
         *(({"explore": value}, f"explore is {value!r}, expected a number from 0 to 1") for value in (-0.1, 1.5, "x")),
         *(({"least_propensity": value}, "expected a number above 0 and at most 1") for value in (0, -1, 1.1)),
         ({"algorithm": 3}, "algorithm is 3, expected a name, or a map (estimator"),
+        ({"algorithm": {"weights": "none"}}, "algorithm is {'weights': 'none'}, expected a map with the key estimator"),
+        ({"algorithm": {"estimator": None}}, "algorithm is {'estimator': None}, expected a map with the key estimator"),
+        ({"algorithm": {"estimator": 3}}, "algorithm.estimator is 3, expected a name"),
+        ({"algorithm": ["kl_dro", {"estimater": "POEM"}]}, "algorithm[1] has the key 'estimater', expected only the"),
+        ({"algorithm": {"estimator": "POEM", "grid": 1}}, "algorithm.grid is 1, expected a list of numbers"),
+        ({"algorithm": {"estimator": "POEM", "grid": [True]}}, "algorithm.grid[0] is True, expected a number"),
+        ({"algorithm": {"estimator": "POEM", "options": {1: 2}}}, "algorithm.options is 1, expected a name"),
     ],
 )
 def test_invalid_mappings_are_rejected_in_one_line(changes, message):

@@ -91,7 +91,6 @@ def test_a_configuration_names_a_classifier_with_its_parameters():
         ({"classifier": "sklearn.svm:LinearSVC"}, "the class has no predict_proba"),
         ({"classifier": "sklearn.svm:SVC", "grid": [1]}, "the key grid cannot be used with a classifier"),
         ({"classifier": "sklearn.linear_model:LogisticRegression", "weights": "some"}, "weights"),
-        ({"weights": "none"}, "algorithm has neither the key estimator nor the key classifier"),
     ],
 )
 def test_invalid_entries_are_refused(entry, message):

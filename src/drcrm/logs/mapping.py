@@ -288,12 +288,12 @@ def _validator() -> Any:
 
 def _validate(content: Mapping, name: str) -> None:
     """Raise InputError for the first value that violates the schema."""
-    validator = _validator()
-    keys = validator.schema["properties"]
-    if unknown := [key for key in content if key not in keys]:
-        raise InputError(f"{name} has the key {unknown[0]!r}, expected only the keys {', '.join(keys)}")
-    for error in validator.iter_errors(content):
-        place = error.json_path.removeprefix("$.")
+    for error in _validator().iter_errors(content):
+        place = error.json_path.removeprefix("$").removeprefix(".") or name
+        if error.validator == "additionalProperties":
+            keys = error.schema["properties"]
+            unknown = next(key for key in error.instance if key not in keys)
+            raise InputError(f"{place} has the key {unknown!r}, expected only the keys {', '.join(keys)}")
         raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
 
 
