@@ -17,33 +17,31 @@ def small_models() -> list:
 
 
 SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS, shift_curve.POINTS
-SHIPPED_SCORES = learned_scores.FOLDS, learned_scores.default_models
+SHIPPED_MODELS = learned_scores.default_models
 SMALL = 4, 10**9, 3
-SMALL_SCORES = 3, small_models
 
 
-def use_sizes(trees: int, audited_contexts: int, points: int, folds: int, models) -> Iterator[None]:
-    """Set trees of propensities, contexts from which audits use them, points of the curve, and learned scores."""
+def use_sizes(trees: int, audited_contexts: int, points: int, models) -> Iterator[None]:
+    """Set trees of propensities, contexts from which audits use them, points of the curve, and models of scores."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (estimated, estimated_propensities):
             patch.setitem(module.TREES, "max_iter", trees)
         patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)
         patch.setattr(shift_curve, "POINTS", points)
-        patch.setattr(learned_scores, "FOLDS", folds)
         patch.setattr(learned_scores, "default_models", models)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def small_sizes() -> Iterator[None]:
-    yield from use_sizes(*SMALL, *SMALL_SCORES)
+    yield from use_sizes(*SMALL, small_models)
 
 
 @pytest.fixture
 def shipped_sizes() -> Iterator[None]:
-    yield from use_sizes(*SHIPPED, *SHIPPED_SCORES)
+    yield from use_sizes(*SHIPPED, SHIPPED_MODELS)
 
 
 @pytest.fixture
 def audited_by_trees() -> Iterator[None]:
-    yield from use_sizes(SMALL[0], *SHIPPED[1:], *SMALL_SCORES)
+    yield from use_sizes(SMALL[0], *SHIPPED[1:], small_models)

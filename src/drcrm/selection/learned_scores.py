@@ -53,8 +53,7 @@ from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 
-FOLDS = 5
-MANY_ROWS, FEW_FOLDS = 50_000, 3  # for longer logs, whose models gain little from more folds
+FOLDS = 3
 VOTE = 10.0  # V
 LEAST_SPREAD = 0.1  # smaller spreads are raised to it, so that a model that tells no actions apart stays weak
 RIDGE = 0.05  # n λ of a ridge towards the vote if the algorithm has none: see Algorithm. With few rows θ stays close
@@ -114,9 +113,7 @@ class LearnedScores:
 def fit_scores(
     log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
 ) -> LearnedScores:
-    """Fit the models of the scores to a log, and for each fold to the contexts outside it.
-
-    There are five folds, or three if the log has more than 50 000 rows.
+    """Fit the models of the scores to a log, and for each of three folds to the other contexts.
 
     Parameters
     ----------
@@ -146,18 +143,17 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    of_context = context_folds(log, units, FOLDS if len(log.Y) <= MANY_ROWS else FEW_FOLDS)
+    of_context = context_folds(log, units, FOLDS)
     fits, residuals = _fit_models(log, of_context, models)
-    n_folds = len(fits) - 1
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
     is_supported = None
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
-    fit_weights = [*[1.0] * n_folds, n_folds]  # of the fits to all rows but a fold, and to all rows
+    fit_weights = [*[1.0] * FOLDS, FOLDS]  # of the fits to all rows but a fold, and to all rows
     transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, fit_weights)
     training = np.empty((log.X.shape[0], len(fits[0]) + 1, *log.actions.shape))
-    for number in range(n_folds):
+    for number in range(FOLDS):
         inside = log.actions.repeat(of_context == number)
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], fits[number : number + 1])
