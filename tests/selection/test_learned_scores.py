@@ -281,3 +281,12 @@ def test_the_first_score_shows_which_of_many_actions_lack_support():
     model = learn_over_scores(log, ALGORITHM, None, logging, [{"nystroem": 20}]).cost_model
     probability = model.logging_policy.marginals(X)
     assert probability[:, 5:].max() < SUPPORT / n_actions < probability[:, :5].min()
+
+
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_logs_of_fewer_contexts_than_folds_have_scores(contexts):
+    log, _ = draw_log(60)
+    few = BanditLog(log.X[:contexts], log.Y, log.propensity, log.cost, context=np.arange(60) % contexts, n_actions=3)
+    scores = fit_scores(few, None)
+    assert np.isfinite(scores.training).all()
+    assert np.isfinite(scores.scores_of(log.X)).all()

@@ -150,10 +150,11 @@ def fit_scores(
     is_supported = None
     if log.actions.are_shared and logging_policy is None and not log.imitated_propensities:
         is_supported = log.actions.find_supported(log, logging.marginals(log.actions.unbind(log.X)), SUPPORT)
-    fit_weights = [*[1.0] * FOLDS, FOLDS]  # of the fits to all rows but a fold, and to all rows
+    n_folds = len(fits) - 1  # fewer than FOLDS if there are fewer units
+    fit_weights = [*[1.0] * n_folds, n_folds]  # of the fits to all rows but a fold, and to all rows
     transformer = ActionScores(fits, logging, deviation, SUPPORT, limits, is_supported, fit_weights)
     training = np.empty((log.X.shape[0], len(fits[0]) + 1, *log.actions.shape))
-    for number in range(FOLDS):
+    for number in range(n_folds):
         inside = log.actions.repeat(of_context == number)
         if inside.any():
             training[inside] = transformer.scores(log.X[inside], fits[number : number + 1])
