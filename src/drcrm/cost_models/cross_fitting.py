@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
 from drcrm.data.folds import context_folds, merge_folds, training_parts

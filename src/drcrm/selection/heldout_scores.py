@@ -9,8 +9,8 @@ from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
 from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.certificates.terms.shifted_terms import make_builder
-from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.support import SupportedModel
+from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate

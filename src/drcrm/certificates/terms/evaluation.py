@@ -13,8 +13,8 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice, to_float
 from drcrm.certificates.independent_units import check_groups
-from drcrm.cost_models.adapters import model_for_log
 from drcrm.cost_models.cross_fitting import cross_fit
+from drcrm.cost_models.tabular_model import model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.scaling import as_clip
 from drcrm.errors import InputError

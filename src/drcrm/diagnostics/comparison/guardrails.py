@@ -20,9 +20,9 @@ import numpy as np
 
 from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
-from drcrm.cost_models.adapters import TabularModel
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
+from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict

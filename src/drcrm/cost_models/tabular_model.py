@@ -1,4 +1,4 @@
-"""Modelled costs as an array: by a model, a function of the contexts, or a user."""
+"""Modelled costs of all actions in the contexts of one log, as an array: of a model, of a function, or of a user."""
 
 from __future__ import annotations
 
