@@ -142,8 +142,8 @@ FAULTS = {
         "return hashlib.sha256(stream.read(1 << 16)).hexdigest()\n    except",
     ),
     "products of hashed features lack the context's value": (
-        '{name}{TIMES}{other}", value * factor)',
-        '{name}{TIMES}{other}", value)',
+        '{name}{TIMES}{shared_name}", value * factor)',
+        '{name}{TIMES}{shared_name}", value)',
     ),
     "an unknown category is encoded as the first one": (
         "places.get(number_text(value), -1)",
