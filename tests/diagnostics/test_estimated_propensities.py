@@ -44,18 +44,9 @@ def test_a_lack_of_overlap_is_found_where_the_policy_moves_its_mass(lacks_best, 
     check = next(check for check in diagnosis.diagnostics if check.name == NAME)
     assert check.level == level, check
     assert (NAME in diagnosis.failed) == lacks_best
-    logged = diagnose(log, mean)
-    assert NAME not in {check.name for check in logged.diagnostics}
 
 
-def test_the_correction_is_a_policy():
-    log, mean, modelled = draw_log(True)
-    corrected, is_kept = correct_along_policy(log, mean, modelled)
-    assert is_kept.all()
-    np.testing.assert_allclose(corrected.sum(axis=1), 1)
-
-
-def test_label_vectors_and_small_logs_are_not_checked():
+def test_label_vectors_small_logs_and_logged_propensities_are_not_checked():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(600, 2)), rng.integers(0, 2, (600, 3)).astype(np.uint8)
     labels = BanditLog(X, Y, np.full(600, 1 / 8), rng.normal(size=600))
@@ -67,6 +58,7 @@ def test_label_vectors_and_small_logs_are_not_checked():
         assert correction is None
         assert check.level == "caution"
         assert reason in check.sentence
+    assert NAME not in {check.name for check in diagnose(small, mean).diagnostics}
 
 
 def test_lists_are_checked_like_single_actions():
@@ -76,5 +68,8 @@ def test_lists_are_checked_like_single_actions():
     X = np.column_stack([np.repeat(log.X, ACTIONS, axis=0), codes])
     lists = BanditLog(ActionLists(X, starts), log.Y, log.propensity, log.cost)
     correction = correct_along_policy(lists, mean.ravel(), modelled.ravel())
+    corrected, is_kept = correction
+    assert is_kept.all()
+    np.testing.assert_allclose(corrected.reshape(ROWS, ACTIONS).sum(axis=1), 1)
     check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction, None)
     assert (check.level, check.value > 0.05) == ("fail", True)

@@ -14,11 +14,6 @@ from drcrm.weights import Clipped, Shrunk
 MONOTONE = [MeanRisk(), KLBall(0.05), KLBall(0.6), Chi2Ball(0.2), Chi2Ball(2.0)]
 
 
-def test_the_ratio_of_four_rows():
-    value = SelfNormalised(np.array([1.0, 0, 1, 1]), np.ones(4)).mean(np.array([1, 1.6, 7, 1.25]))
-    assert value == pytest.approx(0.852534562, abs=1e-9)
-
-
 @pytest.mark.parametrize("risk", [*MONOTONE], ids=repr)
 @pytest.mark.parametrize("weight", [Clipped(2.0), Clipped(None), Shrunk(4.0)], ids=repr)
 def test_value_is_the_root_wherever_the_search_starts(risk, weight):

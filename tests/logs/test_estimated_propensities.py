@@ -133,6 +133,7 @@ def test_trees_follow_a_logging_policy_that_no_softmax_describes():
     assert mean_error(frame, truth, "trees") < 0.6 * mean_error(frame, truth, "softmax")
 
 
+@pytest.mark.usefixtures("audited_by_trees")
 def test_trees_correct_lists_and_not_label_vectors():
     frame, _ = stepped_frame(600)
     rows = pd.DataFrame({"list": np.repeat(np.arange(600), 3), "place": np.tile(np.arange(3), 600)})
