@@ -1,5 +1,6 @@
 """Features that copy the reward are detected; useful features, actions and propensities are not."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,9 @@ from drcrm import ActionLists, BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
+from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 from drcrm.logs.batches import BanditLog as FileLog
 
 K = 3
@@ -109,6 +112,9 @@ def test_all_columns_of_a_category_are_one_feature():
     assert any("feature 'status' alone explains" in check.sentence for check in diagnosis.diagnostics)
     verdict = reach_verdict(compare_with_logging(policy, log), diagnosis)
     assert (verdict.verdict, verdict.changes) == ("the log cannot say", [f"{ADVICE}."])
+    audit = Diagnostic(LIKELIHOOD_RATIO, 5.4, "", "fail", "the outcome predicts the actions", "")
+    accused = replace(diagnosis, diagnostics=(audit, *diagnosis.diagnostics))
+    assert reach_verdict(compare_with_logging(policy, log), accused) == verdict
     many = frame.assign(status=[f"{name} {row % 70}" for row, name in enumerate(frame["status"])])
     log = FileLog.from_frame(pd.concat([many] * 5), mapping)
     assert sparse.issparse(log.X)

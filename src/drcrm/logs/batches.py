@@ -125,7 +125,12 @@ class Batch(NamedTuple):
             if name in columns:
                 values: Any = round_probabilities(columns[name])
                 columns[name] = values
-                reject_values(~((values >= least) & (values <= 1)), values, mapping.label_of(name), expected, numbers)
+                bad = ~((values >= least) & (values <= 1))
+                if np.median(values) > 1:
+                    expected += "; divide percentages by 100"
+                elif np.median(values) < 0:
+                    expected += "; take the exponential of log probabilities"
+                reject_values(bad, values, mapping.label_of(name), expected, numbers)
         return self._replace(rows=replace(self.rows, columns=columns))
 
 

@@ -18,14 +18,13 @@ class Agreement(NamedTuple):
         The evidence: see :func:`log_capital`.
     pairs : int
         Number of pairs.
-    share, expected : float
-        Share of pairs with equal values, and the largest expected share if rows are independent.
+    ratio : float
+        Mean of 1(values are equal)/propensity, with an expectation of at most 1 if rows are independent.
     """
 
     log_capital: float
     pairs: int
-    share: float
-    expected: float
+    ratio: float
 
 
 def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndarray, second: np.ndarray) -> Agreement:
@@ -43,8 +42,8 @@ def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndar
     chance = propensity[np.maximum(first, second)]
     capital, pairs = log_capital(agrees, chance)
     if not pairs:
-        return Agreement(0.0, 0, 0.0, 0.0)
-    return Agreement(capital, pairs, float(agrees[:pairs].mean()), float(chance[:pairs].mean()))
+        return Agreement(0.0, 0, 0.0)
+    return Agreement(capital, pairs, float((agrees[:pairs] / chance[:pairs]).mean()))
 
 
 def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:

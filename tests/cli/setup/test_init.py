@@ -114,6 +114,18 @@ def test_values_show_actions_propensities_and_rewards(propose, names, seed):
     }
 
 
+def test_outcomes_as_texts_and_propensities_in_per_cent_are_no_features(propose, tmp_path):
+    frame = draw_outcomes(0, 0.3)
+    frame["click"] = np.where(frame["click"], "Yes", "No")
+    _, mapping = propose(frame)
+    assert (mapping["reward"], mapping["booleans"]) == ("click", "yes/no")
+    reward = -read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").cost
+    assert np.array_equal(reward, frame["click"] == "Yes")
+    text, mapping = propose(frame.assign(propensity=100 * frame["propensity"]))
+    assert mapping["features"] == {"numeric": ["x", "member"], "categorical": ["tier"]}
+    assert "# not a feature: propensity (its name suggests a propensity)" in text
+
+
 def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
     """Earlier outcomes and predictions are features. Columns that are known only after the decision are questions."""
     rng, frame = np.random.default_rng(5), draw_outcomes(0, 0.3)

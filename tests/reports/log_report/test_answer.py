@@ -7,7 +7,7 @@ from log_answers import ANSWERS, better, diagnosed, not_shown, wrong
 
 from drcrm.reports.log_report.answer import Answer, ConfidenceInterval
 from drcrm.reports.log_report.page import page
-from drcrm.reports.log_report.terminal import text
+from drcrm.reports.log_report.terminal import text, wrap
 
 
 def all_good() -> dict:
@@ -105,3 +105,10 @@ def test_guardrails_the_outcome_and_the_next_step_are_in_the_text():
     assert text(certified).startswith("Certified, not shown to be better.")
     held = certified | {"guardrails": [rail | {"status": "holds"}]}
     assert text(held).startswith("Certified better than the logging policy.")
+
+
+def test_no_line_ends_inside_a_number():
+    for words in range(40):
+        lines = wrap("word " * words + "1 250 000 rows at 95 %")
+        assert any("1 250 000" in line for line in lines)
+        assert any("95 %" in line for line in lines)

@@ -50,7 +50,13 @@ def test_numbers_have_three_digits(value):
 
 @pytest.mark.parametrize(
     ("value", "decimals", "expected"),
-    [(-0.00001, 2, "0.00"), (-12034.51, 1, "−12\u202f034.5"), (0.0272, 3, "+0.027"), (0.0, 3, "0.000")],
+    [
+        (-0.00001, 2, "0.00"),
+        (-12034.51, 1, "−12\u202f034.5"),
+        (0.0272, 3, "+0.027"),
+        (0.0, 3, "0.000"),
+        (2.4e-9, 6, "+2.40e−09"),
+    ],
 )
 def test_numbers_with_decimals_and_sign(value, decimals, expected):
     assert format_number(value, decimals, sign=value >= 0) == expected

@@ -21,7 +21,7 @@ NAMES = {  # words that are typical of the names of columns
     "reward": "reward rewards click clicks clicked conversion converted purchase purchased bought revenue profit gain "
     "rating payoff outcome response",
     "cost": "cost costs loss regret penalty",
-    "action": "action arm item decision treatment variant choice chosen offer ad banner campaign creative product "
+    "action": "action act arm item decision treatment variant choice chosen offer ad banner campaign creative product "
     "recommendation recommended section article headline content template layout",
     "group": "user visitor customer client member account session cookie person patient household uid userid",
     "time": "time timestamp date datetime day ts when at",

@@ -21,7 +21,7 @@ import pandas as pd
 from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.logs.encoding.columns import ISO, as_iso, categories, is_missing, numbers
+from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, ISO, as_iso, boolean_numbers, categories, is_missing, numbers
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns
@@ -105,7 +105,7 @@ def _column(column: pd.Series) -> Column:
     with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
     with suppress(InputError):
         if not missing.all():
-            as_numbers = numbers(with_points, str(column.name), optional=True)
+            as_numbers = numbers(with_points, str(column.name), optional=True, booleans=boolean_numbers(BOOLEAN_PAIRS))
             has_commas = bool((with_points != texts)[~missing].any())
             return Column(str(column.name), codes, values, as_numbers, is_time, has_commas)
     return Column(str(column.name), codes, values, None, is_time)
@@ -122,6 +122,8 @@ def _mapping_sections(columns: list[Column], roles: dict[str, Column], known: Lo
     optional = [f"{key}: {_quote(value)}" for key, value in keys.items() if value]
     commas = [column for column in columns if column.has_commas]
     optional += [f'decimal: ","  # {_quote(column.name)} has {column.describe()}' for column in commas[:1]]
+    texts = [{value.lower() for value in column.values} for column in columns if column.numbers is not None]
+    optional += [f"booleans: {pair}" for pair in BOOLEAN_PAIRS if any({*pair.split("/")} <= values for values in texts)]
     for key, purpose in OPTIONAL.items():
         if key in roles:
             optional.append(f"{key}: {_quote(roles[key].name)}  # {purpose}")
@@ -180,7 +182,7 @@ def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
     if column.is_whole and distinct == n > FEW:
         return "a number with a different value in each row"
     for key in ("propensity", "reward", "cost", "action", "group"):
-        if column.has_word(key) and column.fits(key):
+        if column.has_word(key) and (column.fits(key) or key in ("propensity", "reward", "cost")):
             return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
     if column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES:
         return "its name suggests a time"

@@ -92,7 +92,7 @@ def reach_verdict(
     =====================  ==================================================================================
     verdict                condition; the first one that holds decides
     =====================  ==================================================================================
-    *the log is wrong*     A check of the propensity audit fails.
+    *the log is wrong*     A check of the propensity audit fails, and no feature leaks the reward.
     *the log cannot say*   Another check fails, or no certificate can be issued.
     *better*               The upper bound on the cost difference, at level δ/K, is below 0.
     *worse*                The lower bound on the cost difference, at level δ/(2K), is above 0.
@@ -105,9 +105,15 @@ def reach_verdict(
     If ``reward`` is true, sentences describe rewards, which are negated costs. ``outcome`` is their name.
     """
     outcome = outcome or ("reward" if reward else "cost")
-    unfounded = LIKELIHOOD_RATIO if INDEPENDENCE in diagnosis.failed else ""  # dependent rows predict each other
-    failed = [check for check in diagnosis.diagnostics if check.level == "fail" and check.name != unfounded]
-    failed.sort(key=lambda check: check.name != LEARNED)
+    unfounded: str | tuple[()] = ()  # start of the names of checks whose failure is no evidence of wrong propensities
+    if LEAKAGE in diagnosis.failed:
+        unfounded = AUDIT  # a reward among the features predicts the actions
+    elif INDEPENDENCE in diagnosis.failed:
+        unfounded = LIKELIHOOD_RATIO  # dependent rows predict each other
+    failed = [
+        check for check in diagnosis.diagnostics if check.level == "fail" and not check.name.startswith(unfounded)
+    ]
+    failed.sort(key=lambda check: check.name not in (LEARNED, LEAKAGE))
     cautions = [f"{capitalize(check.sentence)}." for check in diagnosis.diagnostics if check.level == "caution"]
     for check in failed:
         if check.name.startswith(AUDIT):
@@ -231,14 +237,13 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
     """Return advice on how to log data on which the failed checks would pass."""
     if LEARNED in diagnosis.failed:
         return [IDENTIFY]
-    advice = [f"{ADVICE}."] if LEAKAGE in diagnosis.failed else []
-    if advice and len(diagnosis.failed) == 1:
-        return advice
+    if LEAKAGE in diagnosis.failed:
+        return [f"{ADVICE}."]
     if "exploration" in diagnosis.failed:
-        return [*advice, RANDOMISE]
+        return [RANDOMISE]
     suspicious = {check.name for check in diagnosis.diagnostics if check.level != "good"}
     if "mean weight" in diagnosis.failed and UNSUPPORTED not in suspicious:
-        return [*advice, REPAIRS[0], f"Or {EXPLORE}", f"Or {CLOSER}"]
+        return [REPAIRS[0], f"Or {EXPLORE}", f"Or {CLOSER}"]
     actions = diagnosis.tables["actions"]
     by_unsupported = sorted(actions, key=lambda entry: -(entry["unsupported"] or 0))[:MAX_ACTIONS]
     by_excess = sorted(actions, key=lambda entry: entry["logging"] - (entry["policy"] or 0))[:MAX_ACTIONS]
@@ -254,7 +259,9 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
         if (entry["policy"] or 0) > entry["logging"] + MIN_SHARE
     ]
     if unsupported:
-        advice.append(f"Explore actions that the policy takes but that are hardly logged: {', '.join(unsupported)}.")
+        advice = f"Explore actions that the policy takes but that are hardly logged: {', '.join(unsupported)}."
     elif rare:
-        advice.append(f"Log more of the actions that the policy takes more often: {', '.join(rare)}.")
-    return [*advice, f"Or {CLOSER}" if advice else capitalize(CLOSER)]
+        advice = f"Log more of the actions that the policy takes more often: {', '.join(rare)}."
+    else:
+        return [capitalize(CLOSER)]
+    return [advice, f"Or {CLOSER}"]

@@ -200,13 +200,12 @@ def check_independence(
     sentence = "similar rows do not share their action more often than their propensities allow"
     if is_dependent:
         sentence = (
-            f"{similar} have the same action in {percent(agreement.share)} of {agreement.pairs} pairs, but at most "
-            f"{percent(agreement.expected)} are expected. If the rows depend on each other, {advice}; otherwise the "
-            "propensities are too small"
+            f"{similar} have the same action {agreement.ratio:.3g} times as often as their propensities allow, in "
+            f"{agreement.pairs} pairs. If the rows depend on each other, {advice}; otherwise the propensities are too "
+            "small"
         )
     level = worst_level(is_dependent and not imitated, is_dependent)
-    excess = agreement.share - agreement.expected
-    return Diagnostic(NAME, excess, "no more agreement than by chance", level, sentence, "Ville 1939")
+    return Diagnostic(NAME, agreement.ratio, "no more agreement than by chance", level, sentence, "Ville 1939")
 
 
 def near_pairs(rows: TestedRows) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from drcrm.rows.row_hashes import hash_texts
 MISSING = ""  # category of missing values
 WHOLE = re.compile(r"^(0|-?[1-9]\d*)\.0+$")  # a whole number with a decimal point
 BOOLEANS = {"true": 1.0, "false": 0.0}  # numbers of the texts of booleans, in lower case
+BOOLEAN_PAIRS = "yes/no", "y/n", "t/f", "on/off"  # other common texts for 1 and 0
 MISSING_TEXTS = {  # the texts that pandas reads as missing values, and Hive's and MySQL's
     *("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
     *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", r"\N"),
@@ -22,6 +23,7 @@ MISSING_TEXTS = {  # the texts that pandas reads as missing values, and Hive's a
 TIME_ADVICE = "; list dates and times in features: {time: [...]}"
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
+PERCENT = re.compile(r"[+-]?[\d.,]+\s*%")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?=[.eE])(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)  # no whole number
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
@@ -95,6 +97,10 @@ def _advice(value: object) -> str:
         return TIME_ADVICE
     if THOUSANDS.fullmatch(text):
         return " without thousands separators: write 1234.5"
+    if pairs := [pair for pair in BOOLEAN_PAIRS if text.lower() in pair.split("/")]:
+        return f"; to read such texts as 1 and 0, set booleans: {pairs[0]} in the mapping"
+    if PERCENT.fullmatch(text):
+        return " without a percent sign"
     if DECIMAL_COMMA.fullmatch(text):
         return ' with a decimal point; if commas are decimal signs and not delimiters, set decimal: "," in the mapping'
     return ""

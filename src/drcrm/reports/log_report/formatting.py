@@ -12,6 +12,7 @@ JOINERS = "\u200c\u200d"  # of category Cf, but scripts and emoji need them
 LINE_BREAKS = "\t\n\r\u2028\u2029"
 MAX_NAME_LENGTH = 60
 MAX_COLUMNS = 8  # largest number of columns that the sentence about missing values names
+MAX_DECIMALS = 6
 MAX_VALUE = 1e100  # sums and squares of smaller numbers are finite
 
 
@@ -65,7 +66,7 @@ def format_number(value: object, decimals: int | None = None, sign: bool = False
         return DASH
     value = 0.0 if abs(value) < 1 / MAX_VALUE else value
     size, plus = abs(value), "+" if sign else ""
-    if size >= 1e9 or (value and size < 1e-4 and decimals is None):
+    if size >= 1e9 or 0 < size < {None: 1e-4, MAX_DECIMALS: 1e-5}.get(decimals, 0):
         text = f"{value:{plus}.2e}"
     elif decimals is None:
         digits = 0 if size >= 100 or value == int(value) else max(0, 2 - math.floor(math.log10(size)))
@@ -82,9 +83,9 @@ def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int
     """Return decimals that show two digits of the smallest error, or three digits of the largest value; at most 6."""
     sizes = [abs(error) for error in numbers(errors) if error]
     if sizes:
-        return min(6, max(0, 1 - math.floor(math.log10(min(sizes)))))
+        return min(MAX_DECIMALS, max(0, 1 - math.floor(math.log10(min(sizes)))))
     sizes = [abs(value) for value in numbers(values) if value]
-    return min(6, max(0, 2 - math.floor(math.log10(max(sizes))))) if sizes else 2
+    return min(MAX_DECIMALS, max(0, 2 - math.floor(math.log10(max(sizes))))) if sizes else 2
 
 
 def format_count(value: object) -> str:

@@ -1,5 +1,6 @@
 """Short texts for the terminal: of an answer on policies, and of a plan for the next log."""
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from drcrm.reports.log_report.outcome_sections import guardrail_rows
 WIDTH = 100
 MAX_CANDIDATES = 10
 MAX_PLANNED = 6  # largest number of actions in the text of a plan
+INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
 GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
 
 
@@ -59,7 +61,8 @@ def text(answer: Mapping) -> str:
 
 def wrap(sentence: str, indent: str = "") -> list[str]:
     """Return a sentence in lines."""
-    return textwrap.wrap(sentence, WIDTH, subsequent_indent=indent)
+    lines = textwrap.wrap(INSIDE_NUMBER.sub("\xa0", sentence), WIDTH, subsequent_indent=indent)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def candidate_lines(answer: Answer) -> list[str]:
