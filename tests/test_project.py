@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from inspect import signature
 from pathlib import Path
 
@@ -40,9 +41,14 @@ def dependencies(*extras: str) -> set[str]:
     return {re.split("[<>=]", entry)[0].lower() for entry in entries}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
 def imported_packages(paths: Iterable[Path]) -> set[str]:
     """Return the packages that files import, without those of Python and of the project."""
-    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_bytes()))]
+    nodes = [node for path in paths for node in ast.walk(tree_of(path))]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"drcrm"}
@@ -82,7 +88,7 @@ def test_a_step_lists_the_code_that_its_modules_import(module):
     """Snakemake runs a step again only if the code that it lists changes. Imports inside functions do not count."""
     package, names = ROOT / "src/drcrm", [*PACKAGES[module], f"experiments/steps/{module}.py"]
     files = [path for name in names for path in [package / name, *(package / name).rglob("*.py")] if path.is_file()]
-    nodes = [node for path in files for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ImportFrom)]
+    nodes = [node for path in files for node in tree_of(path).body if isinstance(node, ast.ImportFrom)]
     nodes = [node for node in nodes if node.module.startswith("drcrm.")]
     for path, name in sorted({(node.module[6:].replace(".", "/"), part.name) for node in nodes for part in node.names}):
         path = f"{path}/{name}" if (package / path / f"{name}.py").is_file() else path  # an import of a module

@@ -111,11 +111,12 @@ def test_small_logs_are_reported_as_untested():
 
 
 def test_estimated_propensities_are_not_tested():
-    halved = change_log(LOG, slice(0, 800), propensity=LOG.propensity / 2)
+    log = change_log(LOG, slice(0, 1500))
+    halved = change_log(log, slice(0, 800), propensity=log.propensity / 2)
     verdict, diagnosis, _ = judge(BEST, halved.replace(imitated_propensities=True))
     assert levels(diagnosis)["propensity audit"] == "caution"
     assert verdict.verdict != "the log is wrong"
-    verdict, _, _ = judge(BEST, LOG.replace(imitated_propensities=True))
+    verdict, _, _ = judge(BEST, log.replace(imitated_propensities=True))
     assert (verdict.verdict, verdict.sentence.endswith("which could not be tested.")) == ("better", True)
 
 

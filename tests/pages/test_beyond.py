@@ -17,7 +17,8 @@ from page_numbers import (
 )
 from pages.published import gain, losses, metrics, share_closed
 from pages.result_tables import ANCHORED, BASELINES, SYNTHETIC, UNSEEN
-from statsmodels.stats.multitest import multipletests
+
+from drcrm.reports.result_tables import holm
 
 BEYOND, VALIDITY, TRIALS = (f"docs/paper/{name}.md" for name in ("beyond", "validity", "trials"))
 COMPETITORS = ["cips", "poem", "akl_crm", "kl_dro", *BASELINES, *ANCHORED]
@@ -116,7 +117,7 @@ def test_every_competitor_is_behind():
     for data, mean in zip(SCENE_AND_YEAST, means, strict=True):
         p = [p_below(-gain(data, "kl_dro_dr", name)) for name in COMPETITORS]
         assert len(p) == n
-        assert multipletests(p, method="holm")[1].max() <= largest_p
+        assert holm(p).max() <= largest_p
         best = {}
         for name in tilted:
             by_score = [loss(data, name, score) for score in metrics("beyond")["selection"].dropna().unique()]
@@ -139,7 +140,7 @@ def test_sentences_on_unseen_sets():
     for data in UNSEEN:
         differences = [-gain_of(data, "kl_dro_dr", name) for name in COMPETITORS]
         assert all(values.mean() < 0 for values in differences)
-        p = multipletests([p_below(values) for values in differences], method="holm")[1]
+        p = holm([p_below(values) for values in differences])
         adjusted |= {(data, name): value for name, value in zip(COMPETITORS, p, strict=True)}
         assert data == "unseen_many" or is_level(gain_of(data, "kl_dro_dr", "dr"))
     assert [key for key, p in adjusted.items() if p >= 0.05] == [("unseen_few", "norm_poem")]
@@ -179,7 +180,7 @@ def adjusted_p(data: str) -> list[float]:
             values = loss(data, name)
             p[name] = p_below(ball[values.index] - values)
     assert len(p) == 24
-    adjusted = zip(p, multipletests(list(p.values()), method="holm")[1], strict=True)
+    adjusted = zip(p, holm(list(p.values())), strict=True)
     return [value for name, value in adjusted if name.partition("_from_")[0] in BASELINES]
 
 
