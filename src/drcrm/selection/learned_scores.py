@@ -101,13 +101,15 @@ class LearnedScores:
         return self.features.transformer.transform(X).reshape(X.shape[0], *self.training.shape[1:])
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
-        """Return coefficients of X', (…, d', K) or (…, d'), for coefficients θ_j b_j of the scores, (…, J)."""
+        """Return coefficients of X', (d', K) or (d',), for coefficients θ_j b_j of the scores, (J,)."""
         shape = self.training.shape[2:]
         identity = np.eye(int(np.prod(shape))).reshape(shape + shape)
-        theta = theta / (self.spreads * self.features.scale)
-        blocks = np.multiply.outer(theta, identity).reshape(*theta.shape[:-1], -1, *shape)
-        zeros = np.zeros((*theta.shape[:-1], self.features.n_features, *shape))
-        return np.concatenate([zeros, blocks], axis=theta.ndim - 1)
+        of_scores = np.multiply.outer(theta / (self.spreads * self.features.scale), identity).reshape(-1, *shape)
+        return np.concatenate([np.zeros((self.features.n_features, *shape)), of_scores])
+
+    def expand_policy(self, policy: LinearPolicy) -> LinearPolicy:
+        """Return a policy over the log of ``as_lists`` as a policy over the features X of the contexts."""
+        return SoftmaxPolicy(self.expand(policy.coef), features=self.features).with_exploration(policy.explore)
 
 
 def fit_scores(
@@ -238,7 +240,7 @@ def learn_over_scores(
 ) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
 
-    The policies, the start and the cost model of the result are over the mapped features X'.
+    The policies and the cost model of the result map the features themselves; the start is over X'.
     """
     units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.without_empty_rows()
@@ -259,13 +261,10 @@ def learn_over_scores(
     learned = learn(listed, settings, heldout, None, supported, voted_costs)
     expanded = CostModel()
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
-    cost_model = replace(supported, model=expanded, logging_policy=SoftmaxPolicy(scores.expand(known)))
+    logging = scores.expand_policy(supported.logging_policy)
+    cost_model = replace(supported, model=MappedModel(scores.features, expanded), logging_policy=logging)
     if cost_model.is_cloned:
-        cost_model = cost_model.with_logged_support(log.replace(X=scores.features(log.X)))
-    candidates = []
-    for candidate in learned.candidates:
-        policy = SoftmaxPolicy(scores.expand(candidate.policy.coef)).with_exploration(candidate.policy.explore)
-        candidates.append(replace(candidate, policy=policy))
+        cost_model = cost_model.with_logged_support(log)
+    candidates = [replace(fit, policy=scores.expand_policy(fit.policy)) for fit in learned.candidates]
     start = scores.expand(learned.start)
-    expanded_result = replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])
-    return expanded_result.with_features(scores.features)
+    return replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])
