@@ -16,7 +16,6 @@ For label vectors, this holds for each value of a label, with K = 2^q vectors. E
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,9 +75,9 @@ class SupportedModel:
         """Return the model with another τ."""
         return replace(self, support=support)
 
-    def with_features(self, features: Callable) -> SupportedModel:
+    def with_features(self, features: Any) -> SupportedModel:
         """Return a model over X, if this one and its π0 are over X' = features(X)."""
-        logging_policy = self.logging_policy.with_features(features)
+        logging_policy = features.pull_back(self.logging_policy)
         return replace(self, model=MappedModel(features, self.model), logging_policy=logging_policy)
 
     def action_effects(self, X: Any, actions: Actions) -> np.ndarray:

@@ -102,23 +102,6 @@ class LinearPolicy(Policy):
         policy.explore = check_fraction(explore, "explore")
         return policy
 
-    def with_features(self, features: Callable) -> Self:
-        """Return a policy over X with the same coefficients, which then multiply X' = features(X).
-
-        Parameters
-        ----------
-        features : drcrm.policies.feature_maps.FeatureMap
-            Map from X to X'.
-
-        Returns
-        -------
-        policy of the same class
-            Policy with the same scores.
-        """
-        policy = copy(self)
-        policy.features = features
-        return policy
-
     def decision_function(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return the scores XΘ + intercept, which determine the probabilities of π.
 

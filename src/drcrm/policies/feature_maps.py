@@ -4,6 +4,7 @@ The factor s gives both parts the same mean squared norm, so that a ridge penalt
 """
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Self
 from weakref import ref
 
@@ -132,6 +133,12 @@ class FeatureMap:
     def unmap(self, mapped: Features) -> Features:
         """Return X from X'."""
         return mapped[:, : self.n_features]
+
+    def pull_back(self, policy: Any) -> Any:
+        """Return a policy over X' as a policy over X, which maps its features."""
+        policy = copy(policy)
+        policy.features = self
+        return policy
 
     def pad_policy(self, policy: Any) -> Any:
         """Return a policy over X as a policy over X' that ignores φ(X); any other policy, or None, is unchanged."""

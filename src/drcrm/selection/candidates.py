@@ -111,7 +111,7 @@ class Learned:
 
     def with_features(self, features: Any) -> Learned:
         """Return the result over mapped features as policies and a cost model that map the features themselves."""
-        candidates = [replace(fit, policy=fit.policy.with_features(features)) for fit in self.candidates]
+        candidates = [replace(fit, policy=features.pull_back(fit.policy)) for fit in self.candidates]
         return replace(
             self, candidates=candidates, cost_model=self.cost_model and self.cost_model.with_features(features)
         )
