@@ -59,28 +59,21 @@ PRELOADED = "import runpy, sys; print(*sys.modules)"  # modules that python -m i
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80"}
 
 
-class TestWorkingFolder:
-    """Files next to a log are data, except for the module of a risk that an algorithm names."""
-
-    def learn(self, command, folder, estimator: str) -> tuple[int, str]:
-        """Return status and standard error of learn with a risk next to modules that must not be imported."""
-        decisions(200).to_csv(folder / "log.csv", index=False)
-        preloaded = subprocess.run([sys.executable, "-c", PRELOADED], capture_output=True, text=True, check=True).stdout
-        packages = "yaml", "numpy", "pandas", "scipy", "pyarrow", "bottleneck", "numexpr"
-        for name in {*sys.stdlib_module_names, *packages} - {*preloaded.split()}:
-            (folder / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\nraise SystemExit('{name} ran')\n")
-        (folder / "own.py").write_text(RISK)
-        (folder / "helper.py").write_text("SHARE = 1\n")
-        entry = {"estimator": estimator, "parameter": "share", "grid": [1]}
-        arguments = ["learn", "log.csv", "--config", json.dumps(MAPPING | {"algorithm": entry})]
-        arguments += ["--output", "policy.npz", "--report", "report.html"]
-        done = subprocess.run([*command, *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
-        assert not [*folder.glob("ran-*")]
-        return done.returncode, done.stderr
-
-    def test_only_the_named_risk_is_imported(self, tmp_path):
-        assert self.learn(INSTALLED, tmp_path, "own:Own") == (0, "")
-        assert (tmp_path / "policy.npz").exists()
+def test_only_the_module_of_a_named_risk_is_imported_from_the_working_folder(tmp_path):
+    """Learn with a risk next to modules that must not be imported: files next to a log are data."""
+    decisions(200).to_csv(tmp_path / "log.csv", index=False)
+    preloaded = subprocess.run([sys.executable, "-c", PRELOADED], capture_output=True, text=True, check=True).stdout
+    packages = "yaml", "numpy", "pandas", "scipy", "pyarrow", "bottleneck", "numexpr"
+    for name in {*sys.stdlib_module_names, *packages} - {*preloaded.split()}:
+        (tmp_path / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\nraise SystemExit('{name} ran')\n")
+    (tmp_path / "own.py").write_text(RISK)
+    (tmp_path / "helper.py").write_text("SHARE = 1\n")
+    config = json.dumps(MAPPING | {"algorithm": {"estimator": "own:Own", "parameter": "share", "grid": [1]}})
+    arguments = ["learn", "log.csv", "--config", config, "--output", "policy.npz", "--report", "report.html"]
+    done = subprocess.run([*INSTALLED, *arguments], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert not [*tmp_path.glob("ran-*")]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "policy.npz").exists()
 
 
 PROGRAM = """

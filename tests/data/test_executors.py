@@ -18,10 +18,6 @@ def test_negative_n_jobs_count_from_the_number_of_cores():
     assert count_threads(-1) == max(count_threads(-2) + 1, 1) or count_threads(-1) == 1
 
 
-def test_each_chunk_may_have_a_value():
-    assert [*Chunks([1, 2]).map(pow, by_chunk=[3, 4])] == [1, 16]
-
-
 def test_threads_run_only_a_few_calls_ahead():
     """Results that are computed faster than the caller stores them would fill the memory."""
     begun, most_waiting = [], 0

@@ -4,13 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from step_chain import AXES, SPLIT, error_of
 
-from drcrm.experiments.steps import STEPS
 from drcrm.experiments.steps.__main__ import main
 from drcrm.files import write_npz
 
@@ -20,11 +18,6 @@ SOURCE = Path(__file__).parents[3] / "src"
 def python(*arguments: str, **options) -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, **options)
-
-
-def test_every_step_is_a_function_of_its_module():
-    for name, module in STEPS.items():
-        assert callable(getattr(import_module(f"drcrm.experiments.steps.{module}"), name))
 
 
 @pytest.mark.parametrize("arguments", [[], ["fiit"], ["fit", "{}"]])
