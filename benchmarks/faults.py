@@ -48,8 +48,8 @@ FAULTS = {
         'entry[1].__setitem__("label", ',
     ),
     "intervals in tables use the one-sided quantile": (
-        "stats.t.ppf(0.975, n - 1)",
-        "stats.t.ppf(0.95, n - 1)",
+        "stdtrit(n - 1, 0.975)",
+        "stdtrit(n - 1, 0.95)",
     ),
     "p-values are adjusted by Benjamini and Hochberg, not Holm": ('method="holm"', 'method="fdr_bh"'),
     "files are written in place": (
