@@ -13,7 +13,7 @@ from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.diagnostic import Diagnostic
-from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_leakage
+from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_feature_order, check_leakage
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 from drcrm.logs.batches import BanditLog as FileLog
 
@@ -147,3 +147,20 @@ def test_counts_stand_for_rows_and_units_are_not_split():
     assert check_leakage(log, users).level == "good"
     log = log_with(reward, X, action, p, reward)
     assert check_leakage(log.replace(count=np.full(200, 3))).value == pytest.approx(check_leakage(log).value)
+
+
+@pytest.mark.parametrize("as_matrix", [np.asarray, sparse.csr_array])
+def test_a_feature_that_numbers_the_rows_is_a_caution(as_matrix):
+    """A policy that is linear in it extrapolates to later rows, which a random split of the rows does not show."""
+    X, action, p, reward = draw(clicks=True)
+    number = 10_000 + np.arange(len(X))
+    log = BanditLog(as_matrix(np.column_stack([X, number, np.ones(len(X))])), action, p, -reward)
+    check = check_feature_order(log)
+    assert (check.level, check.value) == ("caution", pytest.approx(1))
+    assert check.sentence.startswith("feature 4 follows")
+    assert check in diagnose(log).diagnostics
+    days = log.replace(X=np.column_stack([X, -(number // 20)]))
+    assert check_feature_order(days).value < -0.99
+    shuffled = np.random.default_rng(0).permutation(number)
+    for ids in (shuffled, number % 60):
+        assert check_feature_order(log.replace(X=np.column_stack([X, ids]))) is None

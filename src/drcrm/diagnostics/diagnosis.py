@@ -18,7 +18,7 @@ from drcrm.diagnostics.comparison.policy_changes import describe_changes
 from drcrm.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.estimated_propensities import check_estimates, correct_along_policy
-from drcrm.diagnostics.leakage import check_leakage
+from drcrm.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.diagnostics.log_checks import (
     check_action_drift,
     check_action_names,
@@ -155,6 +155,7 @@ def check_log(log: BanditLog, row_checks: tuple[Diagnostic, ...] | None = None) 
         check_action_drift(log, units),
         check_action_names(log),
         check_leakage(log, units),
+        check_feature_order(log),
     ]
     results = tuple(check for check in diagnostics if check)
     return Diagnosis(results, units, log.size, TABLES | {"calibration": calibration}, modelled)

@@ -1,4 +1,4 @@
-"""Leakage: single features that explain most of the costs, for example copies of the reward."""
+"""Single features that explain most of the costs, such as copies of the reward, or that number the rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy import sparse
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import draw_folds
 from drcrm.diagnostics.diagnostic import MIN_ROWS, Diagnostic, judge_share, percent
+from drcrm.diagnostics.log_columns import time_order
 
 LEAKAGE = "leakage of the reward"
 ADVICE = (
@@ -22,6 +23,7 @@ ADVICE = (
 FAILS, CAUTIONS = 0.8, 0.5  # share of the variance of costs that a single feature explains
 MAX_ROWS = 20_000  # a sample of this size shows leakage as well as all rows
 MIN_EFFECTIVE_ROWS = 5  # least (Σ d²)²/Σ d⁴, where d are the deviations of the costs from their mean
+MAX_CORRELATION = 0.95
 MAX_BINS, ROWS_PER_BIN = 20, 5
 MAX_FEATURES = 200  # if there are more, those most correlated with the costs are tested
 ROUNDING = 1e-9  # costs with a smaller standard deviation, relative to the largest cost, are constant
@@ -56,13 +58,10 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic
     is_constant = total <= count.sum() * ROUNDING**2
     if count.sum() < MIN_ROWS or is_constant or total**2 < MIN_EFFECTIVE_ROWS * fourth:
         return None
-    used, place = np.unique(log.actions.feature_rows(log.Y[rows], log.context[rows]), return_inverse=True)
-    X = log.X[used][place]  # of lists, the features of the logged actions
     action: np.ndarray | None = None  # equal actions have equal numbers; the actions of lists differ by context
     if log.actions.are_shared:
         action = np.unique(log.Y[rows], axis=0, return_inverse=True)[1].ravel()
-    columns = getattr(log.encoding, "columns", None)
-    features = _features(X.tocsc() if sparse.issparse(X) else X, columns, deviation * count)
+    features = _features(log, rows, deviation * count)
     shares = {name: _explained_share(deviation, action, count, half, values) for name, values in features}
     if not shares:
         return None
@@ -78,8 +77,37 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic
     return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
 
 
-def _features(X: Any, columns: Mapping[str, slice] | None, weighted: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+def check_feature_order(log: BanditLog) -> Diagnostic | None:
+    """Return a caution if the rank correlation of a number with the order of the rows is beyond ±0.95; else None.
+
+    Such a feature numbers the rows, or tells the time. Later rows have values that the log lacks, and a policy that is
+    linear in the feature extrapolates. Rows that are held out at random cannot show this.
+    """
+    rows = np.arange(len(log.Y))[:MAX_ROWS]
+    if len(rows) < MIN_ROWS:
+        return None
+    order = pd.Series(time_order(log)[rows])
+    numeric = (
+        (name, values) for name, values in _features(log, rows, order - order.mean()) if values.dtype.kind == "f"
+    )
+    correlations = {name: pd.Series(values).rank().corr(order) for name, values in numeric}
+    name, correlation = max(correlations.items(), key=lambda item: np.nan_to_num(abs(item[1])), default=("", 0.0))
+    if not abs(correlation) > MAX_CORRELATION:
+        return None
+    sentence = (
+        f"feature {name} follows the order of the rows. If this is the order of time, later rows have values that this "
+        "log lacks, and a policy that uses the feature may fail on them. Remove it from the features"
+    )
+    threshold = f"at most {MAX_CORRELATION:g} in size"
+    return Diagnostic("order of a feature", float(correlation), threshold, "caution", sentence, "Spearman 1904")
+
+
+def _features(log: BanditLog, rows: np.ndarray, weighted: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the name and the values of each feature. Values are numbers, or integer codes of categories."""
+    used, place = np.unique(log.actions.feature_rows(log.Y[rows], log.context[rows]), return_inverse=True)
+    X = log.X[used][place]  # of lists, the features of the logged actions
+    X = X.tocsc() if sparse.issparse(X) else X
+    columns: Mapping[str, slice] | None = getattr(log.encoding, "columns", None)
     if columns is None:
         for column in _most_correlated(X, weighted):
             yield str(column), _dense_column(X[:, [column]])
