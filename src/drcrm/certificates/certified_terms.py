@@ -134,14 +134,14 @@ class CertifiedTerms:
             skewness = estimate_skewness(weight, side.residual, cost, log.count, units)
         if np.ptp(log.cost) == 0:
             raise InputError(
-                f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a method with "
-                "a known range, such as betting"
+                f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a bound with "
+                "a known range: certify --anytime, or in Python the method betting"
             )
         if not skewness <= LARGEST_SKEWNESS:
             raise InputError(
                 f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
-                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a method "
-                "with a known range, such as betting"
+                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a bound "
+                "with a known range: certify --anytime, or in Python the method betting"
             )
         return skewness
 

@@ -243,6 +243,23 @@ def test_tables_in_json_lines_are_read(frame, mapping, tmp_path, name):
     assert np.array_equal(read_contexts(tmp_path / name, log.encoding)[0], log.X)
 
 
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_fields_of_nested_objects_are_columns(frame, mapping, tmp_path, form):
+    expected = drcrm.BanditLog.from_frame(frame, mapping)
+    users = [{"age": age, "home": {"city": city}} for age, city in zip(frame["age"], frame["city"], strict=True)]
+    nested, path = frame.drop(columns=["age", "city"]).assign(user=users), tmp_path / f"log.{form}"
+    is_json = form == "jsonl"
+    path.write_text(
+        nested.to_json(orient="records", lines=True, double_precision=15)
+    ) if is_json else nested.to_parquet(path)
+    renamed = {"numeric": ["user.age", "price"], "categorical": ["user.home.city"]}
+    log = drcrm.read_log(path, mapping | {"features": renamed})
+    assert_same_log(
+        log.replace(propensity=log.propensity.round(12)), expected.replace(propensity=expected.propensity.round(12))
+    )
+    assert np.allclose(read_contexts(path, log.encoding)[0], expected.X)
+
+
 VARIANTS = {  # how another program writes a CSV file, and keys of the mapping for it
     "blanks after commas in the header": (
         lambda text: text.replace(",", ", ", text.count(",", 0, text.find("\n"))),

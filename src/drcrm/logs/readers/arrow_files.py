@@ -27,11 +27,11 @@ class ParquetReader(TableReader):
         with _open_parquet(file) as table:
             if not table.metadata.num_rows:
                 return
-            header = table.schema_arrow.names
+            header = _flatten(table.schema_arrow.empty_table()).column_names
             columns = select(header).names or header[:1]  # a table without columns has no rows
             for batch in table.iter_batches(self.rows, columns=columns, use_threads=False):
                 report_progress(file.stat().st_size * batch.num_rows // table.metadata.num_rows, "bytes")
-                yield arrow.table(batch.select(columns)).replace_schema_metadata()
+                yield _flatten(arrow.table(batch)).select(columns).replace_schema_metadata()
 
     def column_types(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the Arrow type that represents a column of files whose types differ, such as null and int64.
@@ -41,7 +41,7 @@ class ParquetReader(TableReader):
         arrow, schemas = import_extra("pyarrow"), []
         for file in self.files:
             with prefix_errors(file), _open_parquet(file) as parquet:
-                schemas.append(parquet.schema_arrow)
+                schemas.append(_flatten(parquet.schema_arrow.empty_table()).schema)
         types: dict[str, Any] = {}
         for name in names:
             kinds = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
@@ -73,10 +73,18 @@ class JsonReader(TableReader):
         try:
             with open_file(file, reported=True) as stream:
                 for batch in reader.open_json(stream, reader.ReadOptions(use_threads=False, block_size=BLOCK)):
-                    columns = select(batch.schema.names).names or batch.schema.names[:1]
-                    yield arrow.table(batch).select(columns)
+                    table = _flatten(arrow.table(batch))
+                    yield table.select(select(table.column_names).names or table.column_names[:1])
         except arrow.ArrowException as error:
             raise InputError(f"is not a readable table in JSON: {one_line(error)}") from None
+
+
+def _flatten(table: Any) -> Any:
+    """Return an Arrow table with a column such as ``user.age`` for each field of nested objects."""
+    is_nested = import_extra("pyarrow").types.is_struct
+    while any(map(is_nested, table.schema.types)):
+        table = table.flatten()
+    return table
 
 
 @contextmanager
