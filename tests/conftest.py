@@ -18,8 +18,15 @@ from drcrm.reports.plan import Names
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "small_sizes"]
 
-LONGEST = ["test_workflow", "test_opened_log", "test_studies", "test_certify_options", "test_learned_scores"]
-LONGEST += ["test_baseline", "test_propensity_audit", "test_dask_executor", "test_learn", "test_site"]
+LONGEST = [
+    "test_workflow",
+    "test_own_workflow",
+    "test_stress",
+    "test_own_logs",
+    "test_opened_log",
+    "test_learned_scores",
+]
+LONGEST += ["test_propensity_audit", "test_environment_objective", "test_dask_executor", "test_site"]
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail
