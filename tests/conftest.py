@@ -36,7 +36,8 @@ settings.load_profile("same")
 
 def pytest_collection_modifyitems(items):
     """Start the longest test files first, so that other files run on the other cores meanwhile."""
-    items.sort(key=lambda item: item.path.stem not in LONGEST)
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
 @pytest.fixture(scope="session")
