@@ -10,8 +10,6 @@ BETS = 0.03, 0.1, 0.3, 0.9
 class Agreement(NamedTuple):
     """How often pairs of rows have equal values.
 
-    The evidence is accumulated pair by pair. Pairs after its maximum are left out.
-
     Attributes
     ----------
     log_capital : float
@@ -19,7 +17,8 @@ class Agreement(NamedTuple):
     pairs : int
         Number of pairs.
     ratio : float
-        Mean of 1(values are equal)/propensity, with an expectation of at most 1 if rows are independent.
+        Mean of 1(values are equal)/propensity over all pairs, with an expectation of at most 1 if rows are independent;
+        0 without pairs.
     """
 
     log_capital: float
@@ -40,14 +39,12 @@ def measure_agreement(values: np.ndarray, propensity: np.ndarray, first: np.ndar
     """
     agrees = values[first] == values[second]
     chance = propensity[np.maximum(first, second)]
-    capital, pairs = log_capital(agrees, chance)
-    if not pairs:
-        return Agreement(0.0, 0, 0.0)
-    return Agreement(capital, pairs, float((agrees[:pairs] / chance[:pairs]).mean()))
+    ratio = float((agrees / chance).mean()) if len(agrees) else 0.0
+    return Agreement(log_capital(agrees, chance), len(agrees), ratio)
 
 
-def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
-    """Return the largest log capital of a player who bets on agreement, and the number of pairs after which it occurs.
+def log_capital(agrees: np.ndarray, chance: np.ndarray) -> float:
+    """Return the largest log capital of a player who bets on agreement.
 
     The player starts with capital 1 and bets on one pair after another. Assume that each pair, given the earlier ones,
     agrees with a probability of at most its ``chance``. Then the probability that the capital ever exceeds 1/α is at
@@ -61,13 +58,12 @@ def log_capital(agrees: np.ndarray, chance: np.ndarray) -> tuple[float, int]:
         Bound on the probability that a pair agrees, for example the propensity of the later row.
     """
     if not len(agrees):
-        return 0.0, 0
+        return 0.0
     ratio = agrees / chance
     capital = np.full(len(ratio), -np.inf)
     for bet in BETS:
         np.logaddexp(capital, np.cumsum(np.log1p(bet * (ratio - 1))), out=capital)
-    best = int(capital.argmax())
-    return float(capital[best] - np.log(len(BETS))), best + 1
+    return float(capital.max() - np.log(len(BETS)))
 
 
 def pair_equal_values(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

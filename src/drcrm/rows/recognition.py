@@ -124,7 +124,7 @@ class Level(NamedTuple):
         contexts, n_keys = np.unique(self.known_contexts[first], return_counts=True)
         rows = np.sort(np.unique(self.contexts, return_index=True)[1])
         rows = rows[np.isin(self.contexts[rows], contexts[n_keys == 1])]
-        return log_capital(np.isin(self.keys[rows], distinct), propensity[rows])[0]
+        return log_capital(np.isin(self.keys[rows], distinct), propensity[rows])
 
     def exceeds(self) -> np.ndarray:
         """Return the rows, (m,), whose key is known and occurs more often in the log than among the learned rows."""

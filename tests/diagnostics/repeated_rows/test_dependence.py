@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from dependent_logs import MAPPING, draw_jittered, draw_rows, draw_users
+from drawn_actions import draw_actions
 
 from drcrm.diagnostics.opened_log import open_log
 from drcrm.diagnostics.repeated_rows import independence
 from drcrm.logs.mapping import as_mapping
+from drcrm.rows.agreement import measure_agreement
 
 SILENT = lambda message: None  # noqa: E731
 
@@ -68,3 +70,15 @@ def test_unmapped_columns_may_hold_anything(tmp_path):
     (tmp_path / "log.csv").write_bytes(late.to_csv(index=False).encode("latin-1"))
     opened = open_log(tmp_path / "log.csv", as_mapping(MAPPING), SILENT)
     assert opened.checks.diagnostics[1].level == "good"
+
+
+def test_the_ratio_of_independent_rows_has_expectation_one():
+    rng, first = np.random.default_rng(0), np.arange(0, 40, 2)
+    ratios = []
+    for _ in range(1000):
+        p = rng.dirichlet([3, 3, 3], 40)
+        action = draw_actions(p, rng)
+        agreement = measure_agreement(action, p[np.arange(40), action], first, first + 1)
+        assert agreement.pairs == 20
+        ratios.append(agreement.ratio)
+    assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios) / np.sqrt(1000)
