@@ -28,7 +28,7 @@ def draw_folds(units: np.ndarray, folds: int) -> np.ndarray:
 
 
 def context_folds(log: BanditLog, units: np.ndarray | None, folds: int) -> np.ndarray:
-    """Return a random fold for each context, (m,).
+    """Return a random fold for each context, (m,), numbered from 0 without gaps.
 
     Parameters
     ----------
@@ -40,16 +40,15 @@ def context_folds(log: BanditLog, units: np.ndarray | None, folds: int) -> np.nd
     """
     fold = np.zeros(log.n_contexts, dtype=int)
     fold[log.context[::-1]] = draw_folds(log.context if units is None else units, folds)[::-1]
-    return fold
+    return np.unique(fold, return_inverse=True)[1]
 
 
 def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) -> Iterator[BanditLog]:
-    """Yield for each fold the log of the contexts outside it; the whole log if there are none.
+    """Yield for each fold the log of the contexts outside it; the whole log if these have no rows.
 
     Parameters
     ----------
     log : BanditLog
-        Log without rows of count 0.
     fold : int array (m,)
         Fold of each context.
     most : int, optional
@@ -59,13 +58,14 @@ def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) ->
     for number in range(fold.max() + 1):
         is_training = np.zeros(log.n_contexts, dtype=bool)
         is_training[order[fold[order] != number][:most]] = True
-        yield log.recount(log.count * is_training[log.context]) if is_training.any() else log
+        count = log.count * is_training[log.context]
+        yield log.recount(count) if count.any() else log
 
 
 def merge_folds(fold: np.ndarray, actions: Actions, of_fold: Callable[[int], np.ndarray]) -> np.ndarray:
     """Return values of m contexts, in the shape of scores or effects, each from ``of_fold`` of the context's fold."""
     merged: Any = 0.0
-    for number in np.unique(fold).tolist():
+    for number in np.unique(fold).tolist() or [0]:  # without contexts, values of any fold have the right shape
         merged = np.where(actions.broadcast(fold == number), of_fold(number), merged)
     return merged
 
