@@ -12,6 +12,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import KLBall, MeanRisk
+from drcrm.selection import training_costs
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.training_costs import fit_cost_model
 
@@ -62,9 +63,17 @@ def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
 def test_variance_components_of_a_large_log_are_estimated_on_a_sample(monkeypatch):
     log = block_log("labels", 400)
     monkeypatch.setattr(prepared_log, "SAMPLE", 100)
+    results = []
+
+    def record(*arguments):
+        results.append((arguments[0].n_contexts, context_effects(*arguments)))
+        return results[-1][1]
+
+    monkeypatch.setattr(training_costs, "context_effects", record)
     supported, effects = fit_cost_model(log, Algorithm("CIPS", options={"estimate": "dr", "support": 0.0}))
     sample, model = PreparedLog(log).sample.log, supported.model
     fitted = context_effects(sample, model.effects(sample.X))
     expected = context_effects(log, model.effects(log.X), (fitted.covariance, fitted.noise)).delta
     assert effects - model.effects(log.X) == pytest.approx(expected, abs=1e-9)
     assert expected.any()
+    assert [contexts for contexts, result in results if result.rounds] == [100], "no round uses all contexts"

@@ -8,6 +8,8 @@ from drcrm import BanditLog, CostModel
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.experiments.array_files import read_cost_model, read_log
 from drcrm.files import read_npz, write_npz
+from drcrm.policies import prepared_log
+from drcrm.policies.prepared_log import PreparedLog
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
@@ -34,6 +36,17 @@ def test_the_cost_model_stores_the_variances_of_context_effects(toy, tmp_path):
         assert run_step("fit", {"log": log, "cost_model": file}, {"fits": tmp_path / "fit.npz"}, parameters) == 0
         coefs.append(read_npz(tmp_path / "fit.npz", FIT)["coef"])
     np.testing.assert_allclose(*coefs, rtol=1e-6, atol=1e-6)
+
+
+def test_the_cost_model_of_a_large_log_estimates_variances_on_a_sample(toy, tmp_path, monkeypatch):
+    path = toy / "replay4/log.npz"
+    train, _ = read_log(path)
+    monkeypatch.setattr(prepared_log, "SAMPLE", train.n_contexts // 4)
+    assert run_step("cost_model", {"log": path}, {"model": tmp_path / "model.npz"}) == 0
+    model, sample = read_cost_model(tmp_path / "model.npz"), PreparedLog(train).sample.log
+    assert sample.n_contexts == train.n_contexts // 4
+    estimated = context_effects(sample, model.action_effects(sample.X, sample.actions))
+    np.testing.assert_allclose(model.variances_[0], estimated.covariance, rtol=1e-12)
 
 
 def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(log, tmp_path):

@@ -17,6 +17,7 @@ from drcrm.experiments.simulation.replay import generator
 from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.policies.feature_map_names import LEARNED_SCORES
+from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
 
@@ -33,7 +34,8 @@ def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters
     model = CostModel().fit_log(train)
     arrays = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
     if train.actions.prefers_context_effects:
-        effects = context_effects(train, model.action_effects(train.X, train.actions))
+        sample = PreparedLog(train).sample.log  # the whole log unless it is large
+        effects = context_effects(sample, model.action_effects(sample.X, sample.actions))
         if effects.noise > 0:
             arrays |= {"covariance": effects.covariance, "noise": np.array(effects.noise)}
     write_npz(outputs["model"], **arrays)
