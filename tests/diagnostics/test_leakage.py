@@ -10,7 +10,7 @@ from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import reach_verdict
+from drcrm.diagnostics.comparison.verdict import RETEST, reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_feature_order, check_leakage
@@ -114,7 +114,11 @@ def test_all_columns_of_a_category_are_one_feature():
     assert (verdict.verdict, verdict.changes) == ("the log cannot say", [f"{ADVICE}."])
     audit = Diagnostic(LIKELIHOOD_RATIO, 5.4, "", "fail", "the outcome predicts the actions", "")
     accused = replace(diagnosis, diagnostics=(audit, *diagnosis.diagnostics))
-    assert reach_verdict(compare_with_logging(policy, log), accused) == verdict
+    changes = [f"{ADVICE}.", RETEST]
+    assert reach_verdict(compare_with_logging(policy, log), accused) == replace(verdict, changes=changes)
+    halved = log.replace(propensity=log.propensity / 2)
+    verdict = reach_verdict(compare_with_logging(policy, halved), diagnose(halved, policy))
+    assert (verdict.verdict, verdict.changes) == ("the log cannot say", changes)
     many = frame.assign(status=[f"{name} {row % 70}" for row, name in enumerate(frame["status"])])
     log = FileLog.from_frame(pd.concat([many] * 5), mapping)
     assert sparse.issparse(log.X)

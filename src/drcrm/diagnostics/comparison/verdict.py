@@ -28,6 +28,7 @@ REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
     "Or leave the propensities out and set propensity_model: auto. It estimates propensities of logged actions.",
 ]
+RETEST = "Then check the propensities again: the audit fails too, perhaps because of the leak."
 EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
 CLOSER = "evaluate a policy that is closer to the logging policy."
 NEXT_STEPS = {
@@ -238,7 +239,7 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
     if LEARNED in diagnosis.failed:
         return [IDENTIFY]
     if LEAKAGE in diagnosis.failed:
-        return [f"{ADVICE}."]
+        return [f"{ADVICE}.", *([RETEST] if any(name.startswith(AUDIT) for name in diagnosis.failed) else [])]
     if "exploration" in diagnosis.failed:
         return [RANDOMISE]
     suspicious = {check.name for check in diagnosis.diagnostics if check.level != "good"}
