@@ -244,10 +244,14 @@ def test_tables_in_json_lines_are_read(frame, mapping, tmp_path, name):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_fields_of_nested_objects_are_columns(frame, mapping, tmp_path, form):
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_fields_of_nested_objects_are_columns(frame, mapping, tmp_path, form, is_flat):
+    """A column of the table comes before a field of the same name."""
     expected = drcrm.BanditLog.from_frame(frame, mapping)
     users = [{"age": age, "home": {"city": city}} for age, city in zip(frame["age"], frame["city"], strict=True)]
     nested, path = frame.drop(columns=["age", "city"]).assign(user=users), tmp_path / f"log.{form}"
+    if is_flat:
+        nested = nested.assign(**{"user.age": frame["age"], "user": [user | {"age": -1} for user in users]})
     is_json = form == "jsonl"
     path.write_text(
         nested.to_json(orient="records", lines=True, double_precision=15)

@@ -80,10 +80,17 @@ class JsonReader(TableReader):
 
 
 def _flatten(table: Any) -> Any:
-    """Return an Arrow table with a column such as ``user.age`` for each field of nested objects."""
+    """Return an Arrow table with a column such as ``user.age`` for each field of nested objects.
+
+    A field is left out if the table has another column of this name.
+    """
     is_nested = import_extra("pyarrow").types.is_struct
-    while any(map(is_nested, table.schema.types)):
+    while any(map(is_nested, kinds := table.schema.types)):
+        others = set(table.column_names)
+        are_fields = [is_nested(kind) for kind in kinds for _ in range(kind.num_fields if is_nested(kind) else 1)]
         table = table.flatten()
+        named = enumerate(zip(table.column_names, are_fields, strict=True))
+        table = table.select([place for place, (name, is_field) in named if not (is_field and name in others)])
     return table
 
 
