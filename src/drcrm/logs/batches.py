@@ -126,11 +126,13 @@ class Batch(NamedTuple):
                 values: Any = round_probabilities(columns[name])
                 columns[name] = values
                 bad = ~((values >= least) & (values <= 1))
-                if np.median(values) > 1:
-                    expected += "; divide percentages by 100"
-                elif np.median(values) < 0:
-                    expected += "; take the exponential of log probabilities"
-                reject_values(bad, values, mapping.label_of(name), expected, numbers)
+                if bad.any():
+                    median = np.median(values)
+                    if median > 1:
+                        expected += "; divide percentages by 100"
+                    elif median < 0:
+                        expected += "; take the exponential of log probabilities"
+                    reject_values(bad, values, mapping.label_of(name), expected, numbers)
         return self._replace(rows=replace(self.rows, columns=columns))
 
 
