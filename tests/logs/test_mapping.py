@@ -66,7 +66,10 @@ def test_the_default_split():
         ),
         ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...], time: [...]}"),
         ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
-        ({"features": {"text": ["age"]}}, "features has the key 'text', expected only the keys numeric"),
+        (
+            {"features": {"text": ["age"]}},
+            "features has the key 'text', expected only the keys numeric, categorical, time, in {numeric: [...], ",
+        ),
         ({"features": {"numeric": ["a"], "categorical": ["a"]}}, "'a' is a numeric feature and a categorical feature"),
         ({"features": {"categorical": ["a"], "time": ["a"]}}, "'a' is a categorical feature and a time feature"),
         ({"features": {"time": ["click"]}}, "'click' is reward and a time feature, expected"),
@@ -94,7 +97,10 @@ def test_the_default_split():
         ({"algorithm": ["kl_dro", {"estimater": "POEM"}]}, "algorithm[1] has the key 'estimater', expected only the"),
         ({"algorithm": {"estimator": "POEM", "grid": 1}}, "algorithm.grid is 1, expected a list of numbers"),
         ({"algorithm": {"estimator": "POEM", "grid": [True]}}, "algorithm.grid[0] is True, expected a number"),
-        ({"algorithm": {"estimator": "POEM", "options": {1: 2}}}, "algorithm.options is 1, expected a name"),
+        (
+            {"algorithm": {"estimator": "POEM", "options": {1: 2}}},
+            "algorithm.options is 1, expected a key that is a text",
+        ),
     ],
 )
 def test_invalid_mappings_are_rejected_in_one_line(changes, message):

@@ -38,7 +38,10 @@ def test_a_mapping_with_guardrails_can_be_written_and_read_again():
         ({"cost": "u", "at_most": "little"}, "guardrails.g.at_most is 'little', expected a number, or a percentage"),
         ({"cost": "u", "at_most": np.inf}, "guardrails.g.at_most is inf, expected a finite number"),
         ({"cost": "u", "at_most": 1, "range": [1, 1]}, r"guardrails.g.range is \[1, 1\], expected \[least, largest\]"),
-        ({"cost": "u", "at_most": 1, "scale": 2}, "guardrails.g has the key 'scale', expected only the keys"),
+        (
+            {"cost": "u", "at_most": 1, "scale": 2},
+            "guardrails.g has the key 'scale', .*, in {cost: COLUMN, at_most: MARGIN} or",
+        ),
         ({"cost": "click", "at_most": 1}, "'click' is reward and the outcome of a guardrail"),
         ({"cost": "x", "at_most": 1}, "'x' is the outcome of a guardrail and a numeric feature"),
     ],

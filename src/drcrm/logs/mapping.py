@@ -293,7 +293,8 @@ def _validate(content: Mapping, name: str) -> None:
         if error.validator == "additionalProperties":
             keys = error.schema["properties"]
             unknown = next(key for key in error.instance if key not in keys)
-            raise InputError(f"{place} has the key {unknown!r}, expected only the keys {', '.join(keys)}")
+            example = f", in {error.schema['description']}" if error.path else ""
+            raise InputError(f"{place} has the key {unknown!r}, expected only the keys {', '.join(keys)}{example}")
         raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
 
 

@@ -98,9 +98,9 @@ def _advice(value: object) -> str:
     if THOUSANDS.fullmatch(text):
         return " without thousands separators: write 1234.5"
     if pairs := [pair for pair in BOOLEAN_PAIRS if text.lower() in pair.split("/")]:
-        return f"; to read such texts as 1 and 0, set booleans: {pairs[0]} in the mapping"
+        return f"; to read such texts as 1 and 0, set booleans: {pairs[0]} in the mapping, or add it to the list there"
     if PERCENT.fullmatch(text):
-        return " without a percent sign"
+        return "; write 0.2 for 20 %"
     if DECIMAL_COMMA.fullmatch(text):
         return ' with a decimal point; if commas are decimal signs and not delimiters, set decimal: "," in the mapping'
     return ""
