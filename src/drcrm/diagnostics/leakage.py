@@ -25,7 +25,7 @@ MAX_ROWS = 20_000  # a sample of this size shows leakage as well as all rows
 MIN_EFFECTIVE_ROWS = 5  # least (Σ d²)²/Σ d⁴, where d are the deviations of the costs from their mean
 MAX_CORRELATION = 0.95
 MAX_BINS, ROWS_PER_BIN = 20, 5
-MAX_FEATURES = 200  # if there are more, those most correlated with the costs are tested
+MAX_FEATURES = 200  # if there are more, those most correlated with the costs, or with the order of the rows, are tested
 ROUNDING = 1e-9  # costs with a smaller standard deviation, relative to the largest cost, are constant
 
 
@@ -78,10 +78,11 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic
 
 
 def check_feature_order(log: BanditLog) -> Diagnostic | None:
-    """Return a caution if the rank correlation of a number with the order of the rows is beyond ±0.95; else None.
+    """Return a caution if the rank correlation of a numeric feature with the order of the rows is beyond ±0.95.
 
-    Such a feature numbers the rows, or tells the time. Later rows have values that the log lacks, and a policy that is
-    linear in the feature extrapolates. Rows that are held out at random cannot show this.
+    Otherwise return None. The check uses the first 20 000 rows. Such a feature numbers the rows, or tells the time.
+    Later rows have values that the log lacks, and a policy that is linear in the feature extrapolates. Rows that are
+    held out at random cannot show this.
     """
     rows = np.arange(len(log.Y))[:MAX_ROWS]
     if len(rows) < MIN_ROWS:
@@ -121,7 +122,7 @@ def _features(log: BanditLog, rows: np.ndarray, weighted: Any) -> Iterator[tuple
 
 @np.errstate(divide="ignore", invalid="ignore")
 def _most_correlated(X: Any, weighted: np.ndarray) -> np.ndarray:
-    """Return the columns most correlated with the costs, by their values or by whether these are not 0."""
+    """Return the columns most correlated with ``weighted``, by their values or by whether these are not 0."""
     if X.shape[1] <= MAX_FEATURES:
         return np.arange(X.shape[1])
     from sklearn.feature_selection import r_regression  # its import takes half a second, and few logs need it

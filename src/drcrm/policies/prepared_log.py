@@ -136,7 +136,7 @@ class PreparedLog:
         return None if self.effects is None else self.chunked.map_rows(_modelled_cost)
 
     def make_estimate(self, kind: type[Estimate], cost: np.ndarray | None = None) -> Estimate:
-        """Return an estimate of this kind, shared by all objectives; ``cost``, (n,), replaces the costs of the log."""
+        """Return an estimate of this kind. All objectives share it, unless ``cost``, (n,), replaces the log's costs."""
         if cost is None and kind in self._estimates:
             return self._estimates[kind]
         log, modelled = self.log, self.modelled_cost if kind.uses_model else None
@@ -147,7 +147,7 @@ class PreparedLog:
 
     @cached_property
     def is_present(self) -> np.ndarray:
-        """Whether a feature is not 0 in all contexts, (d,); if all features are 0, all count as present."""
+        """Whether a feature differs from 0 in some context, (d,); if all are 0, all count as present."""
         is_present = largest_entries(self.log.X, self.log.feature_range) > 0
         return is_present if is_present.any() else np.ones_like(is_present)
 

@@ -110,7 +110,7 @@ class Learned:
         }
 
     def with_features(self, features: Any) -> Learned:
-        """Return the result over mapped features as policies and a cost model that map the features themselves."""
+        """Return the result with policies and a cost model that take features before the map."""
         candidates = [replace(fit, policy=features.pull_back(fit.policy)) for fit in self.candidates]
         return replace(
             self, candidates=candidates, cost_model=self.cost_model and self.cost_model.with_features(features)

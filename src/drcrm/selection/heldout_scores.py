@@ -83,9 +83,9 @@ class HeldoutScores:
 
     @_ignore_overflow
     def evaluate(self, policy: LinearPolicy) -> tuple[dict[str, float], PairedDifferences | None]:
-        """Return all scores of a policy, and its differences from π0, or None without a model.
+        """Return all scores of a policy, and its differences from π0 (None without a model).
 
-        ``improvement_bound`` bounds the mean of the first differences.
+        ``improvement_bound`` bounds the mean of the valid differences.
         """
         terms = self._builder.terms(policy, extreme=self._largest)
         weight, ball, share, log = terms.importance, self._ball, self._share, self._log

@@ -115,7 +115,7 @@ class LearnedScores:
 def fit_scores(
     log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
 ) -> LearnedScores:
-    """Fit the models of the scores to a log, and for each of three folds to the other contexts.
+    """Fit the models of the scores to all contexts, and without each of at most three folds.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def learn_over_scores(
 ) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
 
-    The policies and the cost model of the result map the features themselves; the start is over X'.
+    The policies and the cost model of the result take X; the start takes X'.
     """
     units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.without_empty_rows()

@@ -81,7 +81,7 @@ def fit_cost_model(
 def _effects_of_block(
     block: Block, model: SupportedModel, offset: float, has_context_effects: bool, variances: Variances | None
 ) -> np.ndarray:
-    """Return the effects of a block, by default of the model, with context effects and support, minus ``offset``."""
+    """Return a block's effects, or else the model's, with context effects and support, minus ``offset``."""
     log, [effects] = block.log, block.context_arrays
     effects = action_effects(model.model, log.X, log.actions) if effects is None else effects
     if has_context_effects:

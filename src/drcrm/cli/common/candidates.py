@@ -94,7 +94,7 @@ def fit_candidates(
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
     :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
-    guardrails hold. If it chooses none, the candidate with the best cautious estimate is returned. Candidates whose
+    guardrails hold. If it chooses none, the candidate with the least cautious mean is returned. Candidates whose
     estimates are beyond the margin of a guardrail are returned only if all are. If evaluations are expensive, the
     algorithms first compete on samples of the training rows, also with guardrails: see
     :mod:`drcrm.selection.successive_halving`. There, bounds are on differences from π0, or with a baseline on costs.
@@ -178,9 +178,9 @@ def _rate(learned: Learned, outcomes: GuardedOutcomes, settings: ComparisonSetti
 def _select(
     algorithm: Algorithm, learned: Learned, rates: np.ndarray, choices: int, confidence: float
 ) -> tuple[EvaluatedPolicy, tuple[bool, int, float]]:
-    """Return the candidate that is chosen for a test, or else the one with the best cautious estimate; and its rank.
+    """Return the candidate that is chosen for a test, or else the one with the least cautious mean; and its rank.
 
-    The rank is whether it is beyond the margin of a guardrail, minus its grade by the log, and its estimate.
+    The rank has three parts: whether it breaks a guardrail, its grade times −1, and its cautious mean.
     """
     candidates, differences = learned.candidates, learned.differences
     is_allowed = (rates == 2) & (differences.grade == 2)

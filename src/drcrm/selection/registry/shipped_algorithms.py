@@ -26,9 +26,9 @@ def shipped_algorithms() -> dict[str, dict]:
 
 
 def as_algorithm(value: Any) -> Algorithm:
-    """Return the shipped algorithm of this name, or that of an entry in a mapping; InputError if it is invalid.
+    """Return the shipped algorithm of this name, or that of a map that the schema of mappings has checked.
 
-    The schema of mappings describes an entry. The algorithm is safe unless its options say otherwise.
+    Raise InputError if the name or an option is unknown. The algorithm is safe unless its options say otherwise.
     """
     if not isinstance(value, Mapping):
         known = {key: entry for key, entry in shipped_algorithms().items() if "estimator" in entry}
