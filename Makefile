@@ -1,7 +1,7 @@
 # make install    install everything into .venv
 # make demo    install, then run the default experiment; the report is results/demo/report.html
 # make test    the fast tests, including the workflow from end to end
-# make test-all    the tests of make test and the slow ones: repeated runs of the workflow and more generated inputs
+# make test-all    all tests, including the slow ones: repeated runs of the workflow and more generated inputs
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
 # make test-versions    the library's tests with the oldest and the newest dependencies, on the newest Python at hand too
 # make test-browser    the demo's report, the report on a log and the site in Chromium, on a wide screen and on a phone
@@ -46,8 +46,8 @@ test: .venv/installed
 	@echo "testing: 2 to 4 minutes on 2 cores"
 	$(PYTEST) -m "not slow"
 
-test-all: .venv/installed
-	$(PYTEST)
+test-all: test
+	$(PYTEST) -m slow
 
 test-faults: .venv/installed
 	$(PYTEST) tests/faults
