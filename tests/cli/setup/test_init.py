@@ -126,6 +126,33 @@ def test_outcomes_as_texts_and_propensities_in_per_cent_are_no_features(propose,
     assert "# not a feature: propensity (its name suggests a propensity)" in text
 
 
+def test_booleans_of_several_columns_can_be_read(propose, tmp_path):
+    """A column is boolean if its texts are of one pair. Texts of an action need no pair."""
+    frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)
+    frame["member"], frame["vip"] = (np.where(rng.random(4000) < 0.5, *texts) for texts in (("yes", "No"), ("y", "n")))
+    frame["hand"], frame["source"] = (
+        rng.choice(values, 4000) for values in (["t", "f", "n"], ["yes", "no", "on", "off"])
+    )
+    frame.loc[:9, "vip"] = ""
+    _, mapping = propose(frame)
+    assert mapping["features"] == {"numeric": ["x", "member", "vip"], "categorical": ["tier", "hand", "source"]}
+    X = read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").X
+    assert np.array_equal(X.columns["member"], frame["member"] == "yes")
+    assert np.array_equal(X.columns["vip"][10:], frame["vip"][10:] == "y")
+    _, mapping = propose(draw_outcomes(0, 0.3).assign(offer=rng.choice(["yes", "no"], 4000), propensity=0.5, member=0))
+    assert (mapping["action"], "booleans" in mapping) == ("offer", False)
+
+
+def test_texts_named_like_outcomes_are_features_if_their_name_has_another_word(propose):
+    frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)
+    texts = {name: rng.choice(["aa", "bb", "cc"], 4000) for name in ("click_source", "cost_center", "Conversion_2")}
+    percent = [f"{100 * p:.1f} %" for p in frame["propensity"]]
+    text, mapping = propose(frame.assign(**texts, p_arm=percent))
+    assert mapping["features"]["categorical"] == ["tier", "click_source", "cost_center"]
+    assert "# not a feature: Conversion_2 (its name suggests a reward)" in text
+    assert "# not a feature: p_arm (" in text
+
+
 def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
     """Earlier outcomes and predictions are features. Columns that are known only after the decision are questions."""
     rng, frame = np.random.default_rng(5), draw_outcomes(0, 0.3)

@@ -60,6 +60,8 @@ class Column:
         Whether all values are dates, or dates and times.
     has_commas : bool
         Whether the numbers have decimal commas.
+    booleans : str
+        The texts among the values that are read as 1 and 0, such as yes/no; empty if there are none.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Column:
     numbers: np.ndarray | None
     is_time: bool
     has_commas: bool = False
+    booleans: str = ""
 
     @property
     def is_whole(self) -> bool:

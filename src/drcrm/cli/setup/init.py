@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
+from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, NAMES, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, ISO, as_iso, boolean_numbers, categories, is_missing, numbers
@@ -103,11 +103,15 @@ def _column(column: pd.Series) -> Column:
         return Column(str(column.name), codes, values, None, is_time)
     missing = is_missing(column)
     with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
+    distinct = {value.strip().lower() for value in values}
+    pairs = [pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= distinct][
+        :1
+    ]  # texts of other pairs are no numbers
     with suppress(InputError):
         if not missing.all():
-            as_numbers = numbers(with_points, str(column.name), optional=True, booleans=boolean_numbers(BOOLEAN_PAIRS))
+            as_numbers = numbers(with_points, str(column.name), optional=True, booleans=boolean_numbers(pairs))
             has_commas = bool((with_points != texts)[~missing].any())
-            return Column(str(column.name), codes, values, as_numbers, is_time, has_commas)
+            return Column(str(column.name), codes, values, as_numbers, is_time, has_commas, "".join(pairs))
     return Column(str(column.name), codes, values, None, is_time)
 
 
@@ -122,8 +126,9 @@ def _mapping_sections(columns: list[Column], roles: dict[str, Column], known: Lo
     optional = [f"{key}: {_quote(value)}" for key, value in keys.items() if value]
     commas = [column for column in columns if column.has_commas]
     optional += [f'decimal: ","  # {_quote(column.name)} has {column.describe()}' for column in commas[:1]]
-    texts = [{value.lower() for value in column.values} for column in columns if column.numbers is not None]
-    optional += [f"booleans: {pair}" for pair in BOOLEAN_PAIRS if any({*pair.split("/")} <= values for values in texts)]
+    numeric = [column for column in columns if column in free or column in (roles.get("reward"), roles.get("cost"))]
+    if pairs := sorted({column.booleans for column in numeric if column.booleans}):
+        optional.append(f"booleans: [{', '.join(pairs)}]" if len(pairs) > 1 else f"booleans: {pairs[0]}")
     for key, purpose in OPTIONAL.items():
         if key in roles:
             optional.append(f"{key}: {_quote(roles[key].name)}  # {purpose}")
@@ -182,12 +187,24 @@ def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
     if column.is_whole and distinct == n > FEW:
         return "a number with a different value in each row"
     for key in ("propensity", "reward", "cost", "action", "group"):
-        if column.has_word(key) and (column.fits(key) or key in ("propensity", "reward", "cost")):
+        if column.has_word(key) and (column.fits(key) or _is_unreadable(column, key)):
             return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
     if column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES:
         return "its name suggests a time"
     reason = known_after(column, roles)
     return reason and f"is it known before the decision? If it is, add it to the features; but {reason}"
+
+
+def _is_unreadable(column: Column, key: str) -> bool:
+    """Return whether a column is probably a propensity, a reward or a cost in a form that cannot be read.
+
+    A text is a percentage, or its name has no other word: click is an outcome, but click_source is a feature.
+    """
+    if key not in ("propensity", "reward", "cost"):
+        return False
+    others = {word for word in column.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
+    is_text = column.numbers is None and not column.is_time
+    return not (is_text and others) or all(value.endswith("%") for value in column.values if value)
 
 
 def _quote(name: str) -> str:
