@@ -20,7 +20,7 @@ SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]
 
 
 def backward(prepared: PreparedLog, coef: np.ndarray, by_row, by_context) -> np.ndarray:
-    """The adjoint of a prepared in one block, at Θ."""
+    """Return the gradient in Θ from gradients in log π and in expected costs, for a prepared log of one block."""
     [block] = prepared.chunked.blocks
     _, expected, mean = prepared.scores.forward(block, coef)
     return prepared.scores.backward(block, mean, by_row, by_context, expected).ravel()

@@ -217,7 +217,10 @@ def as_input(X: Features, model: Any) -> Features:
 
 
 def read_only(X: Features) -> Features:
-    """Return features whose values cannot be changed, X or a view, so that a feature map may remember their X'."""
+    """Return X if its values are read-only, otherwise a read-only view, so that a feature map may remember their X'.
+
+    The view cannot change the values, but the owner of X can, and must not while the view is in use.
+    """
     values = X.data if sparse.issparse(X) else X
     if not values.flags.writeable:
         return X

@@ -25,8 +25,8 @@ class Objective:
     """The estimate of a policy's risk as a function of Θ, with its gradient.
 
     The chain rule is applied once for all risks, estimates and weights. The estimate gives the gradients in log π of
-    the rows and in the expected modelled costs of the contexts; the log maps them to Θ. Source: eq. 3 and Remark
-    1 of the paper.
+    the rows and in the expected modelled costs of the contexts; the prepared log maps them to Θ. Source: eq. 3 and
+    Remark 1 of the paper.
 
     Parameters
     ----------
