@@ -70,14 +70,30 @@ def test_a_fit_with_a_map_equals_a_fit_to_mapped_contexts():
     assert masses[0] == masses[1]
 
 
-def test_a_cost_model_over_the_contexts_is_padded():
+class Linear:
+    """A user's linear cost model."""
+
+    def __init__(self, coef, intercept):
+        self.coef_, self.intercept_ = coef, intercept
+
+    def predict(self, X, Y):
+        return (X @ self.coef_ + self.intercept_)[np.arange(len(X)), Y]
+
+    def expectation(self, X, policy):
+        return np.sum(policy.marginals(X) * (X @ self.coef_ + self.intercept_), axis=1)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_cost_model_over_the_contexts_is_padded(is_ours):
     X, A, rows, _ = ring_log()
     model, wide = CostModel(0.01).fit(X, A, cost=rows["cost"]), CostModel()
+    model = model if is_ours else Linear(model.coef_[:, ::-1], model.intercept_)
     options = {"estimate": "dr", "start": "model"}
     result = KLDRO(**options, features=SQUARES).fit(X, A, **rows, cost_model=model)
     wide.coef_, wide.intercept_ = np.vstack([model.coef_, np.zeros((3, 3))]), model.intercept_
     expected = KLDRO(**options).fit(FeatureMap(SQUARES, X)(X), A, **rows, cost_model=wide)
     assert result.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    assert result.tilt_ == pytest.approx(expected.tilt_, rel=1e-9)
 
 
 def test_sparse_contexts_stay_sparse():

@@ -1,4 +1,4 @@
-"""Cost models made of others: a model over mapped features, and a blend b + Σ_j w_j ĉ_j with weights w_j ≥ 0."""
+"""Cost models made of others: over X' = features(X), padded to X', and a blend b + Σ_j w_j ĉ_j with weights w_j ≥ 0."""
 
 from __future__ import annotations
 
@@ -38,6 +38,34 @@ class MappedModel:
     def action_effects(self, X: Features, actions: Actions, predict: Any = None) -> np.ndarray:
         """Return the effects of contexts with features X. ``predict`` is ignored: regressors are called with X'."""
         return action_effects(self.model, self.features(X), actions)
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedModel:
+    """A cost model ĉ(X) as a cost model over X' = [X, s φ(X)] that ignores φ(X); it is linear if ĉ is.
+
+    Parameters
+    ----------
+    features : drcrm.policies.feature_maps.FeatureMap
+        X ↦ X'.
+    model : CostModel, or any other cost model
+        ĉ, over X.
+    """
+
+    features: Any
+    model: Any
+
+    def action_effects(self, X: Features, actions: Actions) -> np.ndarray:
+        """Return the effects of contexts with features X'."""
+        return action_effects(self.model, self.features.unmap(X), actions)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        return self.features.pad_coefficients(np.asarray(self.model.coef_))
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        return self.model.intercept_
 
 
 @dataclass

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.blended_model import MappedModel
+from drcrm.cost_models.blended_model import PaddedModel
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.cost_models.support import SUPPORT
@@ -136,11 +135,8 @@ def learn_with_features(
 
     mapped = FeatureMap(as_transformer(features), log.X, names)
     log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
-    if isinstance(cost_model, CostModel) and hasattr(cost_model, "coef_"):
-        cost_model = copy(cost_model)
-        cost_model.coef_ = mapped.pad_coefficients(cost_model.coef_)
-    elif not (cost_model is None or is_regressor(cost_model)):
-        cost_model = MappedModel(mapped.unmap, cost_model)
+    if not (cost_model is None or is_regressor(cost_model)):
+        cost_model = PaddedModel(mapped, cost_model)
     return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)
 
 
