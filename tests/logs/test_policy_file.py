@@ -38,6 +38,13 @@ def test_a_mapped_policy_comes_back(file):
     np.testing.assert_array_equal(stored.model.logging_policy.marginals(X), logging_policy.marginals(X))
 
 
+def test_the_check_of_a_cost_model_and_its_logging_policy_share_mapped_features(file, monkeypatch):
+    maps, extend = [], FeatureMap._extend
+    monkeypatch.setattr(FeatureMap, "_extend", lambda self, X: maps.append(len(X)) or extend(self, X))
+    read_policy(file[0])
+    assert maps == [1, 1]  # the check of the map, and that of the model
+
+
 def test_maps_that_are_damaged_are_refused(file):
     path, policy = file
     arrays = read_npz(path, ["header", "coef", "features"])

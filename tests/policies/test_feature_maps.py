@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Stand
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, classifier_policy, policy_support
 from drcrm import off_policy_value as value_of
 from drcrm.certificates import policy_certificate
+from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
 from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
 from drcrm.selection.score_names import SCORES
@@ -68,6 +70,40 @@ def test_a_fit_with_a_map_equals_a_fit_to_mapped_contexts():
     assert len({(certificate.bound, certificate.value) for certificate in certificates}) == 1
     masses = [policy_support(*pair, pi0).mass for pair, pi0 in zip(pairs, (logging, padded), strict=True)]
     assert masses[0] == masses[1]
+
+
+@pytest.fixture
+def maps(monkeypatch) -> list:
+    """References to the arrays X' that feature maps compute."""
+    computed, extend = [], FeatureMap._extend
+
+    def record(*arguments):
+        mapped = extend(*arguments)
+        computed.append(ref(mapped))
+        return mapped
+
+    monkeypatch.setattr(FeatureMap, "_extend", record)
+    return computed
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("has_empty_rows", [False, True])
+def test_an_evaluation_computes_mapped_features_once_and_forgets_them(has_empty_rows, form, maps):
+    X, A, rows, _ = ring_log(100)
+    X = form(X)
+    result = DoublyRobustDRO(features=MedianNystroem(10), safe=False).fit(X, A, **rows)
+    rows["count"] = np.arange(100) % 5 if has_empty_rows else np.ones(100, dtype=int)
+    log, model = BanditLog(X, A, **rows), result.cost_model_
+    for evaluate in (
+        lambda: result.score(X, A, **rows, by="dr"),
+        lambda: result.score(X, A, **rows, by="improvement_bound"),
+        lambda: value_of(result, log, cost_model=model),
+        lambda: policy_certificate(result, log, "dr", cost_model=model),
+        lambda: diagnose(log, result, cost_model=model),
+    ):
+        maps.clear()
+        evaluate()
+        assert [mapped() for mapped in maps] == [None]
 
 
 class Linear:

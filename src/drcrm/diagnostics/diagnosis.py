@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.tables import Table
 from drcrm.certificates.skewness import tail_residual
 from drcrm.certificates.terms.evaluation import EvaluationInputs
@@ -114,6 +115,7 @@ def diagnose(
     policy = None if policy is None else policy_for_log(policy, log)
     checks = checks or check_log(log)
     log, units, modelled = log.without_empty_rows(), checks.units, checks.modelled
+    log = log.replace(X=read_only(log.X))
     of_policy: list[Diagnostic | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
     tables = dict(checks.tables)

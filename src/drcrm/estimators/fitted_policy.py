@@ -11,7 +11,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
@@ -241,7 +240,6 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
         actions: dict[str, Any] = policy.actions.log_options | {"eligible": eligible}
         log = BanditLog(X, Y, propensity, cost, context, count, **actions)
         policy.actions.check(log.Y)
-        log = log.replace(X=read_only(log.X))
         model = None
         if by in MODELLED:
             if self.cost_model_ is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.blended_model import MappedModel
@@ -218,7 +219,7 @@ def _cost_model(
     if policy.features:
         supported = supported.with_features(policy.features)
     expected = 1, *policy.actions.effect_shape
-    effects = supported.action_effects(np.zeros((1, encoding.n_features)), policy.actions.of_rows(1))
+    effects = supported.action_effects(read_only(np.zeros((1, encoding.n_features))), policy.actions.of_rows(1))
     if effects.shape != expected or not np.isfinite(effects).all():
         raise InputError(f"the cost model returns costs of shape {effects.shape}, expected finite ones, {expected}")
     return supported

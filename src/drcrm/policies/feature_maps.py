@@ -5,6 +5,7 @@ The factor s gives both parts the same mean squared norm, so that a ridge penalt
 
 from collections.abc import Mapping
 from copy import copy
+from functools import partial
 from typing import Any, Self
 from weakref import ref
 
@@ -108,7 +109,7 @@ class FeatureMap:
         return f"FeatureMap({self.transformer!r})"
 
     def __call__(self, X: Features) -> Features:
-        """Return X' of contexts; it is sparse if X is sparse. The map remembers X' of the last read-only array."""
+        """Return X', which is sparse if X is. The map remembers X' of the last read-only array as long as it exists."""
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, expected {self.n_features}")
         values = X.data if sparse.issparse(X) else np.asarray(X)
@@ -117,7 +118,7 @@ class FeatureMap:
             return mapped
         mapped = map_rows(X, self._extend)
         if not values.flags.writeable:
-            self._last = ref(X), ref(values), mapped
+            self._last = ref(X, partial(_forget, ref(self))), ref(values), mapped
         return mapped
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,6 +177,12 @@ class FeatureMap:
     def _named(self, X: Features) -> Any:
         """Return X as a data frame if the features have names."""
         return X if self.names is None else pd.DataFrame(X, columns=self.names)
+
+
+def _forget(feature_map: ref[FeatureMap], _: Any) -> None:
+    """Delete the remembered X' of a map, because its array X is gone."""
+    if (owner := feature_map()) is not None:
+        vars(owner).pop("_last", None)
 
 
 def as_transformer(features: object) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from drcrm.arrays.mapped_arrays import read_only
 from drcrm.certificates.bounds import upper_bound
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
@@ -60,7 +61,8 @@ class HeldoutScores:
     def __init__(
         self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, shift: float | None = None
     ):
-        self._log = log = log.without_empty_rows()
+        log = log.without_empty_rows()
+        self._log = log = log.replace(X=read_only(log.X))
         self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
         self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
         self.logged = self._share @ log.cost

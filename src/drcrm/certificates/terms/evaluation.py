@@ -54,7 +54,6 @@ class EvaluationInputs:
     ) -> EvaluationInputs:
         """Return the inputs; InputError if one of them does not fit the log."""
         log = as_log(log)
-        log = log.replace(X=read_only(log.X))
         policy = policy_for_log(policy, log)
         if isinstance(baseline, str) and baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
@@ -63,7 +62,9 @@ class EvaluationInputs:
         if logging_policy is not None:
             logging_policy = policy_for_log(logging_policy, log, "logging_policy")
         groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
-        return cls(log.without_empty_rows(), policy, baseline, groups, logging_policy, cost_model)
+        log = log.without_empty_rows()
+        log = log.replace(X=read_only(log.X))
+        return cls(log, policy, baseline, groups, logging_policy, cost_model)
 
     def choose_estimate(self, estimate: Any, prefers_ips: bool) -> str:
         """Return the name of an estimate; "auto" is "ips" if preferred, else "dr", else "snips".
