@@ -249,6 +249,7 @@ def test_sparse_features_have_the_same_scores():
     assert sparse_.marginals(sparse.csr_array(X)) == pytest.approx(dense.marginals(X), abs=1e-6)
 
 
+@pytest.mark.usefixtures("shipped_sizes")
 def test_the_cost_model_blends_trees_and_ridge_by_least_squares():
     log, logging = draw_log(600)
     log = log.recount(np.random.default_rng(6).integers(0, 3, 600))
