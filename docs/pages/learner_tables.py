@@ -12,12 +12,14 @@ TREES = {"reward-weighted trees": "rewarded_rows_trees", "importance-weighted tr
 SCORES = "kl_dro_dr_scores"
 
 
-def score_errors() -> pd.DataFrame:
-    """Return errors in % on the seeds that have learned scores, with a row per algorithm, data set, η, costs and seed.
+def score_errors(letter: bool = False) -> pd.DataFrame:
+    """Return errors in % on the runs that have learned scores, with a row per algorithm, data set, η, costs and seed.
 
-    Classifiers take their most probable actions; the other policies draw their actions.
+    The data set is letter, which has one seed, or one of the others. Classifiers take their
+    most probable actions; the other policies draw their actions.
     """
     runs = study("learned_scores")
+    runs = runs[(runs["dataset"] == "letter") == letter]
     keys = ["dataset", "clicks", "eta", "seed"]
     parts = [runs.assign(error=100 * runs["expected_loss"])]
     for clicks in ("", "_clicks"):

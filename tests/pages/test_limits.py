@@ -103,6 +103,11 @@ def test_sentences_on_learned_scores():
     }
     check_claims(PAGE, {sentence: [round(ratio, 2) for ratio in stated] for sentence, stated in claims.items()})
     assert set(errors["seed"]) == {0, 1, 2}
+    letter = score_errors(letter=True).groupby(["algorithm", "clicks"])["error"].mean().unstack("clicks")
+    best = letter.loc[[*TREES.values(), "dm_trees"]].min()
+    sentence = r"of `kl_dro_dr_scores` is # % \(best trees: # %\), and # % with clicks \(# %\)"
+    stated = [end for clicks in (False, True) for end in (letter.loc[SCORES, clicks], best[clicks])]
+    check_claims(PAGE, {sentence: [round(value, 1) for value in stated]})
 
 
 def test_sentence_on_clipped_importance_weighting():
