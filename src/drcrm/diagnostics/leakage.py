@@ -77,6 +77,7 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic
     return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # of constant features
 def check_feature_order(log: BanditLog) -> Diagnostic | None:
     """Return a caution if the rank correlation of a numeric feature with the order of the rows is beyond ±0.95.
 
