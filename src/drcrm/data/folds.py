@@ -52,7 +52,7 @@ def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) ->
     fold : int array (m,)
         Fold of each context.
     most : int, optional
-        Largest number of contexts of a part, drawn at random.
+        A part has at most this many contexts, drawn at random.
     """
     order = np.random.default_rng(1).permutation(log.n_contexts)
     for number in range(fold.max() + 1):
@@ -63,7 +63,10 @@ def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) ->
 
 
 def merge_folds(fold: np.ndarray, actions: Actions, of_fold: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Return values of m contexts, in the shape of scores or effects, each from ``of_fold`` of the context's fold."""
+    """Return values of m contexts in the shape of scores or effects.
+
+    ``of_fold(k)`` gives values of all contexts, of which those of fold k are used.
+    """
     merged: Any = 0.0
     for number in np.unique(fold).tolist() or [0]:  # without contexts, values of any fold have the right shape
         merged = np.where(actions.broadcast(fold == number), of_fold(number), merged)

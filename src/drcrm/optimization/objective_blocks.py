@@ -39,7 +39,7 @@ class ObjectiveBlock:
             self._estimate = estimate.restrict_to_rows(block.rows, block.context)
         self._coef: Any = None
         self._z: Any = None
-        self._kept: Any = None  # what the backward pass needs at the last Θ
+        self._kept: Any = None  # values at the last Θ that the backward pass needs
         self._mean: np.ndarray | None = None
 
     @property

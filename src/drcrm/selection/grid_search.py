@@ -123,12 +123,11 @@ def learn_with_features(
     features = algorithm.features
     if features is None:
         return learn(log, algorithm, heldout, logging_policy, cost_model)
-    # The modules import scikit-learn, which takes half a second.
     are_models = isinstance(features, list | tuple)
     if are_models or (isinstance(features, str) and features == LEARNED_SCORES):
         if cost_model is not None:
             raise InputError("learned scores have their own cost model; leave cost_model out")
-        from drcrm.selection.learned_scores import learn_over_scores
+        from drcrm.selection.learned_scores import learn_over_scores  # imports scikit-learn, which takes half a second
 
         return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None, units)
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
@@ -141,7 +140,7 @@ def learn_with_features(
 
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
-    """Return a policy that was learned in another way as the only candidate, with its held-out scores."""
+    """Return the result for a single candidate, a policy that was learned in another way, with its held-out scores."""
     log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.explore)
     clip = as_clip("auto", log)
     model, _ = fit_cost_model(log.replace(X=policy.features(log.X)), algorithm)

@@ -104,14 +104,15 @@ def _column(column: pd.Series) -> Column:
     missing = is_missing(column)
     with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
     distinct = {value.strip().lower() for value in values}
-    pairs = [pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= distinct][
-        :1
-    ]  # texts of other pairs are no numbers
+    # A column has one pair: t/f/n, or yes/no beside on/off, are categories.
+    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= distinct), "")
     with suppress(InputError):
         if not missing.all():
-            as_numbers = numbers(with_points, str(column.name), optional=True, booleans=boolean_numbers(pairs))
+            as_numbers = numbers(
+                with_points, str(column.name), optional=True, booleans=boolean_numbers([pair] if pair else [])
+            )
             has_commas = bool((with_points != texts)[~missing].any())
-            return Column(str(column.name), codes, values, as_numbers, is_time, has_commas, "".join(pairs))
+            return Column(str(column.name), codes, values, as_numbers, is_time, has_commas, pair)
     return Column(str(column.name), codes, values, None, is_time)
 
 
@@ -198,13 +199,15 @@ def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
 def _is_unreadable(column: Column, key: str) -> bool:
     """Return whether a column is probably a propensity, a reward or a cost in a form that cannot be read.
 
-    A text is a percentage, or its name has no other word: click is an outcome, but click_source is a feature.
+    Numbers and times are. A text is if its values are percentages, or if its name has no other word: click is an
+    outcome, but click_source is a feature.
     """
     if key not in ("propensity", "reward", "cost"):
         return False
+    if column.numbers is not None or column.is_time:
+        return True
     others = {word for word in column.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
-    is_text = column.numbers is None and not column.is_time
-    return not (is_text and others) or all(value.endswith("%") for value in column.values if value)
+    return not others or all(value.endswith("%") for value in column.values if value)
 
 
 def _quote(name: str) -> str:

@@ -93,7 +93,7 @@ def reach_verdict(
     =====================  ==================================================================================
     verdict                condition; the first one that holds decides
     =====================  ==================================================================================
-    *the log is wrong*     A check of the propensity audit fails, and no feature leaks the reward.
+    *the log is wrong*     The propensity audit fails; dependent rows or a leak do not explain it.
     *the log cannot say*   Another check fails, or no certificate can be issued.
     *better*               The upper bound on the cost difference, at level δ/K, is below 0.
     *worse*                The lower bound on the cost difference, at level δ/(2K), is above 0.
