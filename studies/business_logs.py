@@ -8,9 +8,10 @@ shop     30 000 visits with 19 numeric features, of which 15 % are missing, and 
 Preferences are not linear in the features. The logging policy π0 is a softmax of a rule of thumb, with a tenth of
 uniform actions. Learners only know the propensities of the logged actions:
 
-learn      the policy that ``learn`` writes, with its default algorithms and 5 % of uniform actions
-candidate  the best candidate of ``learn``, even if it is not shown to be better than π0
-boosting   the action with the best prediction, by a boosted regression of the reward for each action
+learn        the policy that ``learn`` writes, with its default algorithms and 5 % of uniform actions
+unexplored   the same policy without uniform actions
+candidate    the best candidate of ``learn``, even if it is not shown to be better than π0
+boosting     the action with the best prediction, by a boosted regression of the reward for each action
 
 The table has a row per log, seed and learner: the true mean rewards of the policy, of π0 and of the best policy on
 50 000 new contexts, the verdict of ``learn``, and the gain over π0 relative to the gain of boosting.
@@ -112,8 +113,11 @@ def learn(log: pd.DataFrame, names: list[str], new: pd.DataFrame) -> tuple[dict[
         best = folder / "policy.candidate.npz"
         files = {"learn": folder / "policy.npz", "candidate": best if best.exists() else folder / "policy.npz"}
         stored = {name: read_policy(path) for name, path in files.items()}
-        policies = {name: policy.policy.marginals(policy.encoding.contexts(new)) for name, policy in stored.items()}
-        return policies, json.loads((folder / "answer.json").read_text())["verdict"]["verdict"]
+        policies = {name: policy.policy for name, policy in stored.items()}
+        policies["unexplored"] = policies["learn"].with_exploration(0)
+        X = stored["learn"].encoding.contexts(new)
+        probabilities = {name: policy.marginals(X) for name, policy in policies.items()}
+        return probabilities, json.loads((folder / "answer.json").read_text())["verdict"]["verdict"]
 
 
 def measure(kind: str, seed: int) -> list[dict]:
