@@ -82,3 +82,29 @@ def test_the_ratio_of_independent_rows_has_expectation_one():
         assert agreement.pairs == 20
         ratios.append(agreement.ratio)
     assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios) / np.sqrt(1000)
+
+
+def find_repeated_contexts(frame: pd.DataFrame, path, **changes) -> list[str]:
+    """Return the sentences of the check of repeated contexts."""
+    frame.to_csv(path, index=False)
+    mapping = {"action": "action", "propensity": "p", "reward": "reward", "features": {"numeric": ["age", "size"]}}
+    checks = open_log(path, as_mapping(mapping | changes), SILENT).checks.diagnostics
+    return [check.sentence for check in checks if check.name == "repeated contexts"]
+
+
+@pytest.mark.parametrize("has_column", [False, True])
+def test_features_that_identify_users_are_a_caution(has_column, tmp_path):
+    rng = np.random.default_rng(0)
+    users = pd.DataFrame({"visitor": np.arange(80), "age": rng.integers(18, 90, 80), "size": rng.normal(size=80)})
+    frame = users.iloc[rng.integers(0, 80, 2000)].assign(
+        action=rng.integers(0, 3, 2000), p=1 / 3, reward=rng.integers(0, 2, 2000)
+    )
+    path = tmp_path / "log.csv"
+    named = frame if has_column else frame.drop(columns="visitor")
+    [sentence] = find_repeated_contexts(named, path)
+    column = "visitor" if has_column else "size"
+    assert sentence.startswith(f"`{column}` determines all features, and 2000 rows have only 80 contexts.")
+    assert not find_repeated_contexts(frame, path, group="visitor")
+    assert not find_repeated_contexts(frame.drop(columns="visitor"), path, features={"numeric": ["age"]})
+    frame["size"] = rng.normal(size=2000)
+    assert not find_repeated_contexts(frame, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,6 +37,7 @@ IDENTIFY = (
     "Then learn the policy again."
 )
 DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found
+MIN_CONTEXTS, MIN_ROWS_PER_CONTEXT = 20, 5  # of a log with repeated contexts
 FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
 
 
@@ -77,7 +78,40 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     rows = rows_to_test(first, hashes.features[:MAX_ROWS])
     columns = _identifier_columns(first, path)
     independence = check_independence(rows, groups, columns, imitated=log.imitated_propensities)
-    return RowChecks(hashes, log.propensity, groups, (copies_check, independence))
+    unmapped = {name: codes for name, codes in columns.items() if name not in first.X.columns}
+    contexts = None if groups is not None else check_repeated_contexts(rows, unmapped | _numeric_features(first))
+    return RowChecks(hashes, log.propensity, groups, (copies_check, independence, *filter(None, [contexts])))
+
+
+def check_repeated_contexts(rows: TestedRows, columns: Mapping[str, np.ndarray]) -> Diagnostic | None:
+    """Return a caution if contexts repeat, and one column determines all features, as a user's id does.
+
+    Otherwise return None. The verdict then holds for these users. Rows that are held out at random have the same users,
+    so they cannot show whether the policy suits others. ``columns`` have codes of the values, −1 for a missing one.
+    """
+    for name, codes in columns.items():
+        known = codes >= 0
+        context, code = pd.factorize(rows.features[: len(codes)][known])[0], pd.factorize(codes[known])[0]
+        n_contexts, n_codes = (values.max(initial=-1) + 1 for values in (context, code))
+        is_function = len(np.unique(code * max(n_contexts, 1) + context)) == n_codes
+        if is_function and MIN_CONTEXTS <= n_contexts <= known.sum() / MIN_ROWS_PER_CONTEXT:
+            sentence = (
+                f"`{name}` determines all features, and {known.sum()} rows have only {n_contexts} contexts. If its "
+                f"values are users, the verdict holds only for these users; for others, add `group: {name}`"
+            )
+            threshold = f"fewer than {MIN_ROWS_PER_CONTEXT} rows per context"
+            return Diagnostic(
+                "repeated contexts", known.sum() / n_contexts, threshold, "caution", sentence, "this project"
+            )
+    return None
+
+
+def _numeric_features(log: BanditLog) -> dict[str, np.ndarray]:
+    """Return codes of the values of the numeric features, if there are at least two features."""
+    features = log.X
+    if not log.actions.are_shared or MATRIX in features.columns or len(features.columns) < 2:
+        return {}
+    return {name: pd.factorize(values)[0][log.context] for name, values in features.numbers.items()}
 
 
 def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:
