@@ -198,6 +198,30 @@ def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack()
         assert model.is_supported.tolist() == [True, True, not mass]
 
 
+@pytest.mark.parametrize(
+    ("rows", "share", "supported"),
+    [
+        (6000, 1.0, [True, True, True]),
+        (300, 1.0, [False, False, False]),  # too few rows to show that the rate is constant
+        (6000, 0.1, [False, False, False]),  # the rate differs, and few rows have the smaller one
+    ],
+)
+def test_constant_exploration_shows_support(rows, share, supported):
+    """π0 takes a rule's action, or one of three at random at a rate of 2 %, which is less than τ."""
+    rng = np.random.default_rng(0)
+    x, action = rng.normal(size=rows), np.arange(3)
+    rate = np.where(x > 1.5, 0.02 * share, 0.02)[:, None]
+    probability = (1 - rate) * ((x > 0)[:, None] == action) + rate / 3
+    Y = (probability.cumsum(axis=1) > rng.random((rows, 1))).argmax(axis=1)
+    p = probability[np.arange(rows), Y]
+    log = BanditLog(np.column_stack([x, np.ones(rows)]), Y, p, rng.random(rows), n_actions=3)
+    cloned = SoftmaxPolicy([[-50.0, 50.0, -50.0], [0, 0, 0]])
+    model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).with_logged_support(log)
+    assert model.is_supported.tolist() == supported
+    lists = BanditLog(ActionLists(np.tile(np.eye(3), (rows, 1)), np.arange(0, 3 * rows + 1, 3)), Y, p, rng.random(rows))
+    assert lists.actions.find_supported(lists, np.ones(3 * rows), 0.05) == all(supported)
+
+
 def test_uniform_logs_support_every_action_of_every_kind():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 12))

@@ -126,7 +126,7 @@ class SupportRule(ABC):
 
     @abstractmethod
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        """Return which actions have only logged propensities of at least τ/K, and at least one.
+        """Return which actions have only logged propensities of at least τ/K, or ε/K if π0 explores, and at least one.
 
         The log refutes support if another action of any row has a propensity above 1 − τ/K, or if a single choice is
         significantly too rare in the contexts in which the estimate ``logging_mean`` is below τ/K.

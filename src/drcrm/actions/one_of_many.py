@@ -22,6 +22,7 @@ from drcrm.errors import InputError
 
 ROUNDING = 1e-6  # relative error of propensities
 ROUNDED = 0.05  # relative error of uniform propensities of two digits, such as 0.33 for 1/3
+EXPLORED = 10  # least number of rows of an action that show constant exploration
 REFUTED = 1e-4  # significance level at which a log refutes the support of an action
 LEAST, MOST = 1e-60, 1e300  # if the sum of e^u is in this range, no significant term was lost
 
@@ -167,7 +168,7 @@ class OneOfMany(Actions):
 
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
         choices, propensity = self.count_row_choices(log.context), log.propensity
-        threshold = (1 - ROUNDING) * support / choices
+        threshold = (1 - ROUNDING) * min(support, self._explored_share(log, propensity * choices, support)) / choices
         is_rare, is_certain = propensity < threshold, (1 - propensity < threshold) & (choices > 1)
         if not self.shape:
             return ~(is_rare | is_certain).any()
@@ -177,6 +178,18 @@ class OneOfMany(Actions):
         least = np.full(self.shape, propensity.min() if is_uniform else np.inf)
         np.minimum.at(least, log.Y, propensity)
         return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support, least)
+
+    def _explored_share(self, log: Any, relative: np.ndarray, support: float) -> float:
+        """Return the share ε of uniform actions that a log shows, or infinity if it shows none.
+
+        ``relative`` has the propensities times K. A policy that explores at a constant rate takes rare actions with
+        the probability ε/K. So every action with a rare row, or all listed actions together, has at least 10 rows whose
+        relative propensity is at most 5 % above the smallest one, which is ε.
+        """
+        least = relative.min()
+        action = log.Y if self.shape else np.zeros(len(relative), dtype=np.intp)
+        rows = np.bincount(action, log.count * (relative <= (1 + ROUNDED) * least))
+        return float(least) if rows[np.unique(action[relative < support])].min(initial=np.inf) >= EXPLORED else np.inf
 
     def _occurs(self, log: Any, logging_mean: np.ndarray, support: float, least: np.ndarray) -> np.ndarray:
         """Return which actions are logged often enough in the contexts in which an estimate says that they are rare.
