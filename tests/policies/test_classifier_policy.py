@@ -14,7 +14,8 @@ from drcrm import BanditLog, classifier_policy, load_policy, off_policy_value
 from drcrm.errors import InputError
 from drcrm.experiments.classifiers import action_probabilities
 from drcrm.logs.policy_file import read_policy
-from drcrm.policies.classifier_policy import LEAST, row_weights
+from drcrm.policies.classifier_policy import LEAST, MappedLogistic, row_weights
+from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 RNG = np.random.default_rng(0)
@@ -96,3 +97,30 @@ def test_a_configuration_names_a_classifier_with_its_parameters():
 def test_invalid_entries_are_refused(entry, message):
     with pytest.raises(InputError, match=message):
         as_algorithm(entry)
+
+
+@pytest.mark.parametrize("actions", [(0, 1, 2, 3), (1, 3), (2,)])
+def test_a_logistic_regression_over_a_feature_map(actions):
+    """The penalised likelihood is close to that of a converged fit by scikit-learn; unseen actions have no share."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([5 * rng.normal(size=(300, 3)), np.ones(300)])
+    Y = rng.choice(actions, 300)
+    log = BanditLog(X, Y, np.full(300, 0.25), np.where(rng.random(300) < 0.5, -1.0, 0.0) - (X[:, 0] > 0), n_actions=4)
+    features = FeatureMap(MedianNystroem(20), X)
+    fitted = MappedLogistic.fit(log, features, "inverse_propensity")
+    probability = fitted.predict_proba(X)
+    assert probability.sum(axis=1) == pytest.approx(np.ones(300))
+    assert (probability > 0).any(axis=0).nonzero()[0].tolist() == list(actions)
+    if len(actions) > 1:
+        weight = row_weights(log, "inverse_propensity")
+        weight /= weight[weight > 0].mean()
+        mapped = features.transformer.transform(X)
+        model = LogisticRegression(C=10, tol=1e-9, max_iter=5000).fit(mapped, Y, sample_weight=weight)
+
+        def loss(probability, coef):
+            likelihood = np.log(probability[np.arange(300), np.searchsorted(actions, Y)])
+            return ((coef**2).sum() / 20 - weight @ likelihood) / weight.sum()
+
+        coef = fitted.coef[4:] * features.scale
+        least = loss(model.predict_proba(mapped), model.coef_)
+        assert least <= loss(probability[:, actions], coef) <= least + 0.01

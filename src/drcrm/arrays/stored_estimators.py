@@ -20,6 +20,7 @@ TRUSTED = [  # in addition to the types that skops trusts by itself: public esti
     *(TREE, HISTOGRAM_TREE, "scipy.sparse._csr.csr_array"),
     *("drcrm.policies.feature_maps.FeatureMap", "drcrm.policies.feature_maps.MedianNystroem"),
     *("drcrm.cost_models.regressor_model.RegressorModel", "drcrm.policies.classifier_policy.LogProbabilities"),
+    "drcrm.policies.classifier_policy.MappedLogistic",
     *("drcrm.cost_models.blended_model.BlendedModel", "drcrm.cost_models.blended_model.MappedModel"),
     *("drcrm.cost_models.ridge_model.CostModel", "drcrm.policies.action_scores.ActionScores"),
 ]

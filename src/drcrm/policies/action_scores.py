@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features, as_input
+from drcrm.policies.classifier_policy import MappedLogistic
 from drcrm.policies.exponential import SoftmaxPolicy
 
 LEAST_PROBABILITY = 1e-4  # smaller probabilities are raised to it before their log is taken
@@ -102,7 +103,8 @@ class ActionScores(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     folds : sequence of sequences of models
-        For each fit, to all rows but a fold or to all rows: cost models with ``action_effects``, and classifiers.
+        For each fit, to all rows but a fold or to all rows: cost models with ``action_effects``, and classifiers, or
+        tuples of classifiers, whose log P(a|x) are averaged.
     logging : SoftmaxPolicy
         π0, without a feature map.
     deviation : float
@@ -181,6 +183,10 @@ class ActionScores(TransformerMixin, BaseEstimator):
         self, model: Any, X: Features, predict: Callable[..., np.ndarray] | None, mean: np.ndarray, actions: Actions
     ) -> np.ndarray:
         """Return log P(a|x), or −ĉ/σ after the support rule with π0's probabilities, (m, K) or (N,)."""
+        if isinstance(model, tuple):
+            return np.mean([self._score(part, X, predict, mean, actions) for part in model], axis=0)
+        if isinstance(model, MappedLogistic):
+            return _log(model.predict_proba(X))
         if not hasattr(model, "action_effects"):
             probability = np.zeros((X.shape[0], self.logging_coef.shape[1]))
             probability[:, model.classes_] = predict(model, X) if predict else model.predict_proba(as_input(X, model))
@@ -217,6 +223,10 @@ class SingleContextScores:
 
 def _parts_of(model: Any) -> list[Any]:
     """Return the fitted models of scikit-learn in a cost model, or a classifier."""
+    if isinstance(model, tuple):
+        return [part for member in model for part in _parts_of(member)]
+    if isinstance(model, MappedLogistic):
+        return []
     if not hasattr(model, "action_effects"):
         return [model]
     if hasattr(model, "models"):

@@ -1,12 +1,17 @@
 """Policies by classifiers of the logged actions, one of K, with rows weighted by their rewards."""
 
+import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from drcrm.arrays.mapped_arrays import Features, as_input, take_rows
@@ -19,6 +24,7 @@ from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
 from drcrm.policies.feature_maps import FeatureMap
 
 MAX_WEIGHT = 100.0  # largest weight of a row, before it is multiplied by the row's count
+MOST_ROWS = 20_000  # of a logistic regression, evenly spaced if there are more
 LEAST = 1e-6  # smallest probability of an action, before the probabilities are normalised
 
 
@@ -85,6 +91,52 @@ def fit_classifier(log: BanditLog, classifier: Any, weights: str) -> Any:
             return classifier.fit(X, Y, sample_weight=weight[rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"{classifier!r} cannot be fitted: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class MappedLogistic:
+    """Logistic regression over mapped features X' = features(X): P(a|x) ∝ exp(x'·coef_a + intercept_a).
+
+    Parameters
+    ----------
+    features : FeatureMap
+        X ↦ X'.
+    coef : array (d', K)
+    intercept : array (K,)
+        −∞ for the actions that the fit did not see.
+    """
+
+    features: FeatureMap
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    @classmethod
+    def fit(cls, log: BanditLog, features: FeatureMap, weights: str) -> Self:
+        """Return the fit to φ(X), by at most 20 000 rows.
+
+        It minimises ½ Σ_a |coef_a|² − C Σ_i w_i log P(a_i|x_i) with C = 10 and the weights w of :func:`row_weights`,
+        scaled to mean 1.
+        """
+        weight = row_weights(log, weights)
+        rows = np.flatnonzero(weight)
+        rows = rows[:: -(-len(rows) // MOST_ROWS)]
+        mapped = features(log.X)[:, features.n_features :] / features.scale
+        coef, intercept = np.zeros((features.n_mapped, *log.actions.shape)), np.full(log.actions.shape, -np.inf)
+        seen = np.unique(log.Y[rows])
+        intercept[seen] = 0
+        if len(seen) > 1:
+            model = LogisticRegression(C=10, tol=1e-3, max_iter=200)
+            with warnings.catch_warnings():  # the scores of a fit with fewer iterations serve as well
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(mapped[log.context[rows]], log.Y[rows], weight[rows] / weight[rows].mean())
+            places = seen if len(seen) > 2 else seen[1:]  # of two classes, the first one has coefficients 0
+            coef[:, places], intercept[places] = model.coef_.T, model.intercept_
+        coef = np.concatenate([np.zeros((features.n_features, *log.actions.shape)), coef / features.scale])
+        return cls(features, coef, intercept)
+
+    def predict_proba(self, X: Features) -> np.ndarray:
+        """Return P(a|x), (m, K)."""
+        return softmax(self.features(X) @ self.coef + self.intercept, axis=1)
 
 
 class LogProbabilities(TransformerMixin, BaseEstimator):

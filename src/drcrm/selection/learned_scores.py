@@ -2,7 +2,8 @@
 
 The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, where σ is the standard deviation of the residuals. The cost model
 ĉ blends boosted trees with a ridge regression over a Nyström map: see :mod:`drcrm.cost_models.blended_model`. For one
-of K actions, the other scores are log-probabilities from classifiers that predict rewarded actions. The family contains
+of K actions, the other scores are log-probabilities from classifiers that predict rewarded actions: boosted trees with
+importance weights, and a mean of boosted trees and a logistic regression over the map without. The family contains
 π0, at θ_0 = 1 and θ_j = 0, and sharper and tilted versions of π0. As θ_j grows, the policy takes the best action by
 score j. θ is fitted to a log in which each context lists its actions, with the scores as features of an action. Each
 context's s_1, s_2 … come from models that were fitted without it, or without its group. The score of a new context
@@ -45,7 +46,7 @@ from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.action_scores import ActionScores
-from drcrm.policies.classifier_policy import fit_classifier
+from drcrm.policies.classifier_policy import MappedLogistic, fit_classifier
 from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, NYSTROEM
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
@@ -173,6 +174,7 @@ def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tupl
     context.
     """
     cost_models, classifiers = _cost_models(models, log), [model for model in models if _is_classifier(model)]
+    maps = [model.features for model in cost_models if isinstance(model, MappedModel)]
     parts = [*training_parts(log, fold), log]
     with limit_openmp():
         costs = [[copy(model).fit_log(part) for model in cost_models] for part in parts]
@@ -186,9 +188,17 @@ def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tupl
         fits = []
         for part, members in zip(parts, costs, strict=True):
             pairs = product(classifiers, CLASSIFIER_WEIGHTS)
-            of_actions = [fit_classifier(part, clone(model), kind) for model, kind in pairs]
+            of_actions = [_fit_classifier(part, clone(model), kind, maps) for model, kind in pairs]
             fits.append([BlendedModel(members, blend, constant), *of_actions])
     return fits, log.cost - constant - predicted @ blend
+
+
+def _fit_classifier(log: BanditLog, classifier: Any, weights: str, maps: Sequence[FeatureMap]) -> Any:
+    """Return a fitted classifier. If the rewards are the weights, logistic regressions over the maps join it."""
+    fitted = fit_classifier(log, classifier, weights)
+    if weights != "none" or not maps:
+        return fitted
+    return fitted, *(MappedLogistic.fit(log, features, weights) for features in maps)
 
 
 def _spreads(lists: ActionLists) -> np.ndarray:
