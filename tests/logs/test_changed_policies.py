@@ -116,7 +116,7 @@ def changes_of_header(arrays: dict[str, Any]) -> Iterator[Change]:
                 part[last] = part[last] + part[last][:1]
             else:
                 part[last] = change
-            is_lost = path[0] == "encoding" and path[-1] not in ("has_number_texts", "booleans")
+            is_lost = path[0] == "encoding" and path[-1] not in ("has_number_texts", "booleans", "interactions")
             must_refuse = path[-1] == "format" or (is_lost and change in ("gone", "twice"))
             yield f"{path} {change!r}", must_refuse, npz(arrays | {"header": np.array(json.dumps(changed))})
     yield "repeated key", True, npz(arrays | {"header": np.array(json.dumps(header)[:-1] + ', "format": 1}')})

@@ -79,13 +79,14 @@ def text_policies(tmp_path_factory):
     for _ in range(300):
         chosen, x = int(rng.integers(1, 3)), float(rng.normal())
         label = {"_label_cost": -float(chosen == 1), "_label_probability": 0.5, "_label_Action": chosen}
-        context = {"U": {"x": x}, "_multi": [{"A": {"id": name}} for name in "ab"]}
+        context = {"U": {"x": x}, "_multi": [{"A": {"id": name, "n": 2 - x}} for name in "ab"]}
         lists.append(json.dumps(label | {"_labelIndex": chosen - 1, "a": [1, 2], "p": [0.5, 0.5], "c": context}))
         lines.append(f"{chosen}:{-float((x > 0) == (chosen == 1))}:0.5 |U x:{x}")
     policies = []
-    for name, text in (("lists.dsjson", lists), ("single.vw", lines)):
+    for name, text, keys in (("lists.dsjson", lists, {"interactions": 3}), ("single.vw", lines, {})):
         (folder / name).write_text("\n".join(text) + "\n", encoding="utf-8")
-        arguments = ["learn", folder / name, "--config", '{"algorithm": "cips"}', "--output", folder / "policy.npz"]
+        config = json.dumps({"algorithm": "cips"} | keys)
+        arguments = ["learn", folder / name, "--config", config, "--output", folder / "policy.npz"]
         assert main([str(argument) for argument in arguments]) == 0
         policies.append((drcrm.load_policy(folder / "policy.npz"), folder / name))
     return policies
@@ -96,6 +97,7 @@ def test_named_features_are_those_of_the_file(text_policies):
     [(expected, *_)] = context_batches(dsjson, lists.encoding, 1000)
     contexts = [json.loads(line)["c"] for line in dsjson.read_text().splitlines()]
     listed = lists._encode(contexts)
+    assert lists.encoding.n_features == 10  # two ids, n, id × n, and the products of these five with x
     assert np.array_equal(listed.starts, expected.starts)
     assert abs(listed.features - expected.features).max() == 0
     place, propensity = lists.decide(contexts[0], random_state=1)

@@ -197,7 +197,9 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
     elif content is None:
         raise InputError(f"{options.policy or 'plan without --policy'} needs --config, the mapping of the log")
     mapping = read_mapping(content, options)
-    if stored is None and name is not None:
+    if stored is not None:
+        mapping = replace(mapping, interactions=stored.encoding.interactions)
+    elif name is not None:
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
     limit, recognised_rows = _limit_weights(baseline, mapping, options), []
 

@@ -260,7 +260,12 @@ def fit_encoding(log: BanditLog, rows: np.ndarray | None = None) -> Encoding:
         is_fitted = np.zeros(log.n_contexts, dtype=bool)
         is_fitted[log.context[rows]] = True
         is_fitted = actions.repeat(is_fitted)
-    return description.encoder(log.X, actions.kind, description.names, is_fitted, actions.starts)
+    encoding = description.encoder(log.X, actions.kind, description.names, is_fitted, actions.starts)
+    if (interactions := description.mapping.interactions) != encoding.interactions:
+        raise InputError(
+            f"interactions is {interactions}, but the log has no lists of actions with named features; remove the key"
+        )
+    return encoding
 
 
 def encode(log: BanditLog, encoding: Encoding, rows: np.ndarray | None = None, path: Path | None = None) -> BanditLog:

@@ -26,7 +26,10 @@ COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
     *("id", "time", "slice", "logged_by", "group", "candidate"),
 )
-LEARNING = ("algorithm", "split", "cost_range", "least_propensity", "explore", "shift", "propensity_model")
+LEARNING = (
+    *("interactions", "algorithm", "split", "cost_range", "least_propensity", "explore", "shift"),
+    "propensity_model",
+)
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
 
@@ -55,6 +58,8 @@ class LogMapping:
         Feature columns; None if the mapping has no ``features``.
     times : tuple of str
         Columns of dates and times whose hour and weekday are features.
+    interactions : int, optional
+        For lists of actions: largest number of features whose products are features.
     time : str, optional
         Column that orders the rows. Without it, they are in the order of the file.
     id : str, optional
@@ -97,6 +102,7 @@ class LogMapping:
     numeric: tuple[str, ...] | None = None
     categorical: tuple[str, ...] | None = None
     times: tuple[str, ...] = ()
+    interactions: int | None = None
     id: str | None = None
     time: str | None = None
     slice: str | tuple[str, ...] | None = None

@@ -171,7 +171,7 @@ class ServedPolicy:
                 contexts = _frame_of(contexts, encoding)
             elif isinstance(encoding, HashedEncoding):
                 decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
-                contexts = contexts_of(decisions)
+                contexts = contexts_of(decisions, encoding.interactions)
             return encoding.contexts(contexts)
         except InputError:
             raise

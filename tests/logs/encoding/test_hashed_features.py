@@ -1,8 +1,11 @@
-"""Hashed features: products with the context's features, selection of lists, new features."""
+"""Hashed features: products of features, selection of lists, new features."""
 
 import json
+from itertools import combinations
+from math import prod
 
 import numpy as np
+import pytest
 from log_contexts import read_contexts
 from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
@@ -10,17 +13,24 @@ from vw_lines import decision, write_lines
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
 from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.encoding.hashed_features import TIMES
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import read_raw_log
 
 
-def test_features_of_listed_actions_are_their_own_and_products_with_the_context(tmp_path):
+@pytest.mark.parametrize("interactions", [None, 2, 3])
+def test_features_of_listed_actions_are_their_own_and_products(tmp_path, interactions):
     """Reference: scikit-learn's hasher on all names of each action."""
-    raw_log = read_raw_log(write_lines(tmp_path, decision()))
+    raw_log = read_raw_log(write_lines(tmp_path, decision()), as_mapping({"interactions": interactions}))
     shared = {"User^city=Bern": 1, "User^age": 3}
     listed = [{"A^id=x": 1}, {"A^id=y": 1, "A^n": 2}, {"b": 1}]
-    products = [{f"{a}{TIMES}{s}": action[a] * shared[s] for a in action for s in shared} for action in listed]
-    named_features = [action | product for action, product in zip(listed, products, strict=True)]
+    named_features = []
+    for action in listed:
+        factors = [names for size in (2, 3) for names in combinations([*action, *shared], size) if names[0] in action]
+        pairs = [names for names in factors if len(names) == 2 and names[1] in shared]
+        kept = [names for names in factors if len(names) <= interactions] if interactions else pairs
+        values = action | shared
+        named_features.append(action | {TIMES.join(names): prod(map(values.get, names)) for names in kept})
     expected = FeatureHasher(2**18).transform(named_features).tocsr()
     encoding = fit_encoding(raw_log)
     assert encoding.kept == sorted(set(expected.indices.tolist()))
@@ -29,9 +39,10 @@ def test_features_of_listed_actions_are_their_own_and_products_with_the_context(
 
 
 def test_an_encoding_survives_json_and_counts_new_features(tmp_path):
-    raw_log = read_raw_log(write_lines(tmp_path, *[decision()] * 3))
+    raw_log = read_raw_log(write_lines(tmp_path, *[decision()] * 3), as_mapping({"interactions": 2}))
     encoding = encoding_of(json.loads(json.dumps(fit_encoding(raw_log).as_dict())))
     assert encoding == fit_encoding(raw_log)
+    assert encoding.interactions == 2
     new = decision(c={"_multi": [{"A": {"id": "x"}}, {"A": {"id": "new"}}]}, _label_cost=..., p=..., a=...)
     lists, unseen = read_contexts(write_lines(tmp_path, new, name="new.json"), encoding)
     assert lists.starts.tolist() == [0, 2]

@@ -67,7 +67,7 @@ def with_features_of(
     ``folder`` and ``most`` are those of :func:`drcrm.logs.read_log.read_raw_log`.
     """
     trained, mapping = as_mapping(stored.header.get("mapping")), raw_log.description.mapping
-    features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times")}
+    features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times", "interactions")}
     if all(getattr(mapping, name) == value for name, value in features.items()):
         return raw_log
     read = read_raw_log(path, replace(mapping, **features), folder, most)

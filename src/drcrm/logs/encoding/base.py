@@ -77,6 +77,9 @@ class Encoding(ABC):
         Names of the actions or labels; empty for lists.
     n_features : int
         Number of columns of X.
+    interactions : int or None
+        Largest number of features of listed actions that are multiplied; None if only the products of a feature of the
+        candidate and one of the context are features.
     type_name : str
         Name of this class in a policy file.
     """
@@ -84,6 +87,7 @@ class Encoding(ABC):
     kind: str
     names: list
     n_features: int
+    interactions: int | None = None
     type_name: str
 
     @property
@@ -116,10 +120,12 @@ class Encoding(ABC):
         return []
 
     def check(self) -> None:
-        """Raise ValueError unless the actions are of a known kind and have different names."""
+        """Raise ValueError unless the actions are of a known kind with different names, and interactions are known."""
         if self.kind not in ACTIONS or not isinstance(self.names, list):
             raise ValueError(f"kind is {self.kind!r}, expected {' or '.join(ACTIONS)}, and names must be a list")
         require_distinct("names", self.names, str, int)
+        if self.interactions is not None and (type(self.interactions) is not int or self.interactions not in (2, 3)):
+            raise ValueError(f"interactions is {self.interactions!r}, expected 2 or 3")
         if bool(self.names) != self.actions.are_shared:
             raise ValueError(f"names has {len(self.names)} entries")
 

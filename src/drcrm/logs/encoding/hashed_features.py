@@ -1,4 +1,4 @@
-"""Named features of Vowpal Wabbit's formats, hashed to columns. Lists of actions add products with context features.
+"""Named features of Vowpal Wabbit's formats, hashed to columns. Lists of actions add products of features.
 
 A reader yields the features of a context or an action as pairs of a name and a value. A missing value is NaN: its pair
 is counted and left out, like a feature that an event does not name.
@@ -7,6 +7,8 @@ is counted and left out, like a feature that an event does not name.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, product
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -29,10 +31,10 @@ def hash_contexts(contexts: Iterable[Pairs]) -> Contexts:
     return Contexts(_hash_rows(contexts))
 
 
-def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
+def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]], interactions: int | None = None) -> Contexts:
     """Return the hashed features of the N actions in the lists of contexts, CSR (N, 2¹⁸).
 
-    They are an action's features and their products with the context's features.
+    They are an action's features, their products with the context's features, and those of :func:`further_factors`.
     """
     missing = Counter[str]()
 
@@ -45,6 +47,9 @@ def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]]) -> Contexts:
                     for name, value in of_action
                     for shared_name, factor in shared
                 ]
+                for factors in further_factors(of_action, shared, interactions):
+                    names, values = zip(*factors, strict=True)
+                    products.append((TIMES.join(names), prod(values)))
                 yield of_action + [(name, value) for name, value in products if value == value]
 
     starts = np.append(0, np.cumsum([len(actions) for actions in lists], dtype=np.intp))
@@ -65,11 +70,14 @@ class HashedEncoding(Encoding):
     names : list of int
     kept : list of int
         Hashed columns that occurred in training, in order.
+    interactions : int, optional
+        See :func:`further_factors`; the hashed features of listed actions contain these products.
     """
 
     kind: str
     names: list
     kept: list[int]
+    interactions: int | None = None
 
     def __post_init__(self) -> None:
         self.check()
@@ -87,10 +95,17 @@ class HashedEncoding(Encoding):
 
     @classmethod
     def fit(
-        cls, features: Table, kind: str, names: list, rows: np.ndarray | None = None, starts: np.ndarray | None = None
+        cls,
+        features: Table,
+        kind: str,
+        names: list,
+        rows: np.ndarray | None = None,
+        starts: np.ndarray | None = None,
+        *,
+        interactions: int | None = None,
     ) -> Self:
         """Return the encoding by the columns that occur in selected rows."""
-        return cls(kind, names, columns_in_use(features.columns[MATRIX], rows))
+        return cls(kind, names, columns_in_use(features.columns[MATRIX], rows), interactions)
 
     def encode(self, features: Table) -> sparse.csr_array:
         """Return X, CSR (m, d), or the features of all candidates."""
@@ -117,6 +132,20 @@ class HashedEncoding(Encoding):
         place = np.full(N_COLUMNS, -1, dtype=np.int32)
         place[self.kept] = np.arange(len(self.kept))
         return place
+
+
+def further_factors(of_action: Sequence, shared: Sequence, interactions: int | None) -> list[tuple]:
+    """Return the sets of 2 to ``interactions`` different features that have at least one feature of an action.
+
+    Pairs of a feature of the action and one of the context are left out, because their products are always features.
+    """
+    return [
+        (*first, *second)
+        for size in range(2, (interactions or 1) + 1)
+        for n_shared in range(size)
+        if (size, n_shared) != (2, 1)
+        for first, second in product(combinations(of_action, size - n_shared), combinations(shared, n_shared))
+    ]
 
 
 def pair_entries(first: sparse.csr_array, second: sparse.csr_array, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,8 @@ products with the features of the candidates.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +19,7 @@ from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import id_marks
-from drcrm.logs.encoding.hashed_features import pair_entries
+from drcrm.logs.encoding.hashed_features import further_factors, pair_entries
 from drcrm.logs.encoding.tables import MISSING_INDICATOR, SPARSE, TableEncoding, select_columns
 
 MAX_PRODUCTS = 2**22
@@ -86,6 +88,8 @@ class ListedTableEncoding(Encoding):
         Features that are equal for all candidates of a list: those of the context.
     list_id : str
         Column of the lists' ids.
+    interactions : int, optional
+        See :func:`drcrm.logs.encoding.hashed_features.further_factors`; ψ also has these products.
     """
 
     kind: str
@@ -93,6 +97,7 @@ class ListedTableEncoding(Encoding):
     table: TableEncoding
     shared: tuple[str, ...]
     list_id: str
+    interactions: int | None = None
 
     type_name = "listed table"
 
@@ -101,6 +106,7 @@ class ListedTableEncoding(Encoding):
             table = {key: value for key, value in self.table.items() if key != "of"}
             object.__setattr__(self, "table", TableEncoding(**table))
         object.__setattr__(self, "shared", tuple(self.shared))
+        self.check()
 
     @classmethod
     def fit(
@@ -112,6 +118,7 @@ class ListedTableEncoding(Encoding):
         starts: np.ndarray | None = None,
         *,
         list_id: str,
+        interactions: int | None = None,
         **options: Any,
     ) -> Self:
         """Return the encoding fitted to selected candidates; ``options`` are those of the encoding of a table."""
@@ -120,20 +127,22 @@ class ListedTableEncoding(Encoding):
         is_pair[firsts - 1] = False  # a row and the row before it are of two lists
         columns = {name: values for name, values in features.columns.items() if name in table.columns}
         shared = [name for name, values in columns.items() if not _differs(values, is_pair)]
-        encoding = cls(kind, names, table, tuple(shared), list_id)
+        encoding = cls(kind, names, table, tuple(shared), list_id, interactions)
         if len(shared) == len(columns):
             raise InputError("no feature differs among the candidates of a list, expected at least one that does")
         if encoding.n_features > MAX_PRODUCTS:
             raise InputError(
                 f"the features of candidates and contexts have {encoding.n_features} products, expected at most "
-                f"{MAX_PRODUCTS}; remove categorical columns with many values from features"
+                f"{MAX_PRODUCTS}; remove categorical columns with many values from features, or the key interactions"
             )
         return encoding
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
         of_candidate, shared = self._columns()
-        return len(of_candidate) * len(shared)
+        widths = {name: len(columns) for name, columns in self._columns_by_feature().items()}
+        further = sum(prod(widths[name] for name in names) for names in self._further_products())
+        return len(of_candidate) * len(shared) + further
 
     @property
     def scales(self) -> dict[str, tuple[float, float]]:
@@ -156,14 +165,13 @@ class ListedTableEncoding(Encoding):
     def encode(self, features: Table) -> Features:
         """Return the features of all candidates, CSR if few of them differ from 0."""
         encoded = sparse.csr_array(self.table.encode(features))
-        of_candidate, shared = (encoded[:, columns] for columns in self._columns())
-        first, second = pair_entries(of_candidate, shared, np.arange(features.size))
-        columns = of_candidate.indices[first] * shared.shape[1] + shared.indices[second]
-        ends = np.append(0, np.cumsum(np.diff(of_candidate.indptr) * np.diff(shared.indptr)))
-        products = of_candidate.data[first] * shared.data[second]
-        X = sparse.csr_array((products, columns, ends), (features.size, self.n_features))
-        n_shared = len(self.shared)
-        n_nonzero = (len(self.table.scales) + len(self.table.known) - n_shared) * (n_shared + 1)
+        blocks = [_multiply_rows(*(encoded[:, columns] for columns in self._columns()))]
+        further, n_shared = self._further_products(), len(self.shared)
+        if further:
+            by_feature = {name: encoded[:, columns] for name, columns in self._columns_by_feature().items()}
+            blocks += [reduce(_multiply_rows, map(by_feature.__getitem__, names)) for names in further]
+        X = sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        n_nonzero = (len(self.table.scales) + len(self.table.known) - n_shared) * (n_shared + 1) + len(further)
         return X if n_nonzero < SPARSE * self.n_features else X.toarray()
 
     def unseen(self, features: Table) -> dict[str, int]:
@@ -174,6 +182,27 @@ class ListedTableEncoding(Encoding):
         """Return the columns of an encoded table with features of candidates, and those of contexts and a constant."""
         is_shared = np.zeros(self.table.n_features, dtype=bool)
         is_shared[-1] = True
-        for name, columns in self.table.columns.items():
-            is_shared[columns] = name.removeprefix(MISSING_INDICATOR) in self.shared or name in self.shared
+        for name, columns in self._columns_by_feature().items():
+            is_shared[columns] = name in self.shared
         return np.flatnonzero(~is_shared), np.flatnonzero(is_shared)
+
+    def _columns_by_feature(self) -> dict[str, np.ndarray]:
+        """Return the columns of an encoded table of each feature, with the indicator of its missing values."""
+        columns, place = self.table.columns, np.arange(self.table.n_features)
+        indicators = {name: place[columns[f"{MISSING_INDICATOR}{name}"]] for name in self.table.indicators}
+        features = (*self.table.scales, *self.table.known)
+        return {name: np.append(place[columns[name]], indicators.get(name, [])).astype(int) for name in features}
+
+    def _further_products(self) -> list[tuple[str, ...]]:
+        """Return the features of each product that ``interactions`` adds."""
+        of_candidate = [name for name in (*self.table.scales, *self.table.known) if name not in self.shared]
+        return further_factors(of_candidate, self.shared, self.interactions)
+
+
+def _multiply_rows(first: sparse.csr_array, second: sparse.csr_array) -> sparse.csr_array:
+    """Return the products of all pairs of columns, CSR (n, columns of ``first`` times columns of ``second``)."""
+    of_first, of_second = pair_entries(first, second, np.arange(first.shape[0]))
+    columns = first.indices[of_first] * second.shape[1] + second.indices[of_second]
+    ends = np.append(0, np.cumsum(np.diff(first.indptr) * np.diff(second.indptr)))
+    products = first.data[of_first] * second.data[of_second]
+    return sparse.csr_array((products, columns, ends), (first.shape[0], first.shape[1] * second.shape[1]))

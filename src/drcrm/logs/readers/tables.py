@@ -185,7 +185,8 @@ def frame_batch(
         chosen = _chosen_rows(frame, mapping, "chosen", mapping.chosen, starts)
         if mapping.rule is not None:
             follows = chosen == _chosen_rows(frame, mapping, "propensity.rule", mapping.rule, starts)
-        encoder = partial(ListedTableEncoding.fit, list_id=mapping.list, **encoder.keywords)
+        options = {"list_id": mapping.list, "interactions": mapping.interactions}
+        encoder = partial(ListedTableEncoding.fit, **options, **encoder.keywords)
         action, frame = chosen - starts[:-1], frame.iloc[chosen]
     rows, clock = _mapped_columns(frame, mapping, values)
     facts = {"is_reward": mapping.reward is not None, "clock": clock, "names": list(mapping.labels or ())}

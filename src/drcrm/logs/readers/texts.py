@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from math import comb
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,13 +54,14 @@ class TextReader(Reader):
     def read_batches(self, file: Path) -> Iterator[Batch]:
         mapping = self.mapping.require_no_columns(self.title)
         for decided in group_decisions(
-            self.decisions(self._lines(file, reported=True), self._variant(file)), self.rows
+            self.decisions(self._lines(file, reported=True), self._variant(file)), self.rows, mapping.interactions
         ):
             yield batch_of(decided, self.name, mapping, self.skipped)
 
     def read_contexts(self, file: Path, encoding: Any, keep: Sequence[str]) -> Iterator[tuple[Contexts, Any]]:
-        for undecided in group_decisions(self.undecided(self._lines(file, reported=True), encoding), self.rows):
-            yield contexts_of(undecided), None
+        decisions, interactions = self.undecided(self._lines(file, reported=True), encoding), encoding.interactions
+        for undecided in group_decisions(decisions, self.rows, interactions):
+            yield contexts_of(undecided, interactions), None
 
     def _variant(self, file: Path) -> Any:
         """Return the variant of the file itself, or of the first file of the log that shows one."""
@@ -116,15 +119,20 @@ class Decision(NamedTuple):
         """Length of the list of actions."""
         return len(self.listed or ())
 
-    @property
-    def size(self) -> int:
-        """Number of hashed features."""
+    def count_features(self, interactions: int | None = None) -> int:
+        """Return the number of hashed features, or a larger one if products of further features are among them."""
+        n_shared, further = len(self.features), range(2, (interactions or 1) + 1)
         if self.listed is None:
-            return len(self.features)
-        return (1 + len(self.features)) * sum(map(len, self.listed))
+            return n_shared
+        return sum(
+            (1 + n_shared) * len(action) + sum(comb(n_shared + len(action), size) for size in further)
+            for action in self.listed
+        )
 
 
-def group_decisions(decisions: Iterable[Decision], rows: int) -> Iterator[list[Decision]]:
+def group_decisions(
+    decisions: Iterable[Decision], rows: int, interactions: int | None = None
+) -> Iterator[list[Decision]]:
     """Yield batches of decisions, each about as large in memory as ``rows`` rows of a table."""
     batch: list[Decision] = []
     left = rows * PER_ROW
@@ -133,22 +141,25 @@ def group_decisions(decisions: Iterable[Decision], rows: int) -> Iterator[list[D
             yield batch
             batch, left = [], rows * PER_ROW
         batch.append(decision)
-        left -= max(decision.size, PER_ROW)
+        left -= max(decision.count_features(interactions), PER_ROW)
     if batch:
         yield batch
 
 
-def contexts_of(decisions: list[Decision]) -> Contexts:
-    """Return the features of decisions."""
+def contexts_of(decisions: list[Decision], interactions: int | None = None) -> Contexts:
+    """Return the features of decisions, for lists with the products of :func:`further_factors`."""
     contexts = [decision.features for decision in decisions]
     if decisions and decisions[0].listed is not None:
-        return hash_lists(contexts, [decision.listed or [] for decision in decisions])
+        return hash_lists(contexts, [decision.listed or [] for decision in decisions], interactions)
     return hash_contexts(contexts)
 
 
 def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped: dict[str, int]) -> Batch:
     """Return a batch of decisions."""
-    contexts, first_action = contexts_of(decisions), None if decisions[0].listed is not None else 1
+    contexts = contexts_of(decisions, mapping.interactions)
+    first_action, encoder = 1, HashedEncoding.fit
+    if decisions[0].listed is not None:
+        first_action, encoder = None, partial(encoder, interactions=mapping.interactions)
     action, cost, propensity = np.array([decision.outcome for decision in decisions], dtype=float).reshape(-1, 3).T
     event_ids = [decision.event_id for decision in decisions if decision.event_id is not None]
     weights = [decision.weight for decision in decisions if decision.weight is not None]
@@ -162,7 +173,7 @@ def batch_of(decisions: list[Decision], form: str, mapping: LogMapping, skipped:
         "ids": hash_texts(event_ids) if event_ids else None,
     }
     description = LogDescription(
-        format=form, mapping=mapping, kind=kind, encoder=HashedEncoding.fit, first_action=first_action, skipped=skipped
+        format=form, mapping=mapping, kind=kind, encoder=encoder, first_action=first_action, skipped=skipped
     )
     return Batch(description, contexts, Table(len(decisions), columns)).validated()
 
