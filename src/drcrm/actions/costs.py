@@ -126,11 +126,13 @@ class SupportRule(ABC):
 
     @abstractmethod
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
-        """Return which actions have only logged propensities of at least τ/K, or ε/K if π0 explores, and at least one.
+        """Return which actions the log contains, always with propensities of at least τ/K, or ε/K if π0 explores at ε.
+
+        If all propensities are uniform, actions that never occur are supported too.
 
         The log refutes support if another action of any row has a propensity above 1 − τ/K, or if a single choice is
         significantly too rare in the contexts in which the estimate ``logging_mean`` is below τ/K.
-        Lists of actions have a single value. Label vectors have K = 2^q, and a row for each label value, (2, q).
+        Lists get a single value. Label vectors, with K = 2^q, get one row for each label value, (2, q).
         """
 
     @abstractmethod

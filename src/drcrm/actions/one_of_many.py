@@ -180,11 +180,10 @@ class OneOfMany(Actions):
         return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support, least)
 
     def _explored_share(self, log: Any, relative: np.ndarray, support: float) -> float:
-        """Return the share ε of uniform actions that a log shows, or infinity if it shows none.
+        """Return the constant exploration rate ε that a log shows, or infinity if none.
 
-        ``relative`` has the propensities times K. A policy that explores at a constant rate takes rare actions with
-        the probability ε/K. So every action with a rare row, or all listed actions together, has at least 10 rows whose
-        relative propensity is at most 5 % above the smallest one, which is ε.
+        ``relative`` has the propensities times K, and ε is the smallest of them. The log shows it if each action with a
+        value below ``support`` has at least 10 rows within 5 % of ε. Listed actions are counted together.
         """
         least = relative.min()
         action = log.Y if self.shape else np.zeros(len(relative), dtype=np.intp)

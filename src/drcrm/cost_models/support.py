@@ -9,11 +9,11 @@ label vectors          R is the 0.99 quantile of |e_l| over contexts and labels.
                        only y_l = 0 becomes more expensive.
 
 An estimated π0 can be wrong, above all with few rows or many features. If every logged propensity of an action is at
-least τ/K, the action is therefore supported, whatever the estimate is, unless the log itself refutes it: another action
-of any row has a propensity above 1 − τ/K, or the action is significantly too rare where the estimate is below τ/K.
-For label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated propensities do not count.
-A policy that explores at a constant rate ε < τ takes every action with a probability of at least ε/K. If the log shows
-this rate for one of K actions or for lists, by 10 rows of each rare action, ε replaces τ in the rule of this paragraph.
+least τ/K, the action is therefore supported, whatever the estimate is. The log refutes this if a row with another
+action has a propensity above 1 − τ/K, or if the action is significantly too rare where the estimate is below τ/K. For
+label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated propensities do not count. A policy
+that explores at a constant rate ε < τ takes every action with a probability of at least ε/K. For single choices and
+lists, ε replaces τ in this paragraph if each rare action has 10 rows with propensity ε/K.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class MappedLogistic:
 
     @classmethod
     def fit(cls, log: BanditLog, features: FeatureMap, weights: str) -> Self:
-        """Return the fit to φ(X), by at most 20 000 rows.
+        """Return a fit to φ(X) of at most 20 000 rows.
 
         It minimises ½ Σ_a |coef_a|² − C Σ_i w_i log P(a_i|x_i) with C = 10 and the weights w of :func:`row_weights`,
         scaled to mean 1.

@@ -2,20 +2,20 @@
 
 The score s_0 is log π0(a|x), and s_1 is −ĉ(x, a)/σ, where σ is the standard deviation of the residuals. The cost model
 ĉ blends boosted trees with a ridge regression over a Nyström map: see :mod:`drcrm.cost_models.blended_model`. For one
-of K actions, the other scores are log-probabilities from classifiers that predict rewarded actions: boosted trees with
-importance weights, and a mean of boosted trees and a logistic regression over the map without. The family contains
-π0, at θ_0 = 1 and θ_j = 0, and sharper and tilted versions of π0. As θ_j grows, the policy takes the best action by
-score j. θ is fitted to a log in which each context lists its actions, with the scores as features of an action. Each
-context's s_1, s_2 … come from models that were fitted without it, or without its group. The score of a new context
-averages two scores: that of a model fitted to all training rows, which knows more, and the mean over the fold models,
-which has less noise. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or
-of a listed candidate, and the number r scales them.
+of K actions, classifiers of rewarded actions give two log-probabilities as scores. Boosted trees use importance
+weights. Without these weights, trees are averaged with a logistic regression over the map. The family contains π0, at
+θ_0 = 1 and θ_j = 0, and sharper and tilted versions of π0. As θ_j grows, the policy takes the best action by score j. θ
+is fitted to a log in which each context lists its actions, with the scores as features of an action. Each context's
+s_1, s_2 … come from models that were fitted without it, or without its group. The score of a new context averages two
+scores: that of a model fitted to all training rows, which knows more, and the mean over the fold models, which has less
+noise. The result is a softmax policy over X' = [X, r φ(X)], where φ(X) has all scores of all actions, or of a listed
+candidate, and the number r scales them.
 
-The fit starts with a vote of the scores, θ_j = V v_j / b_j, with V = 10. The spread b_j, at least 0.1, is the mean over
-contexts of the largest score j of the context's actions minus their mean. So with equal weights v_j all scores have the
-same influence. The models share one weight, and π0 has its own. To find both, the logged costs are regressed on s_0/b_0
-and on the sum of the other s_j/b_j; the weights are max(0, −slope), scaled so that the larger one is 1. So π0 counts
-more if few rows make the models poor. A ridge on θ_j b_j draws the fit to the vote.
+The fit starts with a vote of the scores, θ_j = V v_j / b_j, with V = 10. The spread b_j is the mean over contexts of
+max_a s_j − mean_a s_j, but at least 0.1. So with equal weights v_j all scores have the same influence. The models share
+one weight, and π0 has its own. To find both, the logged costs are regressed on s_0/b_0 and on the sum of the other
+s_j/b_j; the weights are max(0, −slope), scaled so that the larger one is 1. So π0 counts more if few rows make the
+models poor. A ridge on θ_j b_j draws the fit to the vote.
 
 The doubly robust costs of the fit have a cost model of their own, a regression of the logged costs on the sum of the
 models' s_j/b_j. The fit uses this model without the support rule of :mod:`drcrm.cost_models.support`, because the

@@ -84,9 +84,9 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
 
 
 def check_repeated_contexts(rows: TestedRows, columns: Mapping[str, np.ndarray]) -> Diagnostic | None:
-    """Return a caution if contexts repeat, and one column determines all features, as a user's id does.
+    """Return None unless contexts repeat and one column, such as a user's id, determines all features.
 
-    Otherwise return None. The verdict then holds for these users. Rows that are held out at random have the same users,
+    Else return a caution: the verdict holds only for these users. Rows that are held out at random have the same users,
     so they cannot show whether the policy suits others. ``columns`` have codes of the values, −1 for a missing one.
     """
     for name, codes in columns.items():

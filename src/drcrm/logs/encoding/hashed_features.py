@@ -135,9 +135,9 @@ class HashedEncoding(Encoding):
 
 
 def further_factors(of_action: Sequence, shared: Sequence, interactions: int | None) -> list[tuple]:
-    """Return the sets of 2 to ``interactions`` different features that have at least one feature of an action.
+    """Return all sets of 2 to ``interactions`` different features that include an action's feature.
 
-    Pairs of a feature of the action and one of the context are left out, because their products are always features.
+    Pairs of an action's and a context's feature are left out, because :func:`hash_lists` always adds them.
     """
     return [
         (*first, *second)
