@@ -218,6 +218,12 @@ def test_constant_exploration_shows_support(rows, share, supported):
     cloned = SoftmaxPolicy([[-50.0, 50.0, -50.0], [0, 0, 0]])
     model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).with_logged_support(log)
     assert model.is_supported.tolist() == supported
+    lacks = (x > 1)[:, None] & (action == 0)  # there, the propensities of actions 1 and 2 show that 0 is not explored
+    uneven = np.where((x > 0)[:, None], [0.9, 0.09, 0.01], [0.85, 0.15, 0])
+    for other in (np.where(lacks, 0, probability + np.where(lacks.any(axis=1), rate[:, 0] / 6, 0)[:, None]), uneven):
+        chosen = (other.cumsum(axis=1) > rng.random((rows, 1))).argmax(axis=1)
+        changed = log.replace(Y=chosen, propensity=other[np.arange(rows), chosen])
+        assert not changed.actions.find_supported(changed, cloned.marginals(changed.X), 0.05)[action[::2]].all()
     lists = BanditLog(ActionLists(np.tile(np.eye(3), (rows, 1)), np.arange(0, 3 * rows + 1, 3)), Y, p, rng.random(rows))
     assert lists.actions.find_supported(lists, np.ones(3 * rows), 0.05) == all(supported)
 

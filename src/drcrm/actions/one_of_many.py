@@ -168,7 +168,7 @@ class OneOfMany(Actions):
 
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
         choices, propensity = self.count_row_choices(log.context), log.propensity
-        threshold = (1 - ROUNDING) * min(support, self._explored_share(log, propensity * choices, support)) / choices
+        threshold = (1 - ROUNDING) * min(support, self._explored_share(log, choices, support)) / choices
         is_rare, is_certain = propensity < threshold, (1 - propensity < threshold) & (choices > 1)
         if not self.shape:
             return ~(is_rare | is_certain).any()
@@ -179,15 +179,20 @@ class OneOfMany(Actions):
         np.minimum.at(least, log.Y, propensity)
         return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support, least)
 
-    def _explored_share(self, log: Any, relative: np.ndarray, support: float) -> float:
+    def _explored_share(self, log: Any, choices: np.ndarray, support: float) -> float:
         """Return the constant exploration rate ε that a log shows, or infinity if none.
 
-        ``relative`` has the propensities times K, and ε is the smallest of them. The log shows it if each action with a
-        value below ``support`` has at least 10 rows within 5 % of ε. Listed actions are counted together.
+        ε is the smallest propensity times K, (n,). The log shows it if each row has a propensity of an ε-greedy policy,
+        ε/K or 1 − ε (K − 1)/K, with an error of at most 10 % in ε. Each action with smaller propensities than
+        ``support``/K, or all listed actions together, must have 10 rows with ε/K.
         """
-        least = relative.min()
+        relative = log.propensity * choices
+        least, explored = relative.min(), relative <= (1 + 2 * ROUNDED) * relative.min()
+        is_greedy = np.abs((choices - relative) / np.maximum(choices - 1, 1) - least) <= 2 * ROUNDED * least
+        if not (explored | is_greedy | (choices == 1)).all():
+            return np.inf
         action = log.Y if self.shape else np.zeros(len(relative), dtype=np.intp)
-        rows = np.bincount(action, log.count * (relative <= (1 + ROUNDED) * least))
+        rows = np.bincount(action, log.count * explored)
         return float(least) if rows[np.unique(action[relative < support])].min(initial=np.inf) >= EXPLORED else np.inf
 
     def _occurs(self, log: Any, logging_mean: np.ndarray, support: float, least: np.ndarray) -> np.ndarray:

@@ -248,6 +248,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         "labels": tuple,
         "booleans": tuple,
         "algorithm": _as_list,
+        "interactions": int,
         "cost_range": lambda ends: tuple(map(to_float, ends)),
         "slice": lambda columns: columns if isinstance(columns, str) else tuple(columns),
         "guardrails": lambda entries: tuple(Guardrail.of(str(name), entry) for name, entry in entries.items()),

@@ -160,6 +160,9 @@ class ActionScores(TransformerMixin, BaseEstimator):
 
         ``predict(model, X)`` replaces the prediction of a model of scikit-learn by one that is known.
         """
+        if isinstance(X, np.ndarray):
+            X = X.view()
+            X.flags.writeable = False  # so that a feature map of several models computes X' once
         logits, actions = X @ self.logging_coef + self.logging_intercept, self._actions_of(X)
         _, mean = actions.log_partition(logits.copy())
         learned = []
@@ -215,10 +218,8 @@ class SingleContextScores:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the scores of the features of one context, (d,), as an array (J K,)."""
-        predicted, X = dict(zip(self._ids, self._trees.predict(x), strict=True)), x[None, :]
-        X.flags.writeable = False  # so that a feature map of several models computes X' once
-        scores = self._scores
-        return scores.scores(X, scores.folds, scores.weights, lambda part, _: predicted[id(part)]).ravel()
+        predicted, scores = dict(zip(self._ids, self._trees.predict(x), strict=True)), self._scores
+        return scores.scores(x[None, :], scores.folds, scores.weights, lambda part, _: predicted[id(part)]).ravel()
 
 
 def _parts_of(model: Any) -> list[Any]:

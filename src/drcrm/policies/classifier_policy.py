@@ -115,20 +115,21 @@ class MappedLogistic:
         """Return a fit to φ(X) of at most 20 000 rows.
 
         It minimises ½ Σ_a |coef_a|² − C Σ_i w_i log P(a_i|x_i) with C = 10 and the weights w of :func:`row_weights`,
-        scaled to mean 1.
+        scaled so that their sum is the number of rows. If only two actions occur, the first one has coefficients 0.
         """
         weight = row_weights(log, weights)
         rows = np.flatnonzero(weight)
         rows = rows[:: -(-len(rows) // MOST_ROWS)]
-        mapped = features(log.X)[:, features.n_features :] / features.scale
         coef, intercept = np.zeros((features.n_mapped, *log.actions.shape)), np.full(log.actions.shape, -np.inf)
         seen = np.unique(log.Y[rows])
         intercept[seen] = 0
         if len(seen) > 1:
+            mapped = features(take_rows(log.X, log.context[rows]))[:, features.n_features :] / features.scale
+            share = log.count[rows].sum() * weight[rows] / weight[rows].sum()
             model = LogisticRegression(C=10, tol=1e-3, max_iter=200)
             with warnings.catch_warnings():  # the scores of a fit with fewer iterations serve as well
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(mapped[log.context[rows]], log.Y[rows], weight[rows] / weight[rows].mean())
+                model.fit(mapped, log.Y[rows], share)
             places = seen if len(seen) > 2 else seen[1:]  # of two classes, the first one has coefficients 0
             coef[:, places], intercept[places] = model.coef_.T, model.intercept_
         coef = np.concatenate([np.zeros((features.n_features, *log.actions.shape)), coef / features.scale])

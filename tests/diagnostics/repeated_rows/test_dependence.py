@@ -103,8 +103,25 @@ def test_features_that_identify_users_are_a_caution(has_column, tmp_path):
     named = frame if has_column else frame.drop(columns="visitor")
     [sentence] = find_repeated_contexts(named, path)
     column = "visitor" if has_column else "size"
-    assert sentence.startswith(f"`{column}` determines all features, and 2000 rows have only 80 contexts.")
+    assert sentence.startswith(f"the rows have only 80 contexts, which `{column}` identifies.")
+    assert find_repeated_contexts(pd.concat([named, named[:200]]), path)  # copies are groups of their own
     assert not find_repeated_contexts(frame, path, group="visitor")
     assert not find_repeated_contexts(frame.drop(columns="visitor"), path, features={"numeric": ["age"]})
     frame["size"] = rng.normal(size=2000)
     assert not find_repeated_contexts(frame, path)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.arange(2000),  # the number of a row
+        np.arange(2000) // 2,  # a session
+        np.where(np.arange(2000) < 300, np.arange(2000) % 72, np.nan),  # rarely known
+    ],
+)
+def test_columns_that_do_not_identify_contexts_are_no_caution(column, tmp_path):
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 72, 2000)
+    frame = pd.DataFrame({"age": cells // 8, "size": cells % 8, "action": rng.integers(0, 3, 2000), "p": 1 / 3})
+    frame = frame.sort_values(["age", "size"], ignore_index=True).assign(number=column, reward=rng.integers(0, 2, 2000))
+    assert not find_repeated_contexts(frame, tmp_path / "log.csv", features={"categorical": ["age", "size"]})

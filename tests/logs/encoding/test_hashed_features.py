@@ -12,7 +12,8 @@ from vw_lines import decision, write_lines
 
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
 from drcrm.logs.batches import encode, fit_encoding
-from drcrm.logs.encoding.hashed_features import TIMES
+from drcrm.logs.encoding.base import MATRIX
+from drcrm.logs.encoding.hashed_features import TIMES, hash_lists
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import read_raw_log
@@ -22,7 +23,7 @@ from drcrm.logs.read_log import read_raw_log
 def test_features_of_listed_actions_are_their_own_and_products(tmp_path, interactions):
     """Reference: scikit-learn's hasher on all names of each action."""
     raw_log = read_raw_log(write_lines(tmp_path, decision()), as_mapping({"interactions": interactions}))
-    shared = {"User^city=Bern": 1, "User^age": 3}
+    shared = {"User^age": 3, "User^city=Bern": 1}
     listed = [{"A^id=x": 1}, {"A^id=y": 1, "A^n": 2}, {"b": 1}]
     named_features = []
     for action in listed:
@@ -68,3 +69,14 @@ def test_the_order_of_a_list_matters_but_not_that_of_features(tmp_path):
     text = first.format("x y:2") + swapped + first.format("y:2 x")
     hashes = hash_log(read_raw_log(write_lines(tmp_path, text, name="log.vw"))).features
     assert hashes[0] == hashes[2] != hashes[1]
+
+
+def test_products_do_not_depend_on_the_order_of_the_features():
+    shared, action = [("c", 2.0), ("d", 3.0)], [("a", 5.0), ("b", 7.0)]
+    matrices = [
+        hash_lists([pairs], [[of_action]], 3).features.columns[MATRIX]
+        for pairs in (shared, shared[::-1])
+        for of_action in (action, action[::-1])
+    ]
+    assert all(abs(matrices[0] - matrix).nnz == 0 for matrix in matrices)
+    assert matrices[0].nnz == 2 + 4 + 1 + 2 + 2  # features, old pairs, a b, a b with c or d, a or b with c d

@@ -38,6 +38,7 @@ IDENTIFY = (
 )
 DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found
 MIN_CONTEXTS, MIN_ROWS_PER_CONTEXT = 20, 5  # of a log with repeated contexts
+LEAST_KNOWN, FEW_EQUAL = 0.5, 0.2  # shares of known values, and of values with the features of others
 FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
 
 
@@ -68,7 +69,7 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     ``groups`` are those of the mapping. Columns of the file ``path`` that the mapping does not name may be identifiers
     of users, and are checked too.
     """
-    hashes, first = hash_log(log), log.take(slice(0, MAX_ROWS))
+    hashes, first, has_groups = hash_log(log), log.take(slice(0, MAX_ROWS)), groups is not None
     copies_check, copies = check_copies(hashes, log.propensity)
     copies = as_mapped(copies, log.cost)
     if groups is None:
@@ -79,39 +80,54 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     columns = _identifier_columns(first, path)
     independence = check_independence(rows, groups, columns, imitated=log.imitated_propensities)
     unmapped = {name: codes for name, codes in columns.items() if name not in first.X.columns}
-    contexts = None if groups is not None else check_repeated_contexts(rows, unmapped | _numeric_features(first))
+    contexts = None if has_groups else check_repeated_contexts(rows.features, unmapped | _real_features(first))
     return RowChecks(hashes, log.propensity, groups, (copies_check, independence, *filter(None, [contexts])))
 
 
-def check_repeated_contexts(rows: TestedRows, columns: Mapping[str, np.ndarray]) -> Diagnostic | None:
-    """Return None unless contexts repeat and one column, such as a user's id, determines all features.
+def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarray]) -> Diagnostic | None:
+    """Return None unless contexts repeat and one column, such as a user's id, identifies them.
 
     Else return a caution: the verdict holds only for these users. Rows that are held out at random have the same users,
-    so they cannot show whether the policy suits others. ``columns`` have codes of the values, −1 for a missing one.
+    so they cannot show whether the policy suits others.
+
+    Parameters
+    ----------
+    features : array (n,)
+        Hashes of the features of each row.
+    columns : mapping of str to integer array (n,)
+        Codes of the values of columns, −1 for a missing one; shorter if a column was read in part.
     """
+    context = pd.factorize(features)[0]
+    n_contexts = context.max(initial=-1) + 1
+    if not MIN_CONTEXTS <= n_contexts <= len(context) / MIN_ROWS_PER_CONTEXT:
+        return None
     for name, codes in columns.items():
         known = codes >= 0
-        context, code = pd.factorize(rows.features[: len(codes)][known])[0], pd.factorize(codes[known])[0]
-        n_contexts, n_codes = (values.max(initial=-1) + 1 for values in (context, code))
-        is_function = len(np.unique(code * max(n_contexts, 1) + context)) == n_codes
-        if is_function and MIN_CONTEXTS <= n_contexts <= known.sum() / MIN_ROWS_PER_CONTEXT:
+        code, of_code = pd.factorize(codes[known])[0], context[: len(codes)][known]
+        n_codes, n_pairs = code.max(initial=-1) + 1, len(np.unique(code * n_contexts + of_code))
+        # Several values may have equal features, such as two users, but an id of the row differs in each of them.
+        if known.mean() >= LEAST_KNOWN and n_pairs == n_codes and n_codes <= (1 + FEW_EQUAL) * len(np.unique(of_code)):
             sentence = (
-                f"`{name}` determines all features, and {known.sum()} rows have only {n_contexts} contexts. If its "
-                f"values are users, the verdict holds only for these users; for others, add `group: {name}`"
+                f"the rows have only {n_contexts} contexts, which `{name}` identifies. If its values are users, the "
+                f"verdict holds only for these users; for others, add `group: {name}`"
             )
             threshold = f"fewer than {MIN_ROWS_PER_CONTEXT} rows per context"
-            return Diagnostic(
-                "repeated contexts", known.sum() / n_contexts, threshold, "caution", sentence, "this project"
-            )
+            value = len(context) / n_contexts
+            return Diagnostic("repeated contexts", value, threshold, "caution", sentence, "this project")
     return None
 
 
-def _numeric_features(log: BanditLog) -> dict[str, np.ndarray]:
-    """Return codes of the values of the numeric features, if there are at least two features."""
+def _real_features(log: BanditLog) -> dict[str, np.ndarray]:
+    """Return codes of the features that are not whole numbers, if at least two features vary."""
     features = log.X
-    if not log.actions.are_shared or MATRIX in features.columns or len(features.columns) < 2:
+    if not log.actions.are_shared or MATRIX in features.columns:
         return {}
-    return {name: pd.factorize(values)[0][log.context] for name, values in features.numbers.items()}
+    varying = [name for name, values in features.columns.items() if (values[1:] != values[:-1]).any()]
+    return {
+        name: pd.factorize(values)[0][log.context]
+        for name, values in features.numbers.items()
+        if len(varying) > 1 and (values[:FIRST_ROWS] % 1 != 0).any()
+    }
 
 
 def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:

@@ -47,7 +47,7 @@ def hash_lists(contexts: Iterable[Pairs], lists: list[list[Pairs]], interactions
                     for name, value in of_action
                     for shared_name, factor in shared
                 ]
-                for factors in further_factors(of_action, shared, interactions):
+                for factors in further_factors(sorted(of_action), sorted(shared), interactions):
                     names, values = zip(*factors, strict=True)
                     products.append((TIMES.join(names), prod(values)))
                 yield of_action + [(name, value) for name, value in products if value == value]
