@@ -23,7 +23,7 @@ from drcrm.errors import InputError
 ROUNDING = 1e-6  # relative error of propensities
 ROUNDED = 0.05  # relative error of uniform propensities of two digits, such as 0.33 for 1/3
 EXPLORED = 10  # least number of rows of an action that show constant exploration
-REFUTED = 1e-4  # significance level at which a log refutes the support of an action
+REFUTED = 1e-4  # significance level of the test that refutes the support of an action
 LEAST, MOST = 1e-60, 1e300  # if the sum of e^u is in this range, no significant term was lost
 
 
@@ -168,7 +168,7 @@ class OneOfMany(Actions):
 
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
         choices, propensity = self.count_row_choices(log.context), log.propensity
-        threshold = (1 - ROUNDING) * min(support, self._explored_share(log, choices, support)) / choices
+        threshold = (1 - ROUNDING) * min(support, self._exploration_rate(log, choices, support)) / choices
         is_rare, is_certain = propensity < threshold, (1 - propensity < threshold) & (choices > 1)
         if not self.shape:
             return ~(is_rare | is_certain).any()
@@ -179,7 +179,7 @@ class OneOfMany(Actions):
         np.minimum.at(least, log.Y, propensity)
         return (rare == 0) & (certain == certain.sum()) & self._occurs(log, logging_mean, support, least)
 
-    def _explored_share(self, log: Any, choices: np.ndarray, support: float) -> float:
+    def _exploration_rate(self, log: Any, choices: np.ndarray, support: float) -> float:
         """Return the constant exploration rate ε that a log shows, or infinity if none.
 
         ε is the smallest propensity times K, (n,). The log shows it if each row has a propensity of an ε-greedy policy,

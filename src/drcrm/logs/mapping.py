@@ -87,7 +87,7 @@ class LogMapping:
     encoding : str, optional
         Encoding of CSV, by default UTF-8, or UTF-16 with a byte order mark.
     booleans : tuple of str
-        Pairs of texts that stand for 1 and 0, such as yes/no.
+        Pairs of texts for 1 and 0, such as yes/no.
     """
 
     action: str | None = None

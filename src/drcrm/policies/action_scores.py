@@ -209,7 +209,7 @@ class SingleContextScores:
     Parameters
     ----------
     scores : ActionScores
-        Scores for which ``has_fast_trees`` is true.
+        Scores whose ``has_fast_trees`` is true.
     """
 
     def __init__(self, scores: ActionScores):

@@ -125,11 +125,11 @@ class MappedLogistic:
         intercept[seen] = 0
         if len(seen) > 1:
             mapped = features(take_rows(log.X, log.context[rows]))[:, features.n_features :] / features.scale
-            share = log.count[rows].sum() * weight[rows] / weight[rows].sum()
+            scaled = log.count[rows].sum() * weight[rows] / weight[rows].sum()
             model = LogisticRegression(C=10, tol=1e-3, max_iter=200)
             with warnings.catch_warnings():  # the scores of a fit with fewer iterations serve as well
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(mapped, log.Y[rows], share)
+                model.fit(mapped, log.Y[rows], scaled)
             places = seen if len(seen) > 2 else seen[1:]  # of two classes, the first one has coefficients 0
             coef[:, places], intercept[places] = model.coef_.T, model.intercept_
         coef = np.concatenate([np.zeros((features.n_features, *log.actions.shape)), coef / features.scale])

@@ -238,7 +238,7 @@ class _Search:
         return fits
 
     def _fit_towards(self, logging_coef: np.ndarray, fits: list[Fit]) -> list[Candidate]:
-        """Return the other candidates of a safe algorithm, the last of which is π0.
+        """Return the other candidates of a safe algorithm; the last one is π0.
 
         They are fits with a ridge towards π0, policies part of the way from π0 to each fit, greedy versions of the
         fits, sharpened versions of π0, and π0. ``logging_coef`` is Θ of π0. The fits with a ridge use the least robust

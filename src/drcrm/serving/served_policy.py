@@ -177,7 +177,7 @@ class ServedPolicy:
             raise
         except (ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError) as error:  # of a value's class
             message = " ".join(f"{type(error).__name__} {error}".split())
-            raise InputError(f"context has a value that is no number, text, list or dict: {message}") from error
+            raise InputError(f"context has a value that is not a number, text, list or dict: {message}") from error
 
     def _generator(self, random_state: Any) -> np.random.Generator:
         """Return the generator of a seed; without one, the policy's own, which each process seeds anew."""

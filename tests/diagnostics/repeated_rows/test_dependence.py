@@ -104,7 +104,7 @@ def test_features_that_identify_users_are_a_caution(has_column, tmp_path):
     [sentence] = find_repeated_contexts(named, path)
     column = "visitor" if has_column else "size"
     assert sentence.startswith(f"the rows have only 80 contexts, which `{column}` identifies.")
-    assert find_repeated_contexts(pd.concat([named, named[:200]]), path)  # copies are groups of their own
+    assert find_repeated_contexts(pd.concat([named, named[:200]]), path)  # copies form groups
     assert not find_repeated_contexts(frame, path, group="visitor")
     assert not find_repeated_contexts(frame.drop(columns="visitor"), path, features={"numeric": ["age"]})
     frame["size"] = rng.normal(size=2000)

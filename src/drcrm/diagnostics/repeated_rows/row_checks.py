@@ -105,7 +105,7 @@ def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarr
         known = codes >= 0
         code, of_code = pd.factorize(codes[known])[0], context[: len(codes)][known]
         n_codes, n_pairs = code.max(initial=-1) + 1, len(np.unique(code * n_contexts + of_code))
-        # Several values may have equal features, such as two users, but an id of the row differs in each of them.
+        # A few users may have equal features. Ids of rows and sessions have far more values than there are contexts.
         if known.mean() >= LEAST_KNOWN and n_pairs == n_codes and n_codes <= (1 + FEW_EQUAL) * len(np.unique(of_code)):
             sentence = (
                 f"the rows have only {n_contexts} contexts, which `{name}` identifies. If its values are users, the "
