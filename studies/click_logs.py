@@ -12,19 +12,24 @@ Baselines by boosted trees use all rows: `rewarded_rows_trees`, `importance_weig
 only know the propensities of the logged actions, but `dm_trees` knows π0.
 
 There is a row per run, η, number of contexts and algorithm: the expected loss on the test set, which is the share
-of wrong actions, of the learned policy and of π0. The summary has the mean gains over π0 in percentage points, with
-standard errors, also as means over data sets.
+of wrong actions, of the learned policy and of π0. For the candidate, ``certified_loss`` is the loss at which the mean
+reward is the certified one, at 95 % and adjusted for the number of candidates. It is empty if no certificate was
+issued. The summary has the mean gains over π0 in percentage points, with standard errors, also as means over data sets,
+and the share of certificates that hold on the test set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from finished import Run
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against
 from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.classifiers import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy
@@ -36,36 +41,52 @@ from drcrm.selection.successive_halving import fit_algorithm
 BY_BOUND = "dr_bound"
 
 
-def choose(results: Sequence[Learned]) -> tuple[LinearPolicy, bool]:
-    """Return the choice of ``drcrm learn`` among all candidates, and whether it is shown to be better than π0."""
-    candidates = [candidate for learned in results for candidate in learned.candidates]
+class Choice(NamedTuple):
+    """The choice of ``drcrm learn``, whether it is shown to be better than π0, and the certified bound on its cost."""
+
+    policy: LinearPolicy
+    is_shown: bool
+    bound: float
+
+
+def choose(results: Sequence[Learned], heldout: BanditLog) -> Choice:
+    """Return the choice among all candidates."""
+    candidates = [(fit, learned.cost_model) for learned in results for fit in learned.candidates]
     differences = PairedDifferences.join([learned.differences for learned in results])
-    index = differences.choose(differences.effective_choices(), differences.grade == 2)
-    if index is not None:
-        return candidates[index].policy, True
-    grade = np.where([candidate.is_logging for candidate in candidates], -1, differences.grade)
-    best = int(np.argmin(np.where(grade == grade.max(), differences.cautious_means, np.inf)))
-    return candidates[best].policy, False
+    choices = differences.effective_choices()
+    index = differences.choose(choices, differences.grade == 2)
+    is_shown = index is not None
+    if index is None:
+        grade = np.where([fit.is_logging for fit, _ in candidates], -1, differences.grade)
+        index = int(np.argmin(np.where(grade == grade.max(), differences.cautious_means, np.inf)))
+    fit, model = candidates[index]
+    settings = ComparisonSettings(effective_choices=choices)
+    certificate, _ = certify_against(fit.policy, heldout, settings, None, {"cost_model": model})
+    return Choice(fit.policy, is_shown, np.nan if certificate is None else certificate.bound)
 
 
-def learned_policies(log: tuple, algorithms: Mapping, X: np.ndarray, seed: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the names of the policies and their probabilities of all actions, (m, K)."""
+def learned_policies(
+    log: tuple, algorithms: Mapping, X: np.ndarray, seed: int
+) -> Iterator[tuple[str, np.ndarray, float]]:
+    """Yield the names of the policies, their probabilities of all actions, (m, K), and bounds on their costs."""
     train, heldout, logging_policy = log
     columns = (np.concatenate([getattr(part, name) for part in log[:2]]) for name in ("X", "Y", "propensity", "cost"))
     whole, results = BanditLog(*columns, **train.actions.log_options), []
     for name, entry in algorithms.items():
         if "estimator" in entry:
-            learned = fit_algorithm(train, heldout, Algorithm(**entry))
+            algorithm = replace(Algorithm(**entry), safe=True)  # with all candidates of ``drcrm learn``
+            learned = fit_algorithm(train, heldout, algorithm)
             results.append(learned)
-            fits = [candidate for candidate in learned.candidates if candidate.is_fit]
-            yield name, min(fits, key=lambda fit: fit.scores[BY_BOUND]).policy.marginals(X)
+            fits = learned.candidates[: len(algorithm.values)]
+            yield name, min(fits, key=lambda fit: fit.scores[BY_BOUND]).policy.marginals(X), np.nan
         elif entry["classifier"] == "cost_trees":
-            yield name, cheapest_actions(whole, X, logging_policy, seed)
+            yield name, cheapest_actions(whole, X, logging_policy, seed), np.nan
         else:
-            yield name, action_probabilities(whole, X, entry["classifier"], entry.get("weights", "none"), seed)
-    chosen, is_shown = choose(results)
-    yield "candidate", chosen.marginals(X)
-    yield "learn", (chosen if is_shown else logging_policy).marginals(X)
+            probabilities = action_probabilities(whole, X, entry["classifier"], entry.get("weights", "none"), seed)
+            yield name, probabilities, np.nan
+    chosen = choose(results, heldout)
+    yield "candidate", chosen.policy.marginals(X), chosen.bound
+    yield "learn", (chosen.policy if chosen.is_shown else logging_policy).marginals(X), np.nan
 
 
 def rows(
@@ -73,14 +94,17 @@ def rows(
 ) -> Iterator[dict]:
     """Yield a row per η, size and algorithm."""
     X, truth = read_truth(run.resources / "test.npz")
+    right, wrong = click_rates
     for eta in sharpness:
         for size in sizes:
             log = run.draw_log(eta, 1, size, click_rates)
             logging = truth.losses(log[2], X)["expected_loss"]
             key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
-            for name, probability in learned_policies(log, algorithms, X, run.seed):
+            for name, probability, bound in learned_policies(log, algorithms, X, run.seed):
                 loss = truth.losses_of_probabilities(probability)["expected_loss"]
-                yield {**key, "algorithm": name, "expected_loss": round(loss, 6), "logging": round(logging, 6)}
+                certified = (bound + right) / (right - wrong)
+                losses = {"expected_loss": loss, "logging": logging, "certified_loss": certified}
+                yield {**key, "algorithm": name} | {column: round(value, 6) for column, value in losses.items()}
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
@@ -97,4 +121,8 @@ def summary(rows: pd.DataFrame) -> str:
     table = gains(rows)
     cells = table["mean"].map("{:.2f}".format) + " ± " + table["sem"].map("{:.2f}".format)
     draws = f"draws of each cell: {table['count'].min()}"
-    return f"{draws}\ngain over π0 in percentage points\n{cells.unstack(['sharpness', 'contexts']).to_string()}"
+    certified = rows.dropna(subset="certified_loss")
+    held = (certified["certified_loss"] >= certified["expected_loss"]).mean()
+    certificates = f"{len(certified)} certificates, of which {held:.1%} hold"
+    gain = f"gain over π0 in percentage points\n{cells.unstack(['sharpness', 'contexts']).to_string()}"
+    return f"{draws}\n{certificates}\n{gain}"
