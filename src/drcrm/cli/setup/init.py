@@ -206,8 +206,8 @@ def _is_unreadable(column: Column, key: str) -> bool:
         return False
     if column.numbers is not None or column.is_time:
         return True
-    others = {word for word in column.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
-    return not others or all(value.endswith("%") for value in column.values if value)
+    unexpected = {word for word in column.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
+    return not unexpected or all(value.endswith("%") for value in column.values if value)
 
 
 def _quote(name: str) -> str:

@@ -86,11 +86,11 @@ def _flatten(table: Any) -> Any:
     """
     is_nested = import_extra("pyarrow").types.is_struct
     while any(map(is_nested, kinds := table.schema.types)):
-        others = set(table.column_names)
+        columns = set(table.column_names)
         are_fields = [is_nested(kind) for kind in kinds for _ in range(kind.num_fields if is_nested(kind) else 1)]
         table = table.flatten()
-        named = enumerate(zip(table.column_names, are_fields, strict=True))
-        table = table.select([place for place, (name, is_field) in named if not (is_field and name in others)])
+        flat = enumerate(zip(table.column_names, are_fields, strict=True))
+        table = table.select([place for place, (name, is_field) in flat if not (is_field and name in columns)])
     return table
 
 

@@ -192,8 +192,8 @@ def curve(
     points = next(iter(lines.values()))
     x = Scale(points[0][0], points[-1][0])
     y = Scale.over([level, *(value for line in lines.values() for _, value in line)])
-    shown = x.at(mark) if is_number(mark) and x.contains(mark) else None
-    return plot(x, y, lines) | {"level": None if level is None else y.height(level), "mark": shown}
+    mark_x = x.at(mark) if is_number(mark) and x.contains(mark) else None
+    return plot(x, y, lines) | {"level": None if level is None else y.height(level), "mark": mark_x}
 
 
 def plot(
