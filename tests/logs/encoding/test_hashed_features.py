@@ -11,6 +11,7 @@ from sklearn.feature_extraction import FeatureHasher
 from vw_lines import decision, write_lines
 
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
+from drcrm.errors import InputError
 from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.hashed_features import TIMES, hash_lists
@@ -37,6 +38,13 @@ def test_features_of_listed_actions_are_their_own_and_products(tmp_path, interac
     assert encoding.kept == sorted(set(expected.indices.tolist()))
     features = encoding.encode(raw_log.X).toarray()
     assert np.array_equal(features, expected[:, encoding.kept].toarray())
+
+
+def test_too_many_products_are_refused():
+    action, shared = ([(f"{name}{i}", 1.0) for i in range(40)] for name in "ac")
+    with pytest.raises(InputError, match=r"interactions: 3 makes 74660 products of the 80 features .* at most 65536"):
+        hash_lists([shared], [[action]], 3)
+    assert hash_lists([shared], [[action]], 2).features.columns[MATRIX].nnz > 2400  # of 2420, without collisions
 
 
 def test_an_encoding_survives_json_and_counts_new_features(tmp_path):

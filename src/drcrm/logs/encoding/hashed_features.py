@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from math import prod
+from math import comb, prod
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from drcrm.logs.encoding.base import MATRIX, Contexts, Encoding, require_distinc
 
 Pairs = list[tuple[str, float]]
 N_COLUMNS = 2**18
+MAX_SETS = 2**16  # sets of features that are multiplied, of one candidate
 BLOCK_ROWS = 2**17  # rows whose entries are examined at once
 TIMES = " × "  # between the two names of a product
 
@@ -137,14 +138,23 @@ class HashedEncoding(Encoding):
 def further_factors(of_action: Sequence, shared: Sequence, interactions: int | None) -> list[tuple]:
     """Return all sets of 2 to ``interactions`` different features that include an action's feature.
 
-    Pairs of an action's and a context's feature are left out, because :func:`hash_lists` always adds them.
+    Pairs of an action's and a context's feature are left out, because :func:`hash_lists` always adds them. Raise
+    InputError if these are more than 2¹⁶ sets together.
     """
+    sizes = range(2, (interactions or 1) + 1)
+    n, n_shared = len(of_action) + len(shared), len(shared)
+    n_sets = sum(comb(n, size) - comb(n_shared, size) for size in sizes)
+    if n_sets > MAX_SETS:
+        raise InputError(
+            f"interactions: {interactions} makes {n_sets} products of the {n} features of a candidate and its context, "
+            f"expected at most {MAX_SETS}; name fewer features, lower interactions, or remove it"
+        )
     return [
         (*first, *second)
-        for size in range(2, (interactions or 1) + 1)
-        for n_shared in range(size)
-        if (size, n_shared) != (2, 1)
-        for first, second in product(combinations(of_action, size - n_shared), combinations(shared, n_shared))
+        for size in sizes
+        for n_second in range(size)
+        if (size, n_second) != (2, 1)
+        for first, second in product(combinations(of_action, size - n_second), combinations(shared, n_second))
     ]
 
 
