@@ -12,6 +12,7 @@ from shop_fixtures import answer_of
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate, sensitivity, upper_bound
 from drcrm.cli.common.candidates import read_algorithms
+from drcrm.cli.common.running_bounds import infer_cost_range
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 
@@ -97,6 +98,13 @@ class TestAnytime:
             config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}} | changes)
             status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
             assert (status, expected in error) == (1 if expected else 0, True)
+
+    @pytest.mark.parametrize("is_reward", [False, True])
+    def test_the_range_of_clicks_is_known_whatever_their_sign(self, is_reward):
+        for costs, expected in (([0, 1], (0, 1)), ([-1, 0], (-1, 0)), ([0, 0], (-1, 0) if is_reward else (0, 1))):
+            assert infer_cost_range(None, np.array(costs, dtype=float), is_reward) == expected
+        assert infer_cost_range(None, np.array([-1.0, 1.0]), is_reward) is None
+        assert infer_cost_range((-2, 3), np.array([0.0, 1.0]), is_reward) == (-2, 3)
 
     def test_only_the_estimate_of_the_bounds_is_accepted(self, later, shop, run, answer):
         _, path, _ = later

@@ -145,6 +145,7 @@ def test_the_size_of_fixed_choices_of_other_actions(kind, policies):
     log = drcrm.read_log(path.parent / "log.csv", LABELS if kind == "labels" else LISTS)
     log = log.replace(X=stored.encoding.contexts(log_of(path))) if kind == "labels" else log
     described = describe_exploration(stored.policy, log, 100.0)
+    assert described["of_label"] == (kind == "labels")
     X = log.actions.unbind(log.X)
     law = exploring_law(stored, X)
     if kind == "labels":

@@ -115,6 +115,31 @@ def test_anytime_bounds_every_guardrail(command):
     assert "--anytime needs range in the guardrail 'money', column 'revenue'" in error
 
 
+def test_anytime_says_worse_and_violated(command):
+    """The lower bounds are those of the negated outcomes at half of δ."""
+    frame = push_log(4000, harm=0.3)
+    rail = {"unsubscribed": UNSUBSCRIBED | {"at_most": 0.0}}
+    options = "--anytime", "--fail-unless", "not-worse"
+    status, _, error, answer, _ = command(frame, "certify", *options, guardrails=rail)
+    assert (status, answer["shown"], answer["guardrails"][0]["status"]) == (3, "not shown", "violated")
+    assert "the guardrail unsubscribed is violated" in error
+    weight = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / 0.5
+    z = (1 - weight) * (frame["unsubscribed"] == "yes").to_numpy()
+    lower = -upper_bound(z, 0.975, method="anytime", high=1)
+    difference = answer["guardrails"][0]["difference"]
+    assert difference["lower_bound"] == pytest.approx(lower, abs=1e-9)
+    assert difference["value"] == pytest.approx(-z.mean(), abs=1e-12)
+    fewer = push_log(4000).assign(click=lambda frame: 1 - frame["click"])
+    status, out, error, answer, _ = command(fewer, "certify", *options, guardrails={})
+    assert (status, answer["shown"]) == (3, "worse")
+    assert "the verdict is 'worse'" in error
+    assert out.startswith("Certified, and worse than the logging policy.")
+    lower = -upper_bound((weight - 1) * (fewer["click"] - 1), 0.975, method="anytime", high=1)
+    assert answer["running"]["difference_lower"] > 0
+    [candidate] = answer["candidates"]
+    assert candidate["difference"]["value"] == pytest.approx(answer["running"]["difference"], abs=1e-12)
+
+
 def test_outcomes_beyond_their_range_are_an_error(command):
     status, _, error, *_ = command(push_log(500), "certify", guardrails={"money": REVENUE | {"range": [0, 2]}})
     assert status != 0

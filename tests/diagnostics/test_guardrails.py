@@ -54,6 +54,23 @@ def test_an_absolute_margin_has_the_certificate_of_the_outcome(estimate, groups)
     assert [judged(rail, 0, estimate, groups).status for rail in (tight, broken)] == ["not shown", "violated"]
 
 
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_with_a_baseline_the_difference_and_the_margin_are_relative_to_it(share):
+    log, costs, policy = draw()
+    rail = replace(COST, margin=share, is_relative=True) if share else COST
+    part, old = log.with_cost(costs[:, 0]), policy[:, ::-1]
+    [result] = GuardedOutcomes.of([rail], log, costs[:, [0]], "ips", baseline=old).judge(policy, ComparisonSettings())
+    weight, of_old = (known[np.arange(800), log.Y] / log.propensity for known in (policy, old))
+    mean = (of_old * part.cost).mean()
+    assert result.difference == pytest.approx((weight * part.cost).mean() - mean, abs=1e-12)
+    assert result.margin == pytest.approx(share * mean if share else rail.margin, abs=1e-12)
+    options = {"baseline": old, "baseline_factor": 1 + share, "check_tails": False}
+    z = (weight - (1 + share) * of_old) * part.cost
+    assert policy_certificate(policy, part, "ips", **options).bound == pytest.approx(upper_bound(z), abs=1e-9)
+    assert result.bound - share * mean == pytest.approx(upper_bound(z), abs=2e-3)  # corrected for skewness
+    assert result.bound - share * mean >= upper_bound(z) - 1e-8
+
+
 def test_a_relative_margin_bounds_the_cost_minus_a_multiple_of_the_logged_cost():
     """The bound minus the margin is the bound on the mean of w c − 0.95 c, which no other code computes here."""
     log, costs, policy = draw()

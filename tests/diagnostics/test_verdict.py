@@ -23,6 +23,8 @@ from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
 from drcrm.diagnostics.comparison.verdict import RANDOMISE, _advise_rows, reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
@@ -43,6 +45,17 @@ def test_the_verdict_on_a_correct_log_is_true():
     same = judge(LOG.propensity)[0]
     assert same.verdict == "not shown"
     assert same.changes == ["Try another policy. This one does not look better, so more rows would not help."]
+
+
+def test_a_large_constant_in_the_costs_does_not_hide_a_difference():
+    diagnosis, effects = diagnose(LOG, BEST, cost_model=MODEL), action_effects(MODEL, LOG.X, LOG.actions)
+    comparisons = [
+        compare_with_logging(BEST, LOG.with_cost(LOG.cost + constant), cost_model=TabularModel(effects + constant))
+        for constant in (0.0, 1e9)
+    ]
+    assert [reach_verdict(comparison, diagnosis).verdict for comparison in comparisons] == ["better", "better"]
+    bound, moved = (comparison.certificate.bound for comparison in comparisons)
+    assert moved == pytest.approx(bound, abs=1e-5)
 
 
 def test_actions_that_were_never_logged_cannot_be_evaluated():

@@ -15,10 +15,10 @@ import numpy as np
 
 from drcrm.actions.base import largest_probability
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
-from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status
+from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
 from drcrm.cli.common.running_bounds import Watch, watch
 from drcrm.diagnostics.comparison.baseline import find_rows
-from drcrm.diagnostics.comparison.guardrails import require_guardrails
+from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY, ComparisonSettings
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
@@ -93,6 +93,7 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
         if _is_own_log(evaluation):
             evaluation = replace(evaluation, verdict=_compare_with_itself(evaluation.verdict))
             parts["next_step"] = OTHER_LOGGER[0]
+        parts["shown"] = evaluation.verdict.verdict
         verdict = conclude(evaluation)
         stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
         answer = evaluation.answer(command, verdict=stated, **parts)
@@ -101,9 +102,13 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
 
 
 def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
-    """Evaluate the policy. The default estimate is "dr" for a policy with a cost model, else "snips"."""
-    has_model = case.policy.cost_model is not None
-    estimate = getattr(options, "estimate", None) or default_estimate(has_model)
+    """Evaluate the policy.
+
+    The default estimate is "dr" for a policy with a cost model, else "snips". With --anytime, it is that of the bounds.
+    """
+    has_model, is_watched = case.policy.cost_model is not None, getattr(options, "anytime", False)
+    usual = default_estimate(has_model and options.asymptotic, UNBIASED) if is_watched else default_estimate(has_model)
+    estimate = getattr(options, "estimate", None) or usual
     if EVALUATIONS[estimate].kind.uses_model and not has_model:
         raise InputError(
             f"--estimate {estimate} needs a cost model of this outcome, which {case.policy.label} lacks; use "
@@ -157,10 +162,11 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
         ]
         refused = Verdict("the log cannot say", sentence, changes, verdict.cautions)
         return _without_bounds(evaluation, str(error), refused)
-    name = "better" if running["difference_bound"] < 0 else "not shown"
+    name = "better" if running["difference_bound"] < 0 else "worse" if running["difference_lower"] > 0 else "not shown"
+    outcomes = guarded_outcomes(case.opened, UNBIASED, evaluation.diagnosis.units)
     guardrails = [
-        replace(rail, bound=bound, lower_bound=-np.inf, refusal=rail.refusal if np.isnan(rail.margin) else "")
-        for rail, bound in zip(evaluation.guardrails, running["guardrails"], strict=True)
+        _with_bounds(rail, *bounds)
+        for rail, bounds in zip(outcomes.judge(case.policy.policy, settings), running["guardrails"], strict=True)
     ]
     is_open = name == "not shown" and running["difference"] < 0
     changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
@@ -168,6 +174,13 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
     results = {"sensitivity": None, "shift_curve": None, "running": running, "guardrails": guardrails}
     return replace(evaluation, verdict=verdict, **results)
+
+
+def _with_bounds(rail: JudgedGuardrail, lower: float, upper: float) -> JudgedGuardrail:
+    """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
+    excess = rail.margin if rail.guardrail.is_relative else 0.0
+    refusal = rail.refusal if np.isnan(rail.margin) else ""
+    return replace(rail, bound=upper + excess, lower_bound=lower + excess, refusal=refusal)
 
 
 def _without_bounds(evaluation: Evaluation, reason: str, verdict: Verdict) -> Evaluation:

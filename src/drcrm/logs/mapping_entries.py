@@ -25,7 +25,7 @@ class Guardrail:
     margin : float
         Largest allowed increase of the mean cost: ``at_most`` of a cost, minus ``at_least`` of a reward.
     is_relative : bool
-        Whether the margin is a share of the logging policy's mean, which must then be positive.
+        Whether the margin is a share of the logging policy's mean, or of a baseline's, which must then be positive.
     cost_range : (float, float), optional
         Known bounds on the cost.
     """
@@ -69,11 +69,11 @@ class Guardrail:
 
     @property
     def baseline_factor(self) -> float:
-        """The factor f with which the margin holds if the policy's cost is at most f times the logging policy's."""
+        """The factor f: the margin holds if the policy's cost is at most f times the cost to compare with."""
         return 1.0 + (self.sign * self.margin if self.is_relative else 0.0)
 
     def margin_of(self, mean_cost: float) -> float:
-        """Return the margin in units of the cost, for the logging policy's mean cost.
+        """Return the margin in units of the cost, for the mean cost of the logging policy or the baseline.
 
         Raise InputError if the margin is relative and the mean outcome is not positive.
         """
@@ -81,7 +81,7 @@ class Guardrail:
             return self.margin
         if not self.sign * mean_cost > 0:
             raise InputError(
-                f"the margin is in per cent of the logging policy's mean, which must be above 0, got "
+                f"the margin is in per cent of the mean to compare with, which must be above 0, got "
                 f"{self.sign * mean_cost:.4g}; write the margin in units of {self.column}"
             )
         return self.margin * self.sign * mean_cost

@@ -205,7 +205,8 @@ def evaluate(
 def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
     """Return the outcomes of the guardrails on the rows that evaluate policies."""
     costs = opened.evaluated.column("guardrails")
-    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units)
+    baseline = LOGGING if opened.baseline is None else opened.baseline
+    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units, baseline)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:

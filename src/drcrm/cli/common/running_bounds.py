@@ -16,6 +16,7 @@ from drcrm.certificates.independent_units import group_means, number_groups
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.certificates.terms.anytime import anytime_terms
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
+from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
@@ -77,10 +78,12 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
     dict
         - value and bound: the estimate of the policy's cost, and its upper bound.
         - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
+        - difference_lower: a lower bound on this difference at level δ/(2K); −∞ if it is refused.
         - first_better: the number of rows after which the policy was first shown to be better, or None. For large logs,
           and for asymptotic bounds if there are more than 10⁴ units, it is one of 10⁴ numbers between 1 and the number
           of rows.
-        - guardrails: the bound on the difference of each guardrail's outcome; infinite if it is refused.
+        - guardrails: the lower and the upper bound on the difference of each guardrail's outcome, or for a relative
+          margin on the difference minus the margin; infinite if they are refused.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
         - asymptotic: whether the bounds are asymptotic.
@@ -98,20 +101,22 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
     cost, difference = (main.run(policy, units, settings, baseline) for baseline in (None, reference))
     value, bound = cost.look(units.size)
     change, difference_bound = difference.look(units.size)
+    difference_lower = main.bound_below(policy, units, settings, reference)
     firsts, guardrails = [difference.first_below(0.0)], []
     for number, guardrail in enumerate(opened.mapping.guardrails):
         factor, needed = guardrail.baseline_factor, f"range in the {guardrail.label.rstrip(',')}"
         part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
         outcome = _Outcome(part, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
-        excess = outcome.run(policy, units, replace(settings, cost_model=None), LOGGING, factor)
-        # The bound of a relative margin is on the difference minus the margin, a multiple of the logging policy's cost.
+        arguments = policy, units, replace(settings, cost_model=None), reference, factor
+        excess = outcome.run(*arguments)
         firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
-        guardrails.append(float(excess.bounds[-1] + (factor - 1) * (log.count @ part.cost) / log.size))
+        guardrails.append((outcome.bound_below(*arguments), float(excess.bounds[-1])))
     return {
         "value": value,
         "bound": bound,
         "difference": change,
         "difference_bound": difference_bound,
+        "difference_lower": difference_lower,
         "first_better": None if None in firsts else int(units.rows[max(firsts) - 1]),
         "guardrails": guardrails,
         "n": units.size,
@@ -202,6 +207,16 @@ class _Outcome:
         make, most_terms = (self._certify, 0) if settings.is_asymptotic else (self._charge_atom, MOST_TERMS)
         return _Running(make(policy, units, settings, baseline, factor), units.looks, most_terms)
 
+    def bound_below(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> float:
+        """Return a lower bound on the difference after all units: minus the bound on negated costs, at level δ/(2K)."""
+        log, model, costs = self.log, settings.cost_model, self.cost_range
+        if model is not None:
+            model = -action_effects(model, log.X, log.actions)
+        negated = None if costs is None else (-costs[1], -costs[0])
+        mirrored = replace(self, log=log.with_cost(-log.cost), cost_range=negated, is_reward=not self.is_reward)
+        settings = replace(settings, choices=2 * settings.choices, cost_model=model)
+        return -mirrored.run(policy, units, settings, baseline, factor).bound(units.size)
+
     def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
         """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
@@ -246,8 +261,9 @@ def _restrict(policy: Any, log: BanditLog) -> Any:
 def infer_cost_range(
     known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
 ) -> tuple[float, float] | None:
-    """Return the range of the costs; for outcomes of 0 and 1 it is known. None if it is unknown."""
-    least = -1.0 if is_reward else 0.0
-    if known is None and np.isin(cost, (least, least + 1)).all():
-        return least, least + 1
+    """Return the range of the costs; for outcomes of 0 and 1, or 0 and −1, it is known. None if it is unknown."""
+    usual = -1.0 if is_reward else 0.0  # of the least cost; it decides if all costs are 0
+    for least in (usual, -1 - usual):
+        if known is None and np.isin(cost, (least, least + 1)).all():
+            return least, least + 1
     return known

@@ -1,10 +1,11 @@
 """Judge the guardrails of a mapping: outcomes that a better policy must not worsen by more than a margin.
 
-For each guardrail, let d be the policy's mean cost minus the logging policy's, and m its margin. The guardrail holds if
-the upper bound on d is below m. All guardrails must hold for the verdict *better*, so the verdict is false only if one
-bound is false: the bounds need no correction for the number of guardrails. They share δ with the other candidates, like
-the bound on the main outcome. A margin of q per cent of the logging policy's mean cost v0 holds if d − q v0 is below 0.
-Its bound comes from the terms z − (1 + q) c of the rows, so it also covers the error of v0.
+For each guardrail, let d be the policy's mean cost minus that of the reference, and m its margin. The reference is the
+logging policy, or a baseline. The guardrail holds if the upper bound on d is below m. All guardrails must hold for the
+verdict *better*, so the verdict is false only if one bound is false: the bounds need no correction for the number of
+guardrails. They share δ with the other candidates, like the bound on the main outcome. A margin of q per cent of the
+reference's mean cost v0 holds if d − q v0 is below 0. If the reference is the logging policy, the bound comes from the
+terms z − (1 + q) c of the rows, so it also covers the error of v0; so do the terms of a baseline in place of c.
 
 The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
 trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
@@ -30,12 +31,12 @@ from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
 from drcrm.logs.mapping_entries import Guardrail
 
-ROUNDING = 1e-9  # relative to the largest cost
+ROUNDING = 1e-12  # relative to the largest cost
 
 
 @dataclass(frozen=True)
 class JudgedGuardrail:
-    """A guardrail, and what the rows show of it. Differences are in costs, policy minus logging policy.
+    """A guardrail, and what the rows show of it. Differences are in costs, policy minus logging policy or baseline.
 
     Attributes
     ----------
@@ -104,6 +105,7 @@ class GuardedOutcomes:
         costs: np.ndarray | None,
         estimate: str,
         units: np.ndarray | None = None,
+        baseline: Any = LOGGING,
     ) -> GuardedOutcomes:
         """Return the outcomes of a log.
 
@@ -118,10 +120,12 @@ class GuardedOutcomes:
             The estimate of the verdict.
         units : array (n,), optional
             Ids of independent units of rows.
+        baseline : any policy, or "logging"
+            Policy to compare with.
         """
         columns = [] if costs is None else [np.array(column) for column in costs.T]
         logs = [log.with_cost(column) for column in columns]
-        inputs = [EvaluationInputs.create(log.propensity, part, LOGGING, units, None, None) for part in logs]
+        inputs = [EvaluationInputs.create(log.propensity, part, baseline, units, None, None) for part in logs]
         return cls(guardrails, [part.cross_fitted(estimate) for part in inputs], estimate)
 
     def with_support(self, model: Any) -> GuardedOutcomes:
@@ -151,10 +155,10 @@ def _judge(
 ) -> JudgedGuardrail:
     """Return the result of the comparison of a guardrail's outcome."""
     settings = replace(settings, cost_range=guardrail.cost_range, baseline_factor=guardrail.baseline_factor)
-    models = {"cost_model": inputs.cost_model, "groups": inputs.groups}
+    models = {"cost_model": inputs.cost_model, "groups": inputs.groups, "baseline": inputs.baseline}
     comparison = compare_with_logging(policy, inputs.log, settings, **models, certifies_cost=False)
     try:
-        margin = guardrail.margin_of(comparison.logging)
+        margin = guardrail.margin_of(comparison.reference)
     except InputError as error:
         return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error))
     rounding = ROUNDING * float(np.abs(inputs.log.cost).max())

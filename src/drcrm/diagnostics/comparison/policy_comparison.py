@@ -53,7 +53,7 @@ class ComparisonSettings:
     reference : str
         Name of what the policy is compared with, in sentences: the logging policy or a baseline.
     baseline_factor : float
-        Factor of the logging policy's cost in certificates of the difference.
+        Factor of the cost of the logging policy, or of the baseline, in certificates of the difference.
     shift : float, optional
         Radius κ, if both policies have their worst case around the environment: see
         :class:`drcrm.risks.EnvironmentBall`. The sensitivity is then not computed.
@@ -93,8 +93,8 @@ class Comparison:
     lower_bound : float
         Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
         cannot be issued.
-    logging : float
-        Mean logged cost.
+    reference : float
+        Mean logged cost, or the estimated cost of the baseline.
     settings : ComparisonSettings
     """
 
@@ -103,16 +103,16 @@ class Comparison:
     cost_certificate: Certificate | None
     refusal: str
     lower_bound: float
-    logging: float
+    reference: float
     settings: ComparisonSettings
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound on the difference; infinite without a certificate.
 
-        Certificates with a ``baseline_factor`` f bound the difference minus (f − 1) times the logging policy's cost.
+        Certificates with a ``baseline_factor`` f bound the difference minus (f − 1) times the cost of the reference.
         """
-        excess = (self.settings.baseline_factor - 1) * self.logging
+        excess = (self.settings.baseline_factor - 1) * self.reference
         upper = np.inf if self.certificate is None else self.certificate.bound
         return self.lower_bound + excess, upper + excess
 
@@ -193,8 +193,11 @@ def compare_with_logging(
         if certifies_cost:
             cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
         lower_bound = bound_below(policy, log, settings, baseline, models)
-    refusal, logging = cost_refusal or refusal, float(log.count @ log.cost / log.size)
-    return Comparison(difference, certificate, cost_certificate, refusal, lower_bound, logging, settings)
+        reference = log.count @ log.cost / log.size
+        if not isinstance(baseline, str):
+            reference = off_policy_value(baseline, log, settings.estimate, **models)
+    refusal = cost_refusal or refusal
+    return Comparison(difference, certificate, cost_certificate, refusal, lower_bound, float(reference), settings)
 
 
 def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
@@ -286,6 +289,7 @@ def describe_exploration(
         - share: ε.
         - cost: the estimate with its interval.
         - rows and effective_size: n, and the smallest effective sample size of a fixed action.
+        - of_label: whether it is that of a value of one label, not of an action.
     """
     log = log.without_empty_rows()
     estimate = RATIO if cost_model is None else ROBUST
@@ -303,4 +307,5 @@ def describe_exploration(
     of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
     with np.errstate(divide="ignore", over="ignore"):
         inverse = float((of_context @ (1 / probability)).max())
-    return {"share": policy.explore, "cost": cost.as_dict(), "rows": rows, "effective_size": rows / inverse}
+    size = {"effective_size": rows / inverse, "of_label": not log.actions.are_choices}
+    return {"share": policy.explore, "cost": cost.as_dict(), "rows": rows} | size

@@ -22,7 +22,7 @@ MAX_ROWS = 1e12  # largest number of required rows that the advice states
 MAX_ACTIONS = 3  # number of actions that the advice names
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
 MIN_SHARE = 1e-3  # the advice names an action only if more than this share of the policy's choices is affected
-ROUNDING = 1e-9  # relative to the largest cost
+ROUNDING = 1e-12  # relative to the largest cost
 RANDOMISE = "Randomise some decisions, for example 5 %, and log their propensities."
 REPAIRS = [
     "Correct the propensities: each must be the probability with which the action of its row was drawn.",
@@ -149,8 +149,8 @@ def describe_change(comparison: Comparison, label: str, reward: bool, outcome: s
     sign = -1 if reward else 1
     change = f"changes {name_quantity(comparison, outcome)} by {sign * comparison.difference:+.4g} per row"
     has_mean = comparison.settings.reference == LOGGING_POLICY and comparison.settings.shift is None
-    relative = 100 * comparison.difference / comparison.logging if comparison.logging else np.nan
-    if has_mean and sign * comparison.logging > 0 and abs(relative) < MAX_PERCENT:
+    relative = 100 * comparison.difference / comparison.reference if comparison.reference else np.nan
+    if has_mean and sign * comparison.reference > 0 and abs(relative) < MAX_PERCENT:
         change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"
     return f"Compared with {comparison.settings.reference}, {label} {change}"
 

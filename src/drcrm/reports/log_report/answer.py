@@ -28,12 +28,11 @@ VERDICTS = {  # verdict → CSS class of the page's header, and title
     "the log cannot say": ("cannot", "The log cannot say"),
     "the log is wrong": ("wrong", "The log is wrong: inconsistent propensities"),
 }
-CERTIFIED = {  # the same for the answer of ``certify``, by what the bounds show of the difference
+CERTIFIED = {  # the same for the answer of ``certify``, by its key ``shown``
     "better": ("better", "Certified better than the logging policy"),
     "worse": ("worse", "Certified, and worse than the logging policy"),
     "not shown": ("open", "Certified, not shown to be better"),
 }
-NOT_SEEN = "some fixed actions have an effective sample size below 1"
 
 
 class Headline(NamedTuple):
@@ -285,7 +284,7 @@ class Answer:
         """The verdict of the header, or a summary of the diagnostics if the command gives none."""
         if part := self.part("verdict"):
             is_certified = part["verdict"] == "certified"
-            kind, title = CERTIFIED[self._shown] if is_certified else VERDICTS[part["verdict"]]
+            kind, title = CERTIFIED[self.raw["shown"]] if is_certified else VERDICTS[part["verdict"]]
             return Headline(kind, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
@@ -294,15 +293,6 @@ class Answer:
         if cautions:
             return Headline("care", f"No fault found, {plural(cautions, 'caution')}")
         return Headline("better", "No fault found")
-
-    @property
-    def _shown(self) -> str:
-        """What the bounds show: "better", if the guardrails hold too, "worse" or "not shown"."""
-        part = self.evaluated.comparison if self.evaluated else {}
-        holds = all(guardrail["status"] == "holds" for guardrail in self.items("guardrails"))
-        if holds and is_number(part.get("bound")) and part["bound"] < 0:
-            return "better"
-        return "worse" if is_number(part.get("low")) and part["low"] > 0 else "not shown"
 
     @property
     def logged_by(self) -> list[str]:
@@ -324,10 +314,12 @@ class Answer:
         interval = f" ({self.confidence} interval {low} to {high})" if cost.is_bounded else ""
         change = f" This changes the {self.units.name} by {value} per row{interval}." if part["share"] else ""
         size, rows = part["effective_size"], format_count(part["rows"])
-        least = f"any fixed action has an effective sample size of at least {format_count(size)}"
+        choices = "values of a label" if part["of_label"] else "actions"
+        least = f"all fixed {choices} have an effective sample size of at least {format_count(size)}"
+        unseen = f"some fixed {choices} have an effective sample size below 1"
         return (
             f"The policy file draws {format_level(part['share'])} of the actions uniformly.{change} In a next log of "
-            f"{rows} rows, {least if is_number(size) and size >= 1 else NOT_SEEN}."
+            f"{rows} rows, {least if is_number(size) and size >= 1 else unseen}."
         )
 
     def notes(self, key: str) -> list[str]:
