@@ -222,7 +222,8 @@ def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None
     value, clipped = (float(estimate.mean(used)) for used in (weight, np.minimum(weight, clip)))
     error, change = Interval.of(estimate.terms(weight), log, units, 0.95).standard_error, clipped - value
     ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
-    sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}, {ratio:.2g} standard errors"
+    sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}"
+    sentence += f", {ratio:.2g} standard errors" if error > 0 else ""
     level, threshold = worst_level(False, ratio > MAX_CLIP_EFFECT), f"at most {MAX_CLIP_EFFECT} standard errors"
     return Diagnostic("sensitivity to the clip", ratio, threshold, level, sentence, "Ionides 2008")
 
