@@ -201,3 +201,29 @@ def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_pa
     status, _, error = run("init", tmp_path / name)
     assert (status, error.count("\n")) == (1, 1)
     assert message in error
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("texts", "obstacle"),
+    [
+        (lambda x: f"{x:,}", "revenue is '1,006' in row 0: its comma may be a thousands separator"),
+        (lambda x: f"{1000 * x:,}", "revenue is '1,006,000' in row 0, expected a finite number without thousands"),
+        (lambda x: f"{x:,}.5", "revenue is '1,006.5' in row 0, expected a finite number without thousands"),
+        (lambda x: f"{x / 10}".replace(".", ","), "'100,6' in row 0"),  # x has decimal points
+    ],
+)
+def test_numbers_in_unclear_forms_are_left_out(propose, tmp_path, run, suffix, texts, obstacle):
+    frame = draw_outcomes(0, 0.3).rename(columns={"click": "revenue"})
+    amounts = np.random.default_rng(0).integers(500, 9000, len(frame))
+    amounts[0] = 1006
+    text, mapping = propose(frame.assign(revenue=[*map(texts, amounts)]))
+    if suffix == "parquet":
+        frame.assign(revenue=[*map(texts, amounts)]).to_parquet(tmp_path / "log.parquet")
+        assert run("init", tmp_path / "log.parquet", "--output", tmp_path / "p.yaml")[0] == 0
+        text = (tmp_path / "p.yaml").read_text("utf-8")
+        mapping = yaml.safe_load(text)
+    assert mapping.keys() == {"action", "propensity", "features"}
+    assert mapping["features"] == {"numeric": ["x", "member"], "categorical": ["tier"]}
+    [line] = [line for line in text.splitlines() if line.startswith("# not a feature: revenue (")]
+    assert obstacle in line

@@ -62,6 +62,10 @@ class Column:
         Whether the numbers have decimal commas.
     booleans : str
         The texts among the values that are read as 1 and 0, such as yes/no; empty if there are none.
+    obstacle : str
+        Why the values are not numbers; empty if they are numbers or times.
+    is_misformatted : bool
+        Whether the values are numbers with thousands separators or another decimal sign.
     """
 
     name: str
@@ -71,6 +75,8 @@ class Column:
     is_time: bool
     has_commas: bool = False
     booleans: str = ""
+    obstacle: str = ""
+    is_misformatted: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -112,6 +118,19 @@ class Column:
             return FEW < distinct < n
         return self.is_time
 
+    def suggests(self, key: str) -> bool:
+        """Whether the column is for a key by its name, though its values may be in a form that cannot be read.
+
+        Numbers and times named like a propensity, a reward or a cost are for that key. Texts are if they are
+        misformatted or percentages, or if the name has no other word: click is an outcome, click_source is a feature.
+        """
+        if not self.has_word(key) or self.fits(key) or key not in ("propensity", "reward", "cost"):
+            return self.has_word(key) and self.fits(key)
+        if self.numbers is not None or self.is_time or self.is_misformatted:
+            return True
+        unexpected = {word for word in self.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
+        return not unexpected or all(value.endswith("%") for value in self.values if value)
+
     def describe(self) -> str:
         """Return the number of values and examples, or the range of the numbers."""
         if self.numbers is not None and len(self.values) > SHOWN:
@@ -148,7 +167,7 @@ def assign_roles(columns: list[Column]) -> dict[str, Column]:
     if len(pairs) == 1:
         roles = {key: column for key, column in roles.items() if column not in pairs[0]}
         roles["action"], roles["propensity"] = pairs[0]
-    if not any(column.has_word(key) and column.fits(key) for key in ("reward", "cost") for column in columns):
+    if not any(column.suggests(key) and not column.is_time for key in ("reward", "cost") for column in columns):
         free = [column for column in columns if column not in roles.values() and column.fits("reward")]
         outcomes = [column for column in free if known_after(column, roles)]
         binary = [column for column in free if set(column.numbers[np.isfinite(column.numbers)]) == {0, 1}]

@@ -12,19 +12,30 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, NAMES, Column, assign_roles, known_after
+from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, ISO, as_iso, boolean_numbers, categories, is_missing, numbers
+from drcrm.logs.encoding.columns import (
+    BOOLEAN_PAIRS,
+    ISO,
+    NUMBER,
+    THOUSANDS,
+    as_iso,
+    boolean_numbers,
+    categories,
+    is_missing,
+    numbers,
+)
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns
+from drcrm.logs.readers.csv_files import UNCLEAR
 from drcrm.logs.readers.tables import map_open_bandit_columns
 
 ROWS = 50_000  # number of rows that are read
@@ -82,7 +93,20 @@ def read_columns(path: Path, known: LogMapping) -> list[Column]:
     """Return the columns of the first rows of a log; InputError if its format needs no mapping."""
     with prefix_errors(path):
         frame = first_frame(path, _select_all, ROWS, known)
-        return [_column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)]
+        columns = [
+            _column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)
+        ]
+        with_commas = [column for column in columns if column.has_commas]
+        try:
+            if with_commas:
+                numeric = [column.name for column in columns if column.numbers is not None]
+                readable = first_frame(path, lambda header: Columns(numeric, numeric), ROWS, known)
+                for column in with_commas:
+                    numbers(readable[column.name], column.name, optional=True)
+        except InputError as error:  # other columns have decimal points, or the format is not CSV
+            misread = {"numbers": None, "has_commas": False, "obstacle": str(error), "is_misformatted": True}
+            columns = [replace(column, **misread) if column in with_commas else column for column in columns]
+        return columns
 
 
 def _select_all(header: list[str]) -> Columns:
@@ -95,25 +119,32 @@ def _select_all(header: list[str]) -> Columns:
 
 
 def _column(column: pd.Series) -> Column:
-    """Return a column of a frame. Its numbers may have decimal commas."""
-    codes, values = categories(column, str(column.name))
+    """Return a column of a frame. Its numbers may have decimal commas, but no thousands separators."""
+    name = str(column.name)
+    codes, values = categories(column, name)
     texts = column.astype(str).str.strip()
     is_time = column.dtype.kind == "M" or bool(texts.map(as_iso).str.fullmatch(ISO.strip("^$")).all())
-    if column.dtype.kind == "M":
-        return Column(str(column.name), codes, values, None, is_time)
     missing = is_missing(column)
-    with_points = texts.mask(missing).str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
-    distinct = {value.strip().lower() for value in values}
+    if column.dtype.kind == "M" or missing.all():
+        return Column(name, codes, values, None, is_time)
+    texts = texts.mask(missing)
+    with_points = texts.str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
+    commas = texts[(with_points != texts) & ~missing]
+    distinct = {*texts[~missing]}
     # A column has one pair: t/f/n, or yes/no beside on/off, are categories.
-    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= distinct), "")
-    with suppress(InputError):
-        if not missing.all():
-            as_numbers = numbers(
-                with_points, str(column.name), optional=True, booleans=boolean_numbers([pair] if pair else [])
+    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= {value.lower() for value in distinct}), "")
+    try:
+        as_numbers = numbers(with_points, name, optional=True, booleans=boolean_numbers([pair] if pair else []))
+        if len(commas) and commas.str.fullmatch(UNCLEAR).all():
+            raise InputError(
+                f"{name} is {commas.iloc[0]!r} in row {commas.index[0]}: its comma may be a thousands separator; write "
+                'such numbers without it, or set decimal: "," in the mapping'
             )
-            has_commas = bool((with_points != texts)[~missing].any())
-            return Column(str(column.name), codes, values, as_numbers, is_time, has_commas, pair)
-    return Column(str(column.name), codes, values, None, is_time)
+    except InputError as error:
+        is_number = [THOUSANDS.fullmatch(value) or NUMBER.fullmatch(value) for value in distinct]
+        obstacle = "" if is_time else str(error)
+        return Column(name, codes, values, None, is_time, obstacle=obstacle, is_misformatted=all(is_number))
+    return Column(name, codes, values, as_numbers, is_time, len(commas) > 0, pair)
 
 
 def _mapping_sections(columns: list[Column], roles: dict[str, Column], known: LogMapping) -> Iterator[list[str]]:
@@ -183,31 +214,19 @@ def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
     n, distinct = len(column.codes), len(column.values)
     if distinct == 1:
         return "a single value"
+    if column.is_misformatted:
+        return column.obstacle
     if column.numbers is None and not column.is_time and distinct > min(MAX_CATEGORIES, max(FEW, n // 2)):
         return f"a text with {distinct} different values"
     if column.is_whole and distinct == n > FEW:
         return "a number with a different value in each row"
     for key in ("propensity", "reward", "cost", "action", "group"):
-        if column.has_word(key) and (column.fits(key) or _is_unreadable(column, key)):
+        if column.suggests(key):
             return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
     if column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES:
         return "its name suggests a time"
     reason = known_after(column, roles)
     return reason and f"is it known before the decision? If it is, add it to the features; but {reason}"
-
-
-def _is_unreadable(column: Column, key: str) -> bool:
-    """Return whether a column is probably a propensity, a reward or a cost in a form that cannot be read.
-
-    Numbers and times are. A text is if its values are percentages, or if its name has no other word: click is an
-    outcome, but click_source is a feature.
-    """
-    if key not in ("propensity", "reward", "cost"):
-        return False
-    if column.numbers is not None or column.is_time:
-        return True
-    unexpected = {word for word in column.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
-    return not unexpected or all(value.endswith("%") for value in column.values if value)
 
 
 def _quote(name: str) -> str:

@@ -20,10 +20,11 @@ BLOCK = 2**22  # bytes of a CSV file that are read at once
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 DETECTED = ",", ";", "\t"
 LINES = 20  # number of rows in which a delimiter is tested
-NUMBERS = (  # numbers with a decimal point, with a comma, and with a comma that may be a thousands separator
+UNCLEAR = r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"  # a number with a comma that may be a thousands separator
+NUMBERS = (  # numbers with a decimal point, with a comma, and with an unclear comma
     r"\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*",
     r"\s*[+-]?\d*,\d*([eE][+-]?\d+)?\s*",
-    r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*",
+    UNCLEAR,
 )
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # written by Excel
 BYTE_ORDER_MARKS = b"\xff\xfe", b"\xfe\xff"
