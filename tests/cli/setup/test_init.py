@@ -227,3 +227,23 @@ def test_numbers_in_unclear_forms_are_left_out(propose, tmp_path, run, suffix, t
     assert mapping["features"] == {"numeric": ["x", "member"], "categorical": ["tier"]}
     [line] = [line for line in text.splitlines() if line.startswith("# not a feature: revenue (")]
     assert obstacle in line
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_with_empty_cells(tmp_path, run, suffix):
+    """Columns without values are left out. Dates may be missing in features, but not in the key time."""
+    frame, log, output = draw_outcomes(0, 0.3), tmp_path / f"log.{suffix}", tmp_path / "m.yaml"
+    has_value, when = (
+        np.arange(len(frame)) % 3 > 0,
+        pd.Series(pd.date_range("2024-01-01", periods=len(frame), freq="h")),
+    )
+    frame["visit"], frame["notes"], frame["day"] = when.where(has_value), None, when.dt.strftime("%d.%m.%Y")
+    frame["born"], frame["score"] = frame["day"].where(has_value), np.nan
+    frame["tags"] = [["a"] if value else None for value in has_value] if suffix == "parquet" else None
+    frame.to_csv(log, index=False) if suffix == "csv" else frame.to_parquet(log, index=False)
+    assert run("init", log, "--output", output)[0] == 0
+    text = output.read_text("utf-8")
+    mapping = yaml.safe_load(text)
+    assert (mapping["reward"], mapping["time"], mapping["features"]["time"]) == ("click", "day", ["visit", "born"])
+    assert {"# not a feature: notes (no values)", "# not a feature: score (no values)"} <= {*text.splitlines()}
+    assert len(read_raw_log(log, output).Y) == len(frame)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drcrm.errors import escape_unprintable
+from drcrm.logs.encoding.columns import MISSING_TEXTS
 
 SHOWN = 3  # number of values in a comment
 MAX_ACTIONS = 1000
@@ -57,7 +58,7 @@ class Column:
     numbers : array (n,) or None
         The values as numbers, NaN if missing. None if not all values are numbers.
     is_time : bool
-        Whether all values are dates, or dates and times.
+        Whether all values are dates, or dates and times, or missing.
     has_commas : bool
         Whether the numbers have decimal commas.
     booleans : str
@@ -116,7 +117,7 @@ class Column:
             return 2 <= distinct <= min(MAX_ACTIONS, n // 2) and (self.numbers is None or self.is_whole)
         if key == "group":
             return FEW < distinct < n
-        return self.is_time
+        return self.is_time and MISSING_TEXTS.isdisjoint(self.values)
 
     def suggests(self, key: str) -> bool:
         """Whether the column is for a key by its name, though its values may be in a form that cannot be read.

@@ -24,6 +24,7 @@ from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import (
     BOOLEAN_PAIRS,
     ISO,
+    MISSING_TEXTS,
     NUMBER,
     THOUSANDS,
     as_iso,
@@ -41,6 +42,7 @@ from drcrm.logs.readers.tables import map_open_bandit_columns
 ROWS = 50_000  # number of rows that are read
 MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
 LINE = 100  # characters; a longer list of columns is written with one column per line
+NESTED = list, dict, np.ndarray  # types of values that are no features
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 EXPECTED = {
@@ -94,7 +96,7 @@ def read_columns(path: Path, known: LogMapping) -> list[Column]:
     with prefix_errors(path):
         frame = first_frame(path, _select_all, ROWS, known)
         columns = [
-            _column(frame[name]) for name in frame if not isinstance(frame[name].iloc[0], list | dict | np.ndarray)
+            _column(frame[name]) for name in frame if not frame[name].map(lambda value: isinstance(value, NESTED)).any()
         ]
         with_commas = [column for column in columns if column.has_commas]
         try:
@@ -122,12 +124,13 @@ def _column(column: pd.Series) -> Column:
     """Return a column of a frame. Its numbers may have decimal commas, but no thousands separators."""
     name = str(column.name)
     codes, values = categories(column, name)
-    texts = column.astype(str).str.strip()
-    is_time = column.dtype.kind == "M" or bool(texts.map(as_iso).str.fullmatch(ISO.strip("^$")).all())
     missing = is_missing(column)
-    if column.dtype.kind == "M" or missing.all():
+    if missing.all():
+        return Column(name, codes, values, None, is_time=False, obstacle=f"{name} is empty in all rows")
+    texts = column.astype(str).str.strip().mask(missing)
+    is_time = column.dtype.kind == "M" or bool(texts[~missing].map(as_iso).str.fullmatch(ISO.strip("^$")).all())
+    if column.dtype.kind == "M":
         return Column(name, codes, values, None, is_time)
-    texts = texts.mask(missing)
     with_points = texts.str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
     commas = texts[(with_points != texts) & ~missing]
     distinct = {*texts[~missing]}
@@ -212,6 +215,8 @@ def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str
 def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
     """Return why a column is left out of the features, or an empty text."""
     n, distinct = len(column.codes), len(column.values)
+    if MISSING_TEXTS.issuperset(column.values):
+        return "no values"
     if distinct == 1:
         return "a single value"
     if column.is_misformatted:
