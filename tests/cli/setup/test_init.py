@@ -169,10 +169,25 @@ def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
     assert mapping["features"] == {"numeric": ["x", "member", *[*before][:4]], "categorical": ["tier"]}
     for name in after:
         assert f"# not a feature: {name} (is it known before the decision?" in text
-    [line, *_] = [line for line in text.splitlines() if line.startswith("# guardrails: ")]
-    guardrails = yaml.safe_load(line.removeprefix("# "))["guardrails"]
-    assert guardrails == {"unsubscribed": {"cost": "unsubscribed", "at_most": "1 %"}}
-    assert as_mapping(mapping | {"guardrails": guardrails}).guardrail_columns == ["unsubscribed"]
+    assert uncomment_guardrails(text) == {
+        "unsubscribed": {"cost": "unsubscribed", "at_most": "1 %"},
+        "signup": {"reward": "signup", "at_least": "-1 %"},
+        "scrolled": {"cost": "scrolled", "at_most": "1 %"},
+    }
+    assert "#   scrolled: {cost: scrolled, at_most: 1 %}  # if higher is better: {reward: scrolled, at_least:" in text
+    text, mapping = propose(
+        frame.drop(columns="signup").assign(revenue=7.5 * click).rename(columns={"click": "reward"})
+    )
+    guardrails = uncomment_guardrails(text)
+    assert guardrails["revenue"] == {"reward": "revenue", "at_least": "-1 %"}
+    assert as_mapping(mapping | {"guardrails": guardrails}).guardrail_columns == [*guardrails]
+
+
+def uncomment_guardrails(text: str) -> dict:
+    """Return the guardrails in the comments of a mapping."""
+    comments = "\n".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+    block = comments[comments.index("guardrails:") :].split("\n")
+    return yaml.safe_load("\n".join([block[0], *(line for line in block if line.startswith("  "))]))["guardrails"]
 
 
 def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp_path, run):

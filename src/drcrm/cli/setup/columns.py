@@ -34,10 +34,10 @@ BEFORE = (  # words of the names of features that describe earlier outcomes, or 
     "before previous prev past prior last since history historic historical lag avg average mean median rate ratio ctr "
     "expected predicted prediction pred"
 )
-AFTER = (  # words of the names of outcomes that are usually not the reward
-    "signup signed subscribed unsubscribed unsubscribe unsub churned returned refund refunded dwell watched completed "
-    "complaint complaints complained registered cancelled canceled cancellation bounced unsubscription unsubscriptions "
-    "unsubscribes refunds optout chargeback chargebacks"
+BENEFITS = "signup signed subscribed registered dwell watched completed"  # words of the names of other outcomes
+HARMS = (
+    "unsubscribed unsubscribe unsub unsubscription unsubscriptions unsubscribes churned returned refund refunded "
+    "refunds complaint complaints complained cancelled canceled cancellation bounced optout chargeback chargebacks"
 )
 PRECISION, NAMED_PRECISION = 0.025, 0.15  # largest standard error of the mean of 1/p ÷ the number of actions
 LARGEST_SHARE = 0.05  # of the largest weight in the sum of squares; beyond, standard errors are not reliable
@@ -132,6 +132,12 @@ class Column:
         unexpected = {word for word in self.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
         return not unexpected or all(value.endswith("%") for value in self.values if value)
 
+    @property
+    def direction(self) -> str:
+        """``cost`` if the name suggests that low values are better, ``reward`` for high values; otherwise empty."""
+        words = {"cost": f"{NAMES['cost']} {HARMS}", "reward": f"{NAMES['reward']} {BENEFITS}"}
+        return next((key for key, typical in words.items() if not self.words.isdisjoint(typical.split())), "")
+
     def describe(self) -> str:
         """Return the number of values and examples, or the range of the numbers."""
         if self.numbers is not None and len(self.values) > SHOWN:
@@ -205,7 +211,8 @@ def known_after(column: Column, roles: dict[str, Column]) -> str:
 
     Means of features, weighted by 1(a)/p, are equal for all actions. Means of outcomes may differ.
     """
-    if not column.is_time and not column.words.isdisjoint(AFTER.split()) and column.words.isdisjoint(BEFORE.split()):
+    after = f"{BENEFITS} {HARMS}".split()
+    if not column.is_time and not column.words.isdisjoint(after) and column.words.isdisjoint(BEFORE.split()):
         return "its name suggests an outcome"
     if column.numbers is None:
         return ""

@@ -204,12 +204,20 @@ def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str
     for column, reason in omitted:
         yield f"# not a feature: {_quote(column.name)} ({reason})"
     outcomes = [column for column, _ in omitted if column.numbers is not None and known_after(column, roles)]
-    for column in [column for column in outcomes if np.isfinite(column.numbers).all()][:3]:
-        name = _quote(column.name)
-        yield f"# guardrails: {{{name}: {{cost: {name}, at_most: 1 %}}}}  # optional: what the policy must not worsen"
+    if outcomes := [column for column in outcomes if np.isfinite(column.numbers).all()][:3]:
+        yield "# guardrails:  # optional: what the policy must not worsen"
+        yield from (f"#   {_guardrail(column)}" for column in outcomes)
     for column in groups["categorical"][:3]:
         if len(column.values) <= 20:
             yield f"# slice: {_quote(column.name)}  # optional: the report has a line for each of {column.describe()}"
+
+
+def _guardrail(column: Column) -> str:
+    """Return a guardrail for an outcome, which is a cost unless its name suggests a reward."""
+    name = _quote(column.name)
+    forms = {"cost": f"{{cost: {name}, at_most: 1 %}}", "reward": f"{{reward: {name}, at_least: -1 %}}"}
+    alternative = "" if column.direction else f"  # if higher is better: {forms['reward']}"
+    return f"{name}: {forms[column.direction or 'cost']}{alternative}"
 
 
 def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
