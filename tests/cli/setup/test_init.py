@@ -149,7 +149,7 @@ def test_texts_named_like_outcomes_are_features_if_their_name_has_another_word(p
     percent = [f"{100 * p:.1f} %" for p in frame["propensity"]]
     text, mapping = propose(frame.assign(**texts, p_arm=percent))
     assert mapping["features"]["categorical"] == ["tier", "click_source", "cost_center"]
-    assert "# not a feature: Conversion_2 (its name suggests a reward)" in text
+    assert "# not a feature: Conversion_2 (its name suggests a reward, but " in text
     assert "# not a feature: p_arm (" in text
 
 
@@ -262,3 +262,37 @@ def test_columns_with_empty_cells(tmp_path, run, suffix):
     assert (mapping["reward"], mapping["time"], mapping["features"]["time"]) == ("click", "day", ["visit", "born"])
     assert {"# not a feature: notes (no values)", "# not a feature: score (no values)"} <= {*text.splitlines()}
     assert len(read_raw_log(log, output).Y) == len(frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "obstacle"),
+    [
+        (lambda p: p.where(p.index != 3, 0), "p is 0 in row 3, expected a value in (0, 1]"),
+        (lambda p: p.where(p.index < 3980), "p is empty in 20 rows, first in row 3980, expected a value in (0, 1]"),
+        (lambda p: p * np.nan, "p is empty in all rows"),
+        (lambda p: 100 * p, "p seems to be in percent: divide it by 100"),
+        (lambda p: [f"{100 * x:.2f}%" for x in p], "expected a finite number; write 0.2 for 20 %"),
+        (lambda p: [f"{x:.2f}".replace(".", ",") for x in p], "must have one decimal sign, but x is '"),
+    ],
+)
+def test_obstacles_to_propensities_are_named(propose, change, obstacle):
+    """Estimated propensities are not proposed if there are others."""
+    frame = draw_outcomes(0, 0.3).rename(columns={"propensity": "p"})
+    text, mapping = propose(frame.assign(p=change(frame["p"])))
+    assert (mapping["reward"], "propensity" in mapping, "propensity_model" in text) == ("click", False, False)
+    [line] = [line for line in text.splitlines() if line.startswith("# propensity: p  # ")]
+    assert obstacle in line
+
+
+def test_obstacles_to_rewards_are_named(propose):
+    """A reward that cannot be read is not replaced by another column of 0 and 1."""
+    frame = draw_outcomes(0, 0.3).drop(columns="click")
+    text, mapping = propose(frame.assign(reward="$0.35"))
+    assert mapping.keys() == {"action", "propensity", "features"}
+    assert "# reward: reward  # reward is '$0.35' in row 0, expected a finite number" in text
+    assert "# reward: member" not in text
+    text, mapping = propose(frame.assign(revenue="$0.35", **{"cost\n2": ["$1", "$2"] * 2000}))
+    assert "# cost: \"cost\\n2\"  # cost\\n2 is '$1' in row 0, expected a finite number" in text
+    text, mapping = propose(frame.assign(clicks=[0, 1] * 2000, reward=["$1", "$2"] * 2000))
+    assert mapping["reward"] == "clicks"
+    assert "# not a feature: reward (its name suggests a reward, but reward is '$1' in row 0" in text

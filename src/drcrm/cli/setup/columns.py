@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drcrm.arrays.validation import LARGEST_PROBABILITY
 from drcrm.errors import escape_unprintable
 from drcrm.logs.encoding.columns import MISSING_TEXTS
 
@@ -110,7 +111,7 @@ class Column:
         """Whether the values are possible for a key of the mapping."""
         n, distinct = len(self.codes), len(self.values)
         if key == "propensity":
-            return self.numbers is not None and bool(((self.numbers > 0) & (self.numbers <= 1)).all())
+            return self.numbers is not None and bool(((self.numbers > 0) & (self.numbers <= LARGEST_PROBABILITY)).all())
         if key in ("reward", "cost"):
             return self.numbers is not None and len(np.unique(self.numbers[np.isfinite(self.numbers)])) > 1
         if key == "action":
@@ -131,6 +132,18 @@ class Column:
             return True
         unexpected = {word for word in self.words - {*NAMES[key].split()} if len(word) > 1 and not word.isdigit()}
         return not unexpected or all(value.endswith("%") for value in self.values if value)
+
+    def obstacle_to(self, key: str) -> str:
+        """Return why the values are not possible for a propensity, a reward or a cost."""
+        if self.numbers is None or key != "propensity":
+            return self.obstacle or f"{self.name} has a single value"
+        missing, inside = np.isnan(self.numbers), (self.numbers > 0) & (self.numbers <= LARGEST_PROBABILITY)
+        if 1 < np.nanmedian(self.numbers) <= np.nanmax(self.numbers) <= 100 and (self.numbers[~missing] > 0).all():
+            return f"{self.name} seems to be in percent: divide it by 100"
+        rows = np.flatnonzero(missing if missing.any() else ~inside)
+        value = "empty" if missing.any() else f"{self.numbers[rows[0]]:.4g}"
+        place = f"row {rows[0]}" if len(rows) == 1 else f"{len(rows)} rows, first in row {rows[0]}"
+        return f"{self.name} is {value} in {place}, expected a value in (0, 1]"
 
     @property
     def direction(self) -> str:

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     stream = sys.stderr if is_printed else sys.stdout
     missing = [key for key in REQUIRED if key not in roles and not (key == "reward" and "cost" in roles)]
     if missing:
-        print(f"The mapping lacks {' and '.join(missing)}. Its comments show candidates.", file=stream)
+        print(f"The mapping lacks {' and '.join(missing)}. Its comments show why, and candidates.", file=stream)
     else:
         config = "MAPPING.yaml" if is_printed else str(output)
         words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
@@ -178,11 +178,21 @@ def _candidates(key: str, free: list[Column]) -> list[str]:
     """Return comments about a key without a column: candidates, and what to do if there is none."""
     fitting = [column for column in free if column.fits(key)]
     by_name = [column for column in fitting if column.has_word(key)]
+    names = ["reward", "cost"] if key == "reward" else [key]
+    unreadable = [
+        f"# {name}: {_quote(column.name)}  # {escape_unprintable(column.obstacle_to(name))}"
+        for name in names
+        for column in free
+        if column.suggests(name) and not column.fits(name) and not column.is_time
+    ]
     lines = [f"# {key}: not certain, since {'several columns fit' if by_name else f'no column has {EXPECTED[key]}'}."]
-    if fitting:
+    if unreadable:
+        lines += ["# Correct the values in the log, then remove the # in front of the right line:", *unreadable]
+    elif fitting:
         lines.append("# Remove the # in front of the right line:")
-    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in (by_name or fitting)[:10]]
-    return [*lines, *ADVICE[key]]
+    shown = by_name or ([] if unreadable else fitting)
+    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in shown[:10]]
+    return lines if key == "propensity" and (by_name or unreadable) else [*lines, *ADVICE[key]]
 
 
 def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str]:
@@ -202,7 +212,7 @@ def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str
         if names:
             yield from [line] if len(line) <= LINE else [f"  {key}:", *(f"  - {name}" for name in names)]
     for column, reason in omitted:
-        yield f"# not a feature: {_quote(column.name)} ({reason})"
+        yield f"# not a feature: {_quote(column.name)} ({escape_unprintable(reason)})"
     outcomes = [column for column, _ in omitted if column.numbers is not None and known_after(column, roles)]
     if outcomes := [column for column in outcomes if np.isfinite(column.numbers).all()][:3]:
         yield "# guardrails:  # optional: what the policy must not worsen"
@@ -235,7 +245,10 @@ def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
         return "a number with a different value in each row"
     for key in ("propensity", "reward", "cost", "action", "group"):
         if column.suggests(key):
-            return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
+            obstacle = (
+                "" if key not in roles or column.fits(key) or column.is_time else f", but {column.obstacle_to(key)}"
+            )
+            return f"its name suggests {'an' if key == 'action' else 'a'} {key}{obstacle}"
     if column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES:
         return "its name suggests a time"
     reason = known_after(column, roles)
