@@ -114,3 +114,25 @@ def test_another_decimal_sign_in_a_late_row_is_rejected(mapping, tmp_path):
         path.write_text(HEAD + row.format(sign) * 80_000 + row.format(late_sign))
         with pytest.raises(InputError, match="row 80000"):
             drcrm.read_log(path, mapping)
+
+
+@pytest.mark.parametrize("line", [";;;;;;\n", '"";"";"";"";"";"";""\n'])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_empty_rows_at_the_end_are_skipped(mapping, tmp_path, line, encoding):
+    """A row with a value in any column is no empty row, and no row before the last value is skipped."""
+    head, rows = HEAD.replace("city", "city;note"), "".join(f"{'ab'[row % 2]};0.5;1;2;3;x;\n" for row in range(20))
+    path = tmp_path / "log.csv"
+    path.write_text(head + rows, encoding)
+    log = drcrm.read_log(path, mapping)
+    path.write_text(head + rows + 3 * line + "\n", encoding)
+    skipping = drcrm.read_log(path, mapping)
+    assert_same_log(skipping, log)
+    assert skipping.skipped == {"empty rows at the end": 3}
+    assert sum(len(X) for X, *_ in context_batches(path, log.encoding, 7)) == 20
+    path.write_text(head + rows + line + ";;;;;;total\n" + line, encoding)
+    with pytest.raises(InputError, match="in row 20, expected"):
+        drcrm.read_log(path, mapping)
+    assert sum(len(X) for X, *_ in context_batches(path, log.encoding, 7)) == 22
+    path.write_text(head + rows + line + rows, encoding)
+    with pytest.raises(InputError, match="in row 20, expected"):
+        drcrm.read_log(path, mapping)

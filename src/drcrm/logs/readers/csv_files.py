@@ -4,11 +4,13 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.encoding.columns import unescape_formula
@@ -29,6 +31,7 @@ NUMBERS = (  # numbers with a decimal point, with a comma, and with an unclear c
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # written by Excel
 BYTE_ORDER_MARKS = b"\xff\xfe", b"\xfe\xff"
 NUMBER = re.compile(r"\s*([+-]?[\d.,]+([eE][+-]?\d+)?|nan|null|na|true|false|)\s*", re.IGNORECASE)
+EMPTY = "empty rows at the end"  # reason to skip rows
 MANY = 10  # lines of a quoted text that is a sequence of rows even if the table has no numbers
 ESCAPES = r"; \" is not read as a quotation mark inside a quoted text: write it twice (in Spark, set escape to it)"
 
@@ -70,7 +73,30 @@ class CsvReader(TableReader):
         text = decode(start, encoding)
         if text.strip():
             head = head_of(text, self.mapping.delimiter)
-            yield from _read_csv(file, head, *select(head.names), encoding)
+            columns, numeric = select(head.names)
+            tables = _read_csv(file, head, columns or head.names[:1], numeric, encoding)  # no columns have no rows
+            if len(head.names) == 1:  # an empty line is a missing value
+                yield from tables
+            else:
+                yield from self._without_empty_end(tables, lambda: _read_csv(file, head, [], numeric, encoding))
+
+    def _without_empty_end(self, tables: Iterable[Any], read_all: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+        """Yield Arrow tables without the last rows that are empty in all columns, which ``read_all`` yields."""
+        held: list[Any] = []  # rows that are empty in the selected columns, with only such rows after them
+        for table in tables:
+            if n_filled := len(table) - _n_empty_at_end(table):
+                yield from held
+                held = []
+                yield table.slice(0, n_filled)
+            held.append(table.slice(n_filled))
+        if n_held := sum(map(len, held)):
+            n_empty = 0
+            for table in read_all():
+                n = _n_empty_at_end(table)
+                n_empty = n_empty + n if n == len(table) else n
+            if n_skipped := min(n_held, n_empty):
+                self.skipped[EMPTY] += n_skipped
+            yield import_extra("pyarrow").concat_tables(held).slice(0, n_held - n_skipped)
 
     def with_decimal_points(self, table: Any, numeric: list[str], first: int) -> Any:
         """Return an Arrow table with decimal points instead of decimal commas.
@@ -242,7 +268,7 @@ class LineCounter(io.BufferedIOBase):
 
 
 def _read_csv(path: Path, head: Head, columns: list[str], numeric: list[str], encoding: str) -> Iterator[Any]:
-    """Yield the rows of a CSV file as texts, block by block."""
+    """Yield the rows of a CSV file as texts, block by block; of all columns if ``columns`` is empty."""
     arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.csv")
     is_single = len(head.names) == 1
     options = {
@@ -253,7 +279,7 @@ def _read_csv(path: Path, head: Head, columns: list[str], numeric: list[str], en
             delimiter=head.delimiter, newlines_in_values=True, ignore_empty_lines=not is_single
         ),
         "convert_options": reader.ConvertOptions(
-            include_columns=columns or head.names[:1],  # a table without columns has no rows
+            include_columns=columns,
             column_types={name: arrow.string() for name in head.names},
             strings_can_be_null=True,
             null_values=["", r"\N"],
@@ -275,6 +301,14 @@ def _read_csv(path: Path, head: Head, columns: list[str], numeric: list[str], en
             check_quotes(lines, head, numeric)
     if error:
         raise error
+
+
+def _n_empty_at_end(table: Any) -> int:
+    """Return the number of the last rows of an Arrow table in which all cells are empty."""
+    if not len(table) or any(column[-1].is_valid for column in table.columns):
+        return 0
+    has_value = np.logical_or.reduce([column.is_valid().to_numpy() for column in table.columns])
+    return int(np.argmax(has_value[::-1])) if has_value.any() else len(table)
 
 
 def _unreadable(error: Exception, head: Head, encoding: str) -> str:

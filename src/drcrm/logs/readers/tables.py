@@ -69,7 +69,7 @@ class TableReader(Reader):
             batch = frame_batch(frame, mapping, self.name, lists, self.unescape)
             self.n_read += len(frame)
             report_progress(len(frame), "rows")
-            yield batch
+            yield batch._replace(description=replace(batch.description, skipped=self.skipped))
         if lists:
             lists.finish()
 
