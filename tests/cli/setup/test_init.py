@@ -296,3 +296,13 @@ def test_obstacles_to_rewards_are_named(propose):
     text, mapping = propose(frame.assign(clicks=[0, 1] * 2000, reward=["$1", "$2"] * 2000))
     assert mapping["reward"] == "clicks"
     assert "# not a feature: reward (its name suggests a reward, but reward is '$1' in row 0" in text
+
+
+def test_slices_are_one_key_and_dt_is_a_time(propose):
+    frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(0)
+    frame = frame.assign(dt=pd.date_range("2024-01-01", periods=len(frame), freq="h"))
+    text, mapping = propose(frame)
+    assert (mapping["time"], "# slice: tier  # optional: " in text) == ("dt", True)
+    text, mapping = propose(frame.assign(city=rng.choice(["Bern", "Rome"], len(frame))))
+    assert "# slice: [tier, city]  # optional: " in text
+    assert as_mapping(mapping | {"slice": ["tier", "city"]}).slice_columns == ["tier", "city"]

@@ -26,7 +26,7 @@ NAMES = {  # words that are typical of the names of columns
     "action": "action act arm item decision treatment variant choice chosen offer ad banner campaign creative product "
     "recommendation recommended section article headline content template layout",
     "group": "user visitor customer client member account session cookie person patient household uid userid",
-    "time": "time timestamp date datetime day ts when at",
+    "time": "time timestamp date datetime day dt ts when at",
 }
 STRONG = {"action", "arm", "propensity", "reward", "cost"}  # a column with such a word is preferred
 ID = {"id", "ids", "key", "hash", "uuid"}

@@ -217,9 +217,11 @@ def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str
     if outcomes := [column for column in outcomes if np.isfinite(column.numbers).all()][:3]:
         yield "# guardrails:  # optional: what the policy must not worsen"
         yield from (f"#   {_guardrail(column)}" for column in outcomes)
-    for column in groups["categorical"][:3]:
-        if len(column.values) <= 20:
-            yield f"# slice: {_quote(column.name)}  # optional: the report has a line for each of {column.describe()}"
+    if slices := [column for column in groups["categorical"][:3] if len(column.values) <= FEW]:
+        names = ", ".join(_quote(column.name) for column in slices)
+        values = slices[0].describe() if len(slices) == 1 else "their values"
+        names = names if len(slices) == 1 else f"[{names}]"
+        yield f"# slice: {names}  # optional: the report has a line for each of {values}"
 
 
 def _guardrail(column: Column) -> str:
