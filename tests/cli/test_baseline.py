@@ -254,17 +254,22 @@ def test_guardrails_compare_with_the_baseline(weeks, compare, tmp_path):
     frame = pd.read_csv(weeks / "week2.csv")
     frame["returned"] = (np.arange(ROWS) % 7 == 0) * frame["click"]
     frame.to_csv(tmp_path / "week.csv", index=False)
-    rails = {"returns": {"cost": "returned", "at_most": 0.5}}
+    rails = {"returns": {"cost": "returned", "at_most": 0.5}, "share": {"cost": "returned", "at_most": "50 %"}}
     config = json.dumps(MAPPING | {"guardrails": rails, "least_propensity": 1e-3})
     log, _, stored = log_of_week(weeks, 2)
     new, old = (mean[np.arange(ROWS), log.Y] / log.propensity for mean in means_of(weeks, frame, stored.encoding.names))
     z = (new - old) * frame["returned"].to_numpy()
     for options in (["--estimate", "ips"], ["--anytime"]):
         arguments = weeks / "new.npz", tmp_path / "week.csv", "--config", config, *options
-        [rail] = compare("certify", *arguments)[0]["guardrails"]
+        rail, share = compare("certify", *arguments)[0]["guardrails"]
         assert rail["difference"]["value"] == pytest.approx(z.mean(), abs=1e-12), options
+        margin = 0.5 * (old * frame["returned"]).mean()
+        assert share["margin"] == pytest.approx(margin, abs=1e-12), options
     z, limit = (old - new) * (1 - frame["returned"].to_numpy()), (1 - 0.1 + 0.1 / 3) / 1e-3
     assert rail["difference"]["bound"] == pytest.approx(upper_bound(z, method="anytime", high=limit), rel=1e-9)
+    z = (1.5 * old - new) * (1 - frame["returned"].to_numpy()) - 0.5
+    excess = upper_bound(z, method="anytime", high=1.5 * limit - 0.5)
+    assert share["difference"]["bound"] == pytest.approx(excess + margin, rel=1e-9)
 
 
 # Logs of several policies

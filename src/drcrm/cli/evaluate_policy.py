@@ -158,7 +158,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
         sentence = f"It is unknown whether the policy is better than {settings.reference}: {error}."
         changes = [
             f"{MORE_ROWS}, and look again.",
-            "Or leave out --asymptotic: that bound needs cost_range in the mapping, unless outcomes are 0 or 1.",
+            "Or leave out --asymptotic: that bound needs cost_range in the mapping, unless outcomes are 0 or 1, or -1.",
         ]
         refused = Verdict("the log cannot say", sentence, changes, verdict.cautions)
         return _without_bounds(evaluation, str(error), refused)
@@ -179,7 +179,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
 def _with_bounds(rail: JudgedGuardrail, lower: float, upper: float) -> JudgedGuardrail:
     """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
     excess = rail.margin if rail.guardrail.is_relative else 0.0
-    refusal = rail.refusal if np.isnan(rail.margin) else ""
+    refusal = rail.refusal if np.isnan(rail.margin) or not np.isfinite(upper) else ""
     return replace(rail, bound=upper + excess, lower_bound=lower + excess, refusal=refusal)
 
 

@@ -48,6 +48,8 @@ class Guardrail:
         value = float(content[key].rstrip("% ")) / 100 if is_relative else to_float(content[key])
         if not isfinite(value):
             raise InputError(f"{label}.{key} is {content[key]!r}, expected a finite number, or a text such as '5 %'")
+        if is_relative and value < -1:
+            raise InputError(f"{label}.{key} is {content[key]!r}, expected at least -100 %")
         sign, ends = -1 if is_reward else 1, content.get("range")
         costs = None if ends is None else sorted(0.0 + sign * to_float(end) for end in ends)
         if costs and not (-float("inf") < costs[0] < costs[1] < float("inf") and ends[0] < ends[1]):

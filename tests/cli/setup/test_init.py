@@ -218,11 +218,19 @@ def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_pa
     assert message in error
 
 
+def test_an_unclear_comma_is_a_decimal_one_if_another_column_shows_it(propose):
+    frame = draw_outcomes(0, 0.3).rename(columns={"click": "revenue"})
+    revenue = [f"1,{number:03d}" for number in range(100, 100 + len(frame))]
+    texts = {name: frame[name].map(lambda number: f"{number:.4f}".replace(".", ",")) for name in ("x", "propensity")}
+    _, mapping = propose(frame.assign(revenue=revenue, **texts))
+    assert (mapping["reward"], mapping["propensity"], mapping["decimal"]) == ("revenue", "propensity", ",")
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize(
     ("texts", "obstacle"),
     [
-        (lambda x: f"{x:,}", "revenue is '1,006' in row 0: its comma may be a thousands separator"),
+        (lambda x: f"{x:,}", "revenue is '1,006' in row 0"),
         (lambda x: f"{1000 * x:,}", "revenue is '1,006,000' in row 0, expected a finite number without thousands"),
         (lambda x: f"{x:,}.5", "revenue is '1,006.5' in row 0, expected a finite number without thousands"),
         (lambda x: f"{x / 10}".replace(".", ","), "'100,6' in row 0"),  # x has decimal points

@@ -88,8 +88,8 @@ def anytime_terms(
 ) -> tuple[PolicyTerms, float]:
     """Return the terms of the policy, or of its difference from the baseline, and their largest value B.
 
-    ``largest_weight`` is M, for a baseline that is a policy. The logged costs are multiplied by ``baseline_factor``, at
-    least 0.
+    ``largest_weight`` is M, for a baseline that is a policy. The costs of the baseline are multiplied by
+    ``baseline_factor`` f, at least 0: z is (f w_b − w) r + (1 − f) c_max for a policy.
     """
     log, (least, largest), builder = inputs.log, costs, TermBuilder(inputs, UNBIASED)
     terms, reward, span = builder.terms(inputs.policy), largest - log.cost, largest - least
@@ -107,7 +107,9 @@ def anytime_terms(
                 f"the baseline's weight is {weight[row]:.6g} in row {row}, expected at most the known limit "
                 f"{largest_weight:.6g}"
             )
-        z, high = (np.minimum(weight, largest_weight) - terms.weight) * reward, largest_weight * span
+        rest = (1 - baseline_factor) * largest
+        z = (baseline_factor * np.minimum(weight, largest_weight) - terms.weight) * reward + rest
+        high = baseline_factor * largest_weight * span + rest
     no_gap = np.zeros(len(z))  # missing rows count as the largest cost
     return replace(terms, modelled=np.minimum(z, high), residual=np.zeros(len(z)), gap=no_gap), high
 

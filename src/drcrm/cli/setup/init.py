@@ -36,7 +36,6 @@ from drcrm.logs.encoding.columns import (
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns
-from drcrm.logs.readers.csv_files import UNCLEAR
 from drcrm.logs.readers.tables import map_open_bandit_columns
 
 ROWS = 50_000  # number of rows that are read
@@ -105,7 +104,7 @@ def read_columns(path: Path, known: LogMapping) -> list[Column]:
                 readable = first_frame(path, lambda header: Columns(numeric, numeric), ROWS, known)
                 for column in with_commas:
                     numbers(readable[column.name], column.name, optional=True)
-        except InputError as error:  # other columns have decimal points, or the format is not CSV
+        except InputError as error:  # a thousands separator, decimal points elsewhere, or the format is not CSV
             misread = {"numbers": None, "has_commas": False, "obstacle": str(error), "is_misformatted": True}
             columns = [replace(column, **misread) if column in with_commas else column for column in columns]
         return columns
@@ -138,11 +137,6 @@ def _column(column: pd.Series) -> Column:
     pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= {value.lower() for value in distinct}), "")
     try:
         as_numbers = numbers(with_points, name, optional=True, booleans=boolean_numbers([pair] if pair else []))
-        if len(commas) and commas.str.fullmatch(UNCLEAR).all():
-            raise InputError(
-                f"{name} is {commas.iloc[0]!r} in row {commas.index[0]}: its comma may be a thousands separator; write "
-                'such numbers without it, or set decimal: "," in the mapping'
-            )
     except InputError as error:
         is_number = [THOUSANDS.fullmatch(value) or NUMBER.fullmatch(value) for value in distinct]
         obstacle = "" if is_time else str(error)

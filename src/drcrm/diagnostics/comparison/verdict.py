@@ -42,7 +42,6 @@ MORE_ROWS = "Log more rows"  # the start of advice
 UNSUPPORTED = "unsupported actions"
 # Checks that fail only because few rows have most of the weight, if the log is known to have every action.
 IMPRECISE = {"effective sample size", "largest share of one row", "largest share of weighted costs"}
-OF_WEIGHTS = IMPRECISE | {"skewness of the estimate"}
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 
@@ -125,9 +124,9 @@ def reach_verdict(
     if failed or certificate is None or comparison.cost_certificate is None:
         reason, advice = failed[0].sentence if failed else comparison.refusal, _advise_logging(diagnosis)
         units, names = comparison.difference, {check.name for check in failed}
-        if units.by == "group" and units.n < FEW_GROUPS and names <= OF_WEIGHTS:
-            reason = f"bounds need about {FEW_GROUPS} independent groups, and the rows that judge it have {units.n}"
-            advice = ["Log more groups: further rows of the same groups would not help."]
+        if units.by == "group" and units.n < FEW_GROUPS:
+            reason += f". The rows that judge it have {units.n} independent groups, and bounds need about {FEW_GROUPS}"
+            advice = ["Log more groups: further rows of the same groups hardly help.", *advice]
         sentence = f"It is unknown whether {label} is better than {comparison.settings.reference}: {reason}."
         if failed and comparison.settings.full_support and names <= IMPRECISE:
             return Verdict(
