@@ -12,14 +12,12 @@ TREES = {"reward-weighted trees": "rewarded_rows_trees", "importance-weighted tr
 SCORES = "kl_dro_dr_scores"
 
 
-def score_errors(letter: bool = False) -> pd.DataFrame:
+def score_errors() -> pd.DataFrame:
     """Return errors in % on the runs that have learned scores, with a row per algorithm, data set, η, costs and seed.
 
-    The data set is letter, which has one seed, or one of the others. Classifiers take their
-    most probable actions; the other policies draw their actions.
+    Classifiers take their most probable actions; the other policies draw their actions.
     """
     runs = study("learned_scores")
-    runs = runs[(runs["dataset"] == "letter") == letter]
     keys = ["dataset", "clicks", "eta", "seed"]
     parts = [runs.assign(error=100 * runs["expected_loss"])]
     for clicks in ("", "_clicks"):
@@ -31,29 +29,68 @@ def score_errors(letter: bool = False) -> pd.DataFrame:
     return pd.concat(parts)[["algorithm", *keys, "error"]]
 
 
+def mean_errors(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over η and seeds, then over data sets, with a row per algorithm and a column per kind of costs.
+
+    Data sets have different numbers of seeds, so each of them has the same weight.
+    """
+    by_set = errors.groupby(["algorithm", "clicks", "dataset"])["error"].mean()
+    return by_set.groupby(["algorithm", "clicks"]).mean().unstack("clicks")
+
+
 def learned_scores() -> str:
-    """Return mean errors by data set, costs and η, and their means over all of these for each kind of costs."""
+    """Return mean errors by data set, costs and η, and their means over data sets and η."""
     errors = score_errors()
-    lines = {
-        "π0, actions drawn": "logging",
+    columns = {
+        "π0, drawn": "logging",
         **TREES,
-        "`dm_trees`: least modelled cost": "dm_trees",
+        "`dm_trees`": "dm_trees",
         "`kl_dro_dr_map`": "kl_dro_dr_map",
         "`kl_dro_dr_scores`": SCORES,
     }
-    cells = errors.groupby(["algorithm", "clicks", "dataset", "eta"])["error"].mean()
-    means = cells.groupby(["algorithm", "clicks"]).mean()
-    sets = ("satimage", "pendigits", "digits_single")
+    cells, means = errors.groupby(["dataset", "clicks", "algorithm", "eta"])["error"].mean(), mean_errors(errors)
+    sets = {"satimage": "satimage", "pendigits": "pendigits", "digits": "digits_single", "letter": "letter"}
     rows = []
-    for label, name in lines.items():
-        columns = [
-            " · ".join(f"{cells[name, clicks, data, eta]:.1f}" for eta in ETAS.values())
-            for clicks in (False, True)
-            for data in sets
+    for clicks, suffix in ((False, ""), (True, ", clicks")):
+        for label, data in sets.items():
+            values = [
+                " · ".join(f"{cells[data, clicks, name, eta]:.1f}" for eta in ETAS.values())
+                for name in columns.values()
+            ]
+            rows.append((f"{label}{suffix}", *values))
+        rows.append((f"mean{suffix}", *(f"{means.loc[name, clicks]:.2f}" for name in columns.values())))
+    return format_table(("error in % at η = ¼ · 1 · 4", *columns), rows)
+
+
+def click_gains() -> pd.DataFrame:
+    """Return gains over π0 from few clicks, in percentage points: mean and standard error over the draws.
+
+    There is a row per algorithm and number of contexts, and a column per statistic and η.
+    """
+    rows = study("click_logs")
+    rows = rows.assign(gain=100 * (rows["logging"] - rows["expected_loss"]))
+    keys = ["algorithm", "contexts", "sharpness"]
+    of_draws = rows.groupby([*keys, "seed"])["gain"].mean()
+    return of_draws.groupby(keys).agg(["mean", "sem"]).unstack("sharpness")
+
+
+def click_logs() -> str:
+    """Return gains over π0 from few clicks, with a row per algorithm."""
+    gains, learners = click_gains(), {"`learn`": "learn", "`kl_dro_dr_scores`": SCORES, "`kl_dro_dr`": "kl_dro_dr"}
+    learners |= {**TREES, "`dm_trees`": "dm_trees"}
+    etas, sizes = gains["mean"].columns, gains.index.unique("contexts")
+    cells = {
+        eta: [
+            [f"{gains.loc[(name, n), ('mean', eta)]:.1f} ± {gains.loc[(name, n), ('sem', eta)]:.1f}" for n in sizes]
+            for name in learners.values()
         ]
-        rows.append((label, *columns, f"{means[name, False]:.2f}", f"{means[name, True]:.2f}"))
-    names = ("satimage", "pendigits", "digits")
-    header = ("error in % at η = ¼ · 1 · 4", *names, *(f"{name}, clicks" for name in names), "mean", "mean, clicks")
+        for eta in etas
+    }
+    header = ("gain in points", *(f"{n} rows, η = {eta:g}" for eta in etas for n in sizes))
+    rows = [
+        (label, *(cell.replace("-", "−") for eta in etas for cell in cells[eta][number]))
+        for number, label in enumerate(learners)
+    ]
     return format_table(header, rows)
 
 

@@ -577,6 +577,6 @@ TABLES: dict[str, Callable[[], str]] = {
         ),
         *(certified, vowpal_wabbit, estimate_coverage, estimate_errors),
         *shift_tables.TABLES,
-        *(learner_tables.learned_scores, learner_tables.business_logs),
+        *(learner_tables.learned_scores, learner_tables.click_logs, learner_tables.business_logs),
     )
 }

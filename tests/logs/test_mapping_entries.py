@@ -37,6 +37,7 @@ def test_a_mapping_with_guardrails_can_be_written_and_read_again():
         ({"cost": "u", "reward": "v", "at_most": 1, "at_least": 1}, "guardrails.g must be"),
         ({"cost": "u", "at_most": "little"}, "guardrails.g.at_most is 'little', expected a number, or a percentage"),
         ({"cost": "u", "at_most": np.inf}, "guardrails.g.at_most is inf, expected a finite number"),
+        ({"cost": "u", "at_most": "-101 %"}, "guardrails.g.at_most is '-101 %', expected at least -100 %"),
         ({"cost": "u", "at_most": 1, "range": [1, 1]}, r"guardrails.g.range is \[1, 1\], expected \[least, largest\]"),
         (
             {"cost": "u", "at_most": 1, "scale": 2},
