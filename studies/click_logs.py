@@ -12,8 +12,8 @@ Baselines by boosted trees use all rows: `rewarded_rows_trees`, `importance_weig
 only know the propensities of the logged actions, but `dm_trees` knows π0.
 
 There is a row per run, η, number of contexts and algorithm: the expected loss on the test set, which is the share
-of wrong actions, of the learned policy and of π0. For the candidate, ``certified_loss`` is the loss at which the mean
-reward is the certified one, at 95 % and adjusted for the number of candidates. It is empty if no certificate was
+of wrong actions, of the learned policy and of π0. For the candidate, ``certified_loss`` is the largest loss
+that the certificate allows, at 95 % and adjusted for the number of candidates. It is empty if no certificate was
 issued. The summary has the mean gains over π0 in percentage points, with standard errors, also as means over data sets,
 and the share of certificates that hold on the test set.
 """

@@ -59,7 +59,7 @@ def learned_scores() -> str:
             ]
             rows.append((f"{label}{suffix}", *values))
         rows.append((f"mean{suffix}", *(f"{means.loc[name, clicks]:.2f}" for name in columns.values())))
-    return format_table(("error in % at η = ¼ · 1 · 4", *columns), rows)
+    return format_table(("error in %, at η = ¼ · 1 · 4", *columns), rows)
 
 
 def click_gains() -> pd.DataFrame:
@@ -76,7 +76,10 @@ def click_gains() -> pd.DataFrame:
 
 def click_logs() -> str:
     """Return gains over π0 from few clicks, with a row per algorithm."""
-    gains, learners = click_gains(), {"`learn`": "learn", "`kl_dro_dr_scores`": SCORES, "`kl_dro_dr`": "kl_dro_dr"}
+    gains, learners = (
+        click_gains(),
+        {"`learn`, keeps π0 if not shown better": "learn", "`kl_dro_dr_scores`": SCORES, "`kl_dro_dr`": "kl_dro_dr"},
+    )
     learners |= {**TREES, "`dm_trees`": "dm_trees"}
     etas, sizes = gains["mean"].columns, gains.index.unique("contexts")
     cells = {
@@ -86,7 +89,7 @@ def click_logs() -> str:
         ]
         for eta in etas
     }
-    header = ("gain in points", *(f"{n} rows, η = {eta:g}" for eta in etas for n in sizes))
+    header = ("points fewer wrong actions than π0", *(f"{n} rows, η = {eta:g}" for eta in etas for n in sizes))
     rows = [
         (label, *(cell.replace("-", "−") for eta in etas for cell in cells[eta][number]))
         for number, label in enumerate(learners)

@@ -158,7 +158,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
         sentence = f"It is unknown whether the policy is better than {settings.reference}: {error}."
         changes = [
             f"{MORE_ROWS}, and look again.",
-            "Or leave out --asymptotic: that bound needs cost_range in the mapping, unless outcomes are 0 or 1, or -1.",
+            "Or leave out --asymptotic: that bound needs cost_range in the mapping, except for 0 and 1, or 0 and -1.",
         ]
         refused = Verdict("the log cannot say", sentence, changes, verdict.cautions)
         return _without_bounds(evaluation, str(error), refused)

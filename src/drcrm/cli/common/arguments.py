@@ -179,7 +179,7 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                 {
                     "action": "store_true",
                     "help": "bounds by ips that hold at every look together, for a log that grows and is certified "
-                    "again; needs cost_range in the mapping unless outcomes are 0 or 1, or 0 or -1",
+                    "again; needs cost_range in the mapping unless outcomes are 0 and 1, or 0 and -1",
                 },
             ),
             (

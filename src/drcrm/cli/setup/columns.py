@@ -121,7 +121,7 @@ class Column:
         return self.is_time and MISSING_TEXTS.isdisjoint(self.values)
 
     def suggests(self, key: str) -> bool:
-        """Whether the column is for a key by its name, though its values may be in a form that cannot be read.
+        """Whether the name says that the column is for a key, even if its values cannot be read.
 
         Numbers and times named like a propensity, a reward or a cost are for that key. Texts are if they are
         misformatted or percentages, or if the name has no other word: click is an outcome, click_source is a feature.

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     stream = sys.stderr if is_printed else sys.stdout
     missing = [key for key in REQUIRED if key not in roles and not (key == "reward" and "cost" in roles)]
     if missing:
-        print(f"The mapping lacks {' and '.join(missing)}. Its comments show why, and candidates.", file=stream)
+        print(f"The mapping lacks {' and '.join(missing)}. Its comments give the reason and candidates.", file=stream)
     else:
         config = "MAPPING.yaml" if is_printed else str(output)
         words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
@@ -181,7 +181,10 @@ def _candidates(key: str, free: list[Column]) -> list[str]:
     ]
     lines = [f"# {key}: not certain, since {'several columns fit' if by_name else f'no column has {EXPECTED[key]}'}."]
     if unreadable:
-        lines += ["# Correct the values in the log, then remove the # in front of the right line:", *unreadable]
+        lines += [
+            "# Remove the # in front of the right line; correct its values first if the line says why:",
+            *unreadable,
+        ]
     elif fitting:
         lines.append("# Remove the # in front of the right line:")
     shown = by_name or ([] if unreadable else fitting)

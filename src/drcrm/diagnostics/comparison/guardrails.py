@@ -3,9 +3,9 @@
 For each guardrail, let d be the policy's mean cost minus that of the reference, and m its margin. The reference is the
 logging policy, or a baseline. The guardrail holds if the upper bound on d is below m. All guardrails must hold for the
 verdict *better*, so the verdict is false only if one bound is false: the bounds need no correction for the number of
-guardrails. They share δ with the other candidates, like the bound on the main outcome. A margin of q per cent of the
-reference's mean cost v0 holds if d − q v0 is below 0. If the reference is the logging policy, the bound comes from the
-terms z − (1 + q) c of the rows, so it also covers the error of v0; so do the terms of a baseline in place of c.
+guardrails. With K candidates, each bound has the level δ/K, like that on the main outcome. If the margin is a share
+q of the reference's mean cost v0, the guardrail holds if the upper bound on d − q v0 is below 0. This bound comes from
+the terms z − (1 + q) c of the rows, with the terms of a baseline in place of c, so it also covers the error of v0.
 
 The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
 trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.

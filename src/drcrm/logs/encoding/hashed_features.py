@@ -139,7 +139,7 @@ def further_factors(of_action: Sequence, shared: Sequence, interactions: int | N
     """Return all sets of 2 to ``interactions`` different features that include an action's feature.
 
     Pairs of an action's and a context's feature are left out, because :func:`hash_lists` always adds them. Raise
-    InputError if these are more than 2¹⁶ sets together.
+    InputError if there are more than 2¹⁶ sets, with these pairs.
     """
     sizes = range(2, (interactions or 1) + 1)
     n, n_shared = len(of_action) + len(shared), len(shared)
