@@ -123,6 +123,6 @@ def summary(rows: pd.DataFrame) -> str:
     draws = f"draws of each cell: {table['count'].min()}"
     certified = rows.dropna(subset="certified_loss")
     held = (certified["certified_loss"] >= certified["expected_loss"]).mean()
-    certificates = f"{len(certified)} certificates, of which {held:.1%} hold"
+    certificates = f"{len(certified)} certificates; {held:.1%} hold"
     gain = f"gain over π0 in percentage points\n{cells.unstack(['sharpness', 'contexts']).to_string()}"
     return f"{draws}\n{certificates}\n{gain}"

@@ -76,24 +76,19 @@ def click_gains() -> pd.DataFrame:
 
 def click_logs() -> str:
     """Return gains over π0 from few clicks, with a row per algorithm."""
-    gains, learners = (
-        click_gains(),
-        {"`learn`, keeps π0 if not shown better": "learn", "`kl_dro_dr_scores`": SCORES, "`kl_dro_dr`": "kl_dro_dr"},
-    )
-    learners |= {**TREES, "`dm_trees`": "dm_trees"}
-    etas, sizes = gains["mean"].columns, gains.index.unique("contexts")
-    cells = {
-        eta: [
-            [f"{gains.loc[(name, n), ('mean', eta)]:.1f} ± {gains.loc[(name, n), ('sem', eta)]:.1f}" for n in sizes]
-            for name in learners.values()
-        ]
-        for eta in etas
+    gains = click_gains()
+    learners = {
+        "`learn`, keeps π0 if not shown better": "learn",
+        "`kl_dro_dr_scores`": SCORES,
+        "`kl_dro_dr`": "kl_dro_dr",
+        **TREES,
+        "`dm_trees`": "dm_trees",
     }
-    header = ("points fewer wrong actions than π0", *(f"{n} rows, η = {eta:g}" for eta in etas for n in sizes))
-    rows = [
-        (label, *(cell.replace("-", "−") for eta in etas for cell in cells[eta][number]))
-        for number, label in enumerate(learners)
-    ]
+    number = "{:.1f}".format
+    cells = (gains["mean"].map(number) + " ± " + gains["sem"].map(number)).replace("-", "−", regex=True)
+    columns = [(n, eta) for eta in cells.columns for n in cells.index.unique("contexts")]
+    header = ("points fewer wrong actions than π0", *(f"{n} rows, η = {eta:g}" for n, eta in columns))
+    rows = [(label, *(cells.loc[(name, n), eta] for n, eta in columns)) for label, name in learners.items()]
     return format_table(header, rows)
 
 

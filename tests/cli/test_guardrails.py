@@ -72,7 +72,7 @@ def test_learn_does_not_choose_a_candidate_beyond_a_margin(command, tmp_path):
     assert free_gain < gain < 0
     stored = read_policy(tmp_path / "policy.npz")
     assert stored.header["mapping"]["guardrails"]["money"] == REVENUE
-    assert stored.encoding.n_features == 1 + 1  # x and the constant: guardrails are no features
+    assert stored.encoding.n_features == 1 + 1  # x and the constant; guardrails are not features
 
 
 def first_below(z: np.ndarray, high: float, limit: float, looks: list[int]) -> int:

@@ -90,7 +90,7 @@ class Column:
 
         For a group or an action, all words must be typical or mean ID: user_id is a group, but user_age is not. For a
         propensity, too, but it may name the action: p_arm is a propensity, but p_churn is not. Earlier outcomes and
-        ratings of items are no rewards.
+        ratings of items are not rewards.
         """
         typical, words = set(NAMES[key].split()), self.words
         if words.isdisjoint(typical):

@@ -41,7 +41,7 @@ from drcrm.logs.readers.tables import map_open_bandit_columns
 ROWS = 50_000  # number of rows that are read
 MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
 LINE = 100  # characters; a longer list of columns is written with one column per line
-NESTED = list, dict, np.ndarray  # types of values that are no features
+NESTED = list, dict, np.ndarray  # types of values that cannot be features
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 EXPECTED = {
@@ -187,8 +187,8 @@ def _candidates(key: str, free: list[Column]) -> list[str]:
         ]
     elif fitting:
         lines.append("# Remove the # in front of the right line:")
-    shown = by_name or ([] if unreadable else fitting)
-    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in shown[:10]]
+    listed = by_name or ([] if unreadable else fitting)
+    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in listed[:10]]
     return lines if key == "propensity" and (by_name or unreadable) else [*lines, *ADVICE[key]]
 
 

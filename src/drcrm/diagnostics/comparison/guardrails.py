@@ -26,12 +26,10 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
-from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
+from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ROUNDING, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
 from drcrm.logs.mapping_entries import Guardrail
-
-ROUNDING = 1e-12  # relative to the largest cost
 
 
 @dataclass(frozen=True)

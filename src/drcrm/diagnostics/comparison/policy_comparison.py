@@ -74,7 +74,7 @@ class ComparisonSettings:
 
     @property
     def divisor(self) -> int:
-        """The number of candidates by which δ is divided."""
+        """The number of candidates that share δ."""
         return self.effective_choices or self.choices
 
 
@@ -286,10 +286,11 @@ def describe_exploration(
     Returns
     -------
     dict
-        - share: ε.
-        - cost: the estimate with its interval.
-        - rows and effective_size: n, and the smallest effective sample size of a fixed action.
-        - of_label: whether it is that of a value of one label, not of an action.
+        - ``share``: ε.
+        - ``cost``: the estimate with its interval.
+        - ``rows``: n.
+        - ``effective_size``: the smallest effective sample size, of a fixed action or a fixed value of a label.
+        - ``of_label``: whether the actions are label vectors.
     """
     log = log.without_empty_rows()
     estimate = RATIO if cost_model is None else ROBUST

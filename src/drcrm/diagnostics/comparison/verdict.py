@@ -122,20 +122,16 @@ def reach_verdict(
             return Verdict("the log is wrong", f"{capitalize(check.sentence)}.", REPAIRS, cautions)
     certificate = comparison.certificate
     if failed or certificate is None or comparison.cost_certificate is None:
-        reason, advice = failed[0].sentence if failed else comparison.refusal, _advise_logging(diagnosis)
-        units, names = comparison.difference, {check.name for check in failed}
+        reason, advice = failed[0].sentence if failed else comparison.refusal, []
+        units = comparison.difference
         if units.by == "group" and units.n < FEW_GROUPS:
             reason += f". The rows that judge it have {units.n} independent groups, and bounds need about {FEW_GROUPS}"
-            advice = ["Log more groups: further rows of the same groups hardly help.", *advice]
+            advice = ["Log more groups: further rows of the same groups hardly help."]
         sentence = f"It is unknown whether {label} is better than {comparison.settings.reference}: {reason}."
-        if failed and comparison.settings.full_support and names <= IMPRECISE:
-            return Verdict(
-                "not shown",
-                sentence,
-                [f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."],
-                cautions,
-            )
-        return Verdict("the log cannot say", sentence, advice, cautions)
+        if failed and comparison.settings.full_support and {check.name for check in failed} <= IMPRECISE:
+            rows = f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."
+            return Verdict("not shown", sentence, [*advice, rows], cautions)
+        return Verdict("the log cannot say", sentence, [*advice, *_advise_logging(diagnosis)], cautions)
     rounding = ROUNDING * max(map(abs, certificate.costs))
     is_better = certificate.bound < -rounding
     if is_better or comparison.lower_bound > rounding:

@@ -74,29 +74,34 @@ class CsvReader(TableReader):
         if text.strip():
             head = head_of(text, self.mapping.delimiter)
             columns, numeric = select(head.names)
-            tables = _read_csv(file, head, columns or head.names[:1], numeric, encoding)  # no columns have no rows
+            tables = _read_csv(
+                file, head, columns or head.names[:1], numeric, encoding
+            )  # without columns, pyarrow's tables have no rows
             if len(head.names) == 1:  # an empty line is a missing value
                 yield from tables
             else:
                 yield from self._without_empty_end(tables, lambda: _read_csv(file, head, [], numeric, encoding))
 
     def _without_empty_end(self, tables: Iterable[Any], read_all: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-        """Yield Arrow tables without the last rows that are empty in all columns, which ``read_all`` yields."""
-        held: list[Any] = []  # rows that are empty in the selected columns, with only such rows after them
+        """Yield Arrow tables without the empty rows at the end.
+
+        ``read_all`` yields all columns, to check that these rows are empty in each of them.
+        """
+        waiting: list[Any] = []  # rows that are empty in the selected columns, with only such rows after them
         for table in tables:
             if n_filled := len(table) - _n_empty_at_end(table):
-                yield from held
-                held = []
+                yield from waiting
+                waiting = []
                 yield table.slice(0, n_filled)
-            held.append(table.slice(n_filled))
-        if n_held := sum(map(len, held)):
+            waiting.append(table.slice(n_filled))
+        if n_waiting := sum(map(len, waiting)):
             n_empty = 0
             for table in read_all():
                 n = _n_empty_at_end(table)
                 n_empty = n_empty + n if n == len(table) else n
-            if n_skipped := min(n_held, n_empty):
+            if n_skipped := min(n_waiting, n_empty):
                 self.skipped[EMPTY] += n_skipped
-            yield import_extra("pyarrow").concat_tables(held).slice(0, n_held - n_skipped)
+            yield import_extra("pyarrow").concat_tables(waiting).slice(0, n_waiting - n_skipped)
 
     def with_decimal_points(self, table: Any, numeric: list[str], first: int) -> Any:
         """Return an Arrow table with decimal points instead of decimal commas.
