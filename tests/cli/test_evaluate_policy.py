@@ -10,7 +10,7 @@ from shop_fixtures import answer_of
 
 from drcrm.cli.common.evaluation import exit_status
 from drcrm.cli.evaluate_policy import ALL_ROWS
-from drcrm.diagnostics.comparison.verdict import Verdict
+from drcrm.diagnostics.comparison.verdict import ESTIMATED, Verdict
 
 COMMANDS = "certify", "evaluate_policy"
 
@@ -94,6 +94,13 @@ def test_the_exit_status_depends_on_the_verdict(verdict, better, not_worse, caps
     statuses = [exit_status(reached, requirement) for requirement in (None, "better", "not-worse")]
     assert statuses == [0, better, not_worse]
     assert capsys.readouterr().err.count(f"the verdict is {verdict!r}\n") == np.count_nonzero(statuses)
+
+
+def test_a_verdict_on_estimated_propensities_passes_only_if_the_mapping_trusts_them(capsys):
+    reached = Verdict("better", "", [], [], assumption=ESTIMATED)
+    for requirement, trusts, status in (("better", False, 4), ("better", True, 0), ("not-worse", False, 0)):
+        assert exit_status(reached, requirement, trusts_propensities=trusts) == status
+    assert f"if {ESTIMATED}; to accept this, write propensity_model" in capsys.readouterr().err
 
 
 def test_fail_unless_writes_the_answer_first(shop, tmp_path, run):

@@ -218,6 +218,16 @@ def test_other_values_are_rejected(propensity):
         as_mapping(MINIMAL | {"propensity": propensity})
 
 
+def test_estimated_propensities_are_trusted_only_if_the_mapping_says_so():
+    for entry, trusts in (("auto", False), ({"model": "auto"}, False), ({"model": "auto", "trusted": True}, True)):
+        mapping = as_mapping(MINIMAL | {"propensity": None, "propensity_model": entry})
+        assert (mapping.propensity_model, mapping.trusts_propensities) == ("auto", trusts)
+        assert as_mapping(mapping.as_dict()) == mapping
+    for entry in ({"trusted": True}, {"model": "forest"}, {"model": "auto", "trusted": "yes"}):
+        with pytest.raises(InputError, match=r"propensity_model is .*, or a map such as \{model: auto, trusted"):
+            as_mapping(MINIMAL | {"propensity": None, "propensity_model": entry})
+
+
 def test_conflicts_are_rejected():
     known = MINIMAL | {"propensity": {"uniform": True}}
     with pytest.raises(InputError, match="propensity_model is 'softmax', but propensity is known"):

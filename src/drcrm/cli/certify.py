@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from drcrm.cli.common.evaluation import Evaluation
 from drcrm.cli.evaluate_policy import answer_on_policy
@@ -74,4 +75,4 @@ def _certified(evaluation: Evaluation, cost: float, difference: float, sentence:
         f"{evaluation.settings.reference}'s {unit} is {side} {sign * difference:+.4g}. "
     )
     sentence += summarize(evaluation.guardrails, evaluation.settings.confidence) + untested(evaluation.diagnosis)
-    return Verdict("certified", bounds + sentence, evaluation.verdict.changes, evaluation.verdict.cautions)
+    return replace(evaluation.verdict, verdict="certified", sentence=bounds + sentence)

@@ -98,7 +98,9 @@ def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callab
         stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
         answer = evaluation.answer(command, verdict=stated, **parts)
     write_answer(answer, options)
-    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
+    return exit_status(
+        evaluation.verdict, options.fail_unless, evaluation.guardrails, evaluation.opened.mapping.trusts_propensities
+    )
 
 
 def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:

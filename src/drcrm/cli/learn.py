@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         elif options.best:
             remove(options.best)  # a candidate of an earlier log
     write_answer(answer, options)
-    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails)
+    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails, mapping.trusts_propensities)
 
 
 @contextmanager

@@ -52,6 +52,8 @@ class LogMapping:
     known_propensity : KnownPropensity, optional
         Logging policy that needs no such column.
     propensity_model : "softmax", "trees" or "auto", optional
+    trusts_propensities : bool
+        Whether the user takes estimated propensities as right.
     reward, cost : str, optional
         Column of r, or of c = −r; only one of them.
     numeric, categorical : tuple of str
@@ -97,6 +99,7 @@ class LogMapping:
     propensity: str | None = None
     known_propensity: KnownPropensity | None = None
     propensity_model: str | None = None
+    trusts_propensities: bool = False
     reward: str | None = None
     cost: str | None = None
     numeric: tuple[str, ...] | None = None
@@ -181,6 +184,8 @@ class LogMapping:
             content["features"] |= {"time": list(self.times)} if self.times else {}
         if self.propensity_model:
             content["propensity"] = None
+        if self.trusts_propensities:
+            content["propensity_model"] = {"model": self.propensity_model, "trusted": True}
         if self.known_propensity:
             content["propensity"] = self.known_propensity.as_dict()
         if self.guardrails:
@@ -259,6 +264,8 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         values |= {attribute: tuple(features.get(key) or ()) for key, attribute in FEATURES.items()}
     if isinstance(values.get("propensity"), Mapping):
         values["known_propensity"] = KnownPropensity.of(values.pop("propensity"))
+    if isinstance(model := values.get("propensity_model"), Mapping):
+        values |= {"propensity_model": model["model"], "trusts_propensities": bool(model.get("trusted"))}
     if "group" in values:
         values.setdefault("split", f"group {SHARE} %")
     mapping = LogMapping(**values)

@@ -41,6 +41,16 @@ def test_the_headline_of_certify_says_what_the_bounds_show(shown, kind, title):
     assert Answer(answer).headline[:2] == (kind, title)
 
 
+def test_the_headline_names_the_assumption_of_estimated_propensities():
+    answer = better()
+    answer["verdict"] |= {"assumption": "the estimated propensities are right"}
+    assert Answer(answer).headline.title == "Better, if the estimated propensities are right"
+    certified = answer | {"verdict": answer["verdict"] | {"verdict": "certified"}, "shown": "better"}
+    assert Answer(certified).headline.title == "Certified better, if the estimated propensities are right"
+    open_answer = certified | {"shown": "not shown"}
+    assert Answer(open_answer).headline.title == "Certified, not shown to be better"
+
+
 def test_rewards_are_negated_costs_with_swapped_ends():
     costs, rewards = Answer(better() | {"reward": False}), Answer(better())
     cost, reward = costs.chosen, rewards.chosen

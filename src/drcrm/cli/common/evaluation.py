@@ -19,7 +19,14 @@ from drcrm.diagnostics.comparison.policy_comparison import (
     sensitivity_to_propensities,
 )
 from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
-from drcrm.diagnostics.comparison.verdict import Verdict, describe_breakeven, describe_shift, next_step, reach_verdict
+from drcrm.diagnostics.comparison.verdict import (
+    ESTIMATED,
+    Verdict,
+    describe_breakeven,
+    describe_shift,
+    next_step,
+    reach_verdict,
+)
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.version import __version__
@@ -142,18 +149,25 @@ class Evaluation:
         return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
-def exit_status(verdict: Verdict, requirement: str | None, guardrails: Sequence[JudgedGuardrail] = ()) -> int:
+def exit_status(
+    verdict: Verdict,
+    requirement: str | None,
+    guardrails: Sequence[JudgedGuardrail] = (),
+    trusts_propensities: bool = False,
+) -> int:
     """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
 
-    *not shown* with a violated guardrail counts as *worse*. Print the verdict to standard error if the requirement does
-    not hold.
+    *better* counts as *not shown* if it has an assumption that the mapping does not trust. *not shown* with a violated
+    guardrail counts as *worse*. Print the verdict to standard error if the requirement does not hold.
     """
-    name = verdict.verdict
+    name, is_assumed = verdict.verdict, bool(verdict.assumption) and not trusts_propensities
     violated = [rail.guardrail.name for rail in guardrails if name == "not shown" and rail.status == "violated"]
-    passing = {"better": ("better",), "not-worse": ("better", "not shown")}
+    passing = {"better": () if is_assumed else ("better",), "not-worse": ("better", "not shown")}
     if requirement is None or (name in passing[requirement] and not violated):
         return 0
     reason = f", and the guardrail {violated[0]} is violated" if violated else ""
+    if name == "better":
+        reason = f", if {verdict.assumption}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
     print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
     return 3 if violated or name in ("worse", "the log is wrong") else 4
 
@@ -197,7 +211,8 @@ def evaluate(
         curve = shift_curve(best.policy, log, settings, cost_model=best.cost_model, groups=units, baseline=baseline)
     sentence = verdict.sentence + (describe_breakeven(worst) if is_better else "")
     cautions = [*verdict.cautions, *describe_shift(settings.shift)]
-    verdict = replace(verdict, sentence=sentence, cautions=cautions)
+    assumption = ESTIMATED if log.imitated_propensities else ""
+    verdict = replace(verdict, sentence=sentence, cautions=cautions, assumption=assumption)
     results = {"sensitivity": worst, "shift_curve": curve, "guardrails": guardrails}
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
 

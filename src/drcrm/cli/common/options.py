@@ -97,8 +97,8 @@ FAIL_UNLESS: Option = (
     {
         "choices": ("better", "not-worse"),
         "help": "exit with status 3 if the verdict is 'worse' or 'the log is wrong' or a guardrail is violated, and "
-        "with status 4 if it is 'the log cannot say'. 'not shown' also gives status 4 with `better`. All files are "
-        "written in any case",
+        "with status 4 if it is 'the log cannot say'. With `better`, 'not shown' gives status 4, and so does 'better' "
+        "with estimated propensities, unless the mapping trusts them. All files are written in any case",
     },
 )
 SENSITIVITY: Option = (

@@ -43,17 +43,22 @@ UNSUPPORTED = "unsupported actions"
 # Checks that fail only because few rows have most of the weight, if the log is known to have every action.
 IMPRECISE = {"effective sample size", "largest share of one row", "largest share of weighted costs"}
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
+ESTIMATED = "the estimated propensities are right"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of ``VERDICTS``, a sentence with its numbers, advice on how to change the verdict, and cautions."""
+    """One of ``VERDICTS``, a sentence with its numbers, advice on how to change the verdict, and cautions.
+
+    ``assumption`` is what the verdict assumes and nobody can test; empty with logged propensities.
+    """
 
     verdict: str
     sentence: str
     changes: list[str]
     cautions: list[str]
+    assumption: str = ""
 
 
 def describe_breakeven(sensitivity: Sensitivity | None) -> str:

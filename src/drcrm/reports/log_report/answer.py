@@ -285,6 +285,8 @@ class Answer:
         if part := self.part("verdict"):
             is_certified = part["verdict"] == "certified"
             kind, title = CERTIFIED[self.raw["shown"]] if is_certified else VERDICTS[part["verdict"]]
+            if (assumption := part.get("assumption")) and kind in ("better", "worse"):
+                title = f"{title.removesuffix(f' than {LOGGING_POLICY}')}, if {assumption}"
             return Headline(kind, title.replace(LOGGING_POLICY, self.reference), clean(part["sentence"]))
         failures, cautions = self.count_level("fail"), self.count_level("caution")
         if failures:
