@@ -204,3 +204,57 @@ def test_heldout_rows_certify_the_kept_policy(data):
 def test_invalid_split_parameters_are_refused(options, message, labels):
     with pytest.raises(InputError, match=message):
         labels.fit(DoublyRobustDRO(**options))
+
+
+@keeps_logging_policy
+@pytest.mark.parametrize("features", [None, "scores"])
+def test_rows_repeated_within_groups_teach_and_test_like_the_rows(features):
+    """Each row is a group with four copies of itself: the fit holds out the same groups and has the same bound."""
+    rng = np.random.default_rng(0)
+    X, A = np.column_stack([rng.normal(size=(400, 2)), np.ones(400)]), rng.integers(0, 2, 400)
+    cost = -(rng.random(400) < 0.3 + 0.4 * ((X[:, 0] > 0) == A)).astype(float)
+    rows, user = np.repeat(np.arange(400), 4), np.repeat(np.random.default_rng(1).permutation(400), 4)
+    settings = {"features": features} | ({} if features is None else {"max_iter": 30})
+    plain = DoublyRobustDRO(**settings).fit(
+        X[np.argsort(user[::4])], A[np.argsort(user[::4])], np.full(400, 0.5), cost[np.argsort(user[::4])]
+    )
+    grouped = DoublyRobustDRO(**settings).fit(X[rows], A[rows], np.full(1600, 0.5), cost[rows], groups=user)
+    assert np.array_equal(np.sort(user[grouped.heldout_][::4]), np.sort(plain.heldout_))
+    assert len(grouped.heldout_) == 4 * len(plain.heldout_)
+    if features is None:
+        assert plain.step_ > 0
+        assert grouped.improvement_bound_ == pytest.approx(plain.improvement_bound_, rel=0.02)
+
+
+def test_a_context_of_several_groups_can_be_on_both_sides():
+    """All rows share three contexts, which are segments of users: groups, not contexts, are held out."""
+    rng = np.random.default_rng(0)
+    segment, user = rng.integers(0, 3, 600), np.repeat(np.arange(60), 10)
+    A, X = rng.integers(0, 2, 600), np.column_stack([np.eye(3)[:, :2], np.ones(3)])
+    cost = -(rng.random(600) < 0.2 + 0.5 * ((segment > 0) == A)).astype(float)
+    fitted = DoublyRobustDRO().fit(X, A, np.full(600, 0.5), cost, context=segment, groups=user)
+    heldout = np.unique(user[fitted.heldout_])
+    assert (len(heldout), fitted.step_ > 0) == (15, True)
+    assert np.array_equal(fitted.heldout_, np.flatnonzero(np.isin(user, heldout)))
+
+
+@pytest.mark.parametrize(("groups", "message"), [([1, 2], "groups has shape"), ([None] * 200, "an id for each row")])
+def test_invalid_groups_are_refused(groups, message):
+    X, A = np.ones((200, 1)), np.arange(200) % 2
+    with pytest.raises(InputError, match=message):
+        DoublyRobustDRO().fit(X, A, np.full(200, 0.5), -A.astype(float), groups=groups)
+
+
+@pytest.mark.slow
+@keeps_logging_policy
+def test_users_with_one_arm_each_lead_to_few_claims():
+    """The arm and the level of the costs belong to the user, and have nothing to do with each other."""
+    claims, repetitions = 0, 100
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        user, n = np.repeat(np.arange(60), 20), 1200
+        arm, level = rng.integers(2, size=60)[user], rng.normal(size=60)[user]
+        X, cost = np.column_stack([rng.normal(size=n), np.ones(n)]), level + rng.normal(size=n)
+        fitted = DoublyRobustDRO(max_iter=60, tol=1e-4).fit(X, arm, np.full(n, 0.5), cost, groups=user)
+        claims += fitted.step_ > 0
+    assert claims <= 9

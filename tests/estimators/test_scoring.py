@@ -5,9 +5,9 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from drcrm import CIPS, KLDRO, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
 from drcrm.errors import InputError
@@ -96,6 +96,38 @@ def test_searches_pass_on_what_a_fit_needs(routed, one_row_logs):
     assert np.array_equal(search.best_estimator_.coef_, best.coef_)
     with pytest.raises(UnsetMetadataPassedError, match="context"):  # searches split the rows that context numbers
         GridSearchCV(KLDRO(), {"radius": RADII}).fit(data.X, data.Y, **rows, context=data.rows["context"])
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_searches_pass_on_groups_to_splits_fits_and_scores(in_pipeline, routed):
+    """The search splits by group. Each fit holds out whole groups, and the score's bound counts groups."""
+    rng = np.random.default_rng(0)
+    user, A, X = (
+        np.repeat(np.arange(90), 5),
+        rng.integers(0, 2, 450),
+        np.column_stack([rng.normal(size=450), np.ones(450)]),
+    )
+    rows = {
+        "propensity": np.full(450, 0.5),
+        "cost": -(rng.random(450) < 0.2 + 0.6 * ((X[:, 0] > 0) == A)).astype(float),
+    }
+    robust = DoublyRobustDRO(tol=1e-4, max_iter=50)
+    estimator = make_pipeline(FunctionTransformer(), robust) if in_pipeline else robust
+    name = "doublyrobustdro__radius" if in_pipeline else "radius"
+    scorer = HeldoutScorer("dr_bound")
+    search = GridSearchCV(estimator, {name: [0.01, 0.1]}, scoring=scorer, cv=GroupKFold(3), error_score="raise")
+    search.fit(X, A, **rows, groups=user)
+    best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
+    heldout = np.unique(user[best.heldout_])
+    assert len(best.heldout_) == 5 * len(heldout)
+    scores = []
+    for train, test in GroupKFold(3).split(X, A, user):
+        parts = [{name: values[part] for name, values in {**rows, "groups": user}.items()} for part in (train, test)]
+        fitted = clone(robust).set_params(radius=0.01).fit(X[train], A[train], **parts[0])
+        scores.append(fitted.score(X[test], A[test], **parts[1], by="dr_bound"))
+        by_row = {name: parts[1][name] for name in rows}
+        assert scores[-1] < fitted.score(X[test], A[test], **by_row, by="dr") - 0.01
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(scores), rel=1e-9)
 
 
 def test_without_routing_a_search_raises_before_it_begins(one_row_logs):

@@ -7,6 +7,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
+from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
@@ -164,3 +165,34 @@ def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned)
         assert bound == pytest.approx(certificate.bound, rel=1e-9)
     assert HeldoutScores(log, None, supported)(policy)["improvement_bound"] != bound
     assert np.isnan(HeldoutScores(log, None, supported, 50.0)(policy)["improvement_bound"])
+
+
+@pytest.mark.parametrize("is_cloned", [False, True])
+@pytest.mark.parametrize("is_uneven", [False, True])
+def test_rows_that_are_repeated_within_groups_are_no_evidence(logged, is_cloned, is_uneven):
+    """Each row is a group with copies of itself. Groups of equal size give the scores of the rows.
+
+    In groups of unequal size, means and ratios weight a group by its size, and each group is one observation.
+    """
+    log = logged(0)
+    log = log.replace(X=log.X[log.context], context=np.arange(len(log.Y)))
+    sizes = np.random.default_rng(0).integers(1, 6, len(log.Y)) if is_uneven else np.full(len(log.Y), 4)
+    policy, coef = ExponentialPolicy(np.zeros((4, 2))), 0.3 * np.random.default_rng(1).normal(size=(4, 2))
+    candidate, rows = ExponentialPolicy(coef), np.repeat(np.arange(len(log.Y)), sizes)
+    scorers = {}
+    for name, part in (("rows", log), ("copies", log.take(rows)), ("groups", log.take(rows))):
+        part = part if name != "groups" else part.replace(rows=Table(len(rows), {"groups": rows}))
+        scorers[name] = HeldoutScores(part, 2.0, as_known(make_model(), policy, is_cloned=is_cloned))
+    (plain, _), (_, copied), (grouped, differences) = (
+        scorers[name].evaluate(candidate) for name in ("rows", "copies", "groups")
+    )
+    if not is_uneven:
+        assert grouped == pytest.approx(plain, rel=1e-9)
+    n, z = len(log.Y), copied.valid[np.unique(rows, return_index=True)[1], 0]
+    centred = sizes * (z - np.average(z, weights=sizes))
+    mean, error = np.average(z, weights=sizes), np.sqrt((centred**2).sum() / (n * (n - 1))) / sizes.mean()
+    assert differences.valid.mean() == pytest.approx(mean, rel=1e-9)
+    assert differences.valid.std(ddof=1) / np.sqrt(n) == pytest.approx(error, rel=1e-9)
+    values = mean + centred / sizes.mean()
+    bound = kl_worst_case(values, np.ones(n), norm.ppf(0.95) ** 2 / (2 * n))
+    assert grouped["improvement_bound"] == pytest.approx(bound, rel=1e-7)

@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from drcrm import ActionLists, BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_policy, off_policy_value
 from drcrm.__main__ import main
+from drcrm.arrays.tables import Table
 from drcrm.cost_models.blended_model import blend_weights
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.folds import context_folds
@@ -74,7 +75,7 @@ class _Memory(KNeighborsClassifier):
 def test_groups_stay_together():
     log, logging = draw_log(300)
     groups = np.random.default_rng(0).integers(0, 30, 300)
-    scores = fit_scores(log, logging, [KNeighborsRegressor(1)], units=groups)
+    scores = fit_scores(log.replace(rows=Table(300, {"groups": groups})), logging, [KNeighborsRegressor(1)])
     for fit in scores.features.transformer.folds[:3]:
         is_inside = np.isin(log.X[:, 0], list(first_features(fit)))
         assert not set(groups[is_inside]) & set(groups[~is_inside])

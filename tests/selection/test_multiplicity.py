@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from drcrm.certificates.independent_units import unit_values
 from drcrm.selection.multiplicity import PairedDifferences
 
 ROWS = 400
@@ -13,6 +14,12 @@ def differences(values: np.ndarray, **changes: np.ndarray) -> PairedDifferences:
     """Return the differences of candidates that are judged, with equal weights with and without clipping."""
     parts = {"clipped": values, "grade": np.full(values.shape[1], 2), "count": np.ones(len(values))}
     return PairedDifferences(values, **parts | changes)
+
+
+def by_unit(values: np.ndarray, units: np.ndarray) -> PairedDifferences:
+    """Return the differences in units of rows."""
+    *columns, count = unit_values(units, np.ones(len(values)), *values.T)
+    return differences(np.column_stack(columns), count=count)
 
 
 def correlated(rng: np.random.Generator, k: int, correlation: float) -> np.ndarray:
@@ -50,10 +57,23 @@ def test_units_are_summed():
     """Candidates that differ within units only by noise of mean 0 are one candidate for the sums over units."""
     rng = np.random.default_rng(6)
     common, sign = np.repeat(rng.normal(size=ROWS // 2), 2)[:, None], np.tile([1.0, -1.0], ROWS // 2)[:, None]
-    part = differences(common + 3 * sign * np.repeat(rng.normal(size=(ROWS // 2, 8)), 2, axis=0))
-    assert part.effective_choices() >= 6
-    assert part.effective_choices(units=np.repeat(np.arange(ROWS // 2), 2)) <= 2
-    assert part.effective_choices(units=np.arange(ROWS)) == part.effective_choices()
+    values = common + 3 * sign * np.repeat(rng.normal(size=(ROWS // 2, 8)), 2, axis=0)
+    assert differences(values).effective_choices() >= 6
+    assert by_unit(values, np.repeat(np.arange(ROWS // 2), 2)).effective_choices() <= 2
+    assert by_unit(values, np.arange(ROWS)).effective_choices() == differences(values).effective_choices()
+
+
+@pytest.mark.parametrize("users", [20, 60])
+def test_the_choice_errs_at_its_level_if_rows_depend(users):
+    """Five candidates equal π0, and users with 1 to 19 rows have effects of their own. Rows as units err often."""
+    repetitions, rng, errors = 200, np.random.default_rng(0), np.zeros(2)
+    for _ in range(repetitions):
+        user = np.repeat(np.arange(users), rng.permutation(np.arange(users) % 19 + 1))
+        effects = rng.normal(size=(users, 1)) + rng.normal(size=(users, 5))
+        values = effects[user] + rng.normal(size=(len(user), 5))
+        parts = by_unit(values, user), differences(values)
+        errors += [part.choose(5) is not None for part in parts]
+    assert errors[0] / repetitions <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions) < 0.3 < errors[1] / repetitions
 
 
 def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
@@ -68,10 +88,10 @@ def test_the_best_clipped_estimate_is_chosen_unless_its_valid_bound_fails():
 
 
 def test_bounds_are_at_the_level_of_all_choices():
-    """With a mean of −2.4 standard errors, the bound is below 0 at level δ, z = 1.64, but not at δ/20, z = 2.81."""
+    """With a mean of −2.42 standard errors, the bound is below 0 at level δ, t = 1.65, but not at δ/20, t = 2.82."""
     noise = np.random.default_rng(0).normal(size=(ROWS, 1))
     noise = (noise - noise.mean()) / noise.std(ddof=1)
-    part = differences(noise - 2.4 / np.sqrt(ROWS))
+    part = differences(noise - 2.42 / np.sqrt(ROWS))
     assert (part.choose(1), part.choose(20)) == (0, None)
     assert (part.choose(1, confidence=0.995), part.choose(6), part.choose(7)) == (None, 0, None)
 

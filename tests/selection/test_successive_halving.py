@@ -44,7 +44,7 @@ def ignore(message: str) -> None:
 
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
-    nothing = {"units": None, "recognised": None, "baseline": None, "checks": SimpleNamespace(groups=None)}
+    nothing = {"units": None, "baseline": None}
     evaluated = heldout.replace(rows=Table(len(heldout.Y)))
     return SimpleNamespace(train=train, evaluated=evaluated, mapping=as_mapping({}), **nothing)
 
@@ -80,7 +80,8 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
     units, fit_algorithm, n_stages = np.arange(6000) // 3, successive_halving.fit_algorithm, []
     train = make_log(6000)
-    train = train.replace(propensity=train.propensity * (1 - 1e-9 * units))  # identifies rows
+    rows = Table(6000, {"groups": units})
+    train = train.replace(propensity=train.propensity * (1 - 1e-9 * units), rows=rows)  # identifies rows
     unit_of = dict(zip(train.propensity, units, strict=True))
 
     def check(part, scored, entry, *options):
@@ -91,13 +92,14 @@ def test_no_unit_is_both_fitted_to_and_scored(monkeypatch):
         return fit_algorithm(part, scored, entry, *options)
 
     monkeypatch.setattr(successive_halving, "fit_algorithm", check)
-    halve_algorithms(train, [as_algorithm("kl_dro_dr")], units, ignore)
+    halve_algorithms(train, [as_algorithm("kl_dro_dr")], ignore)
     assert len(n_stages) == len(successive_halving.STAGES)
 
 
 def test_few_units_are_not_halved():
     train, entries = make_log(1500), [as_algorithm("kl_dro_dr")]
-    assert halve_algorithms(train, entries, np.arange(1500) % 500, ignore) == entries
+    train = train.replace(rows=Table(1500, {"groups": np.arange(1500) % 500}))
+    assert halve_algorithms(train, entries, ignore) == entries
 
 
 @pytest.mark.usefixtures("every_log_is_expensive")
@@ -110,7 +112,7 @@ def test_fits_beyond_a_guardrail_go_on_only_if_no_other_does():
             sizes.append(np.linalg.norm(policy.coef))
             return is_beyond(sizes[-1])
 
-        [entry] = halve_algorithms(train, [as_algorithm(OTHER | {"grid": grid})], None, ignore, lambda log: guard)
+        [entry] = halve_algorithms(train, [as_algorithm(OTHER | {"grid": grid})], ignore, lambda log: guard)
         [value] = entry.grid
         return value
 
@@ -132,7 +134,7 @@ def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(b
     monkeypatch.setattr(successive_halving, "fit_algorithm", lambda *_: SimpleNamespace(candidates=fits))
     fitted = []
 
-    def stop(part, scored, entry, units):
+    def stop(part, scored, entry):
         fitted.append(entry.grid)
         raise InterruptedError
 

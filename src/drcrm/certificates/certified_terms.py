@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from drcrm.certificates.bounds import Bound
-from drcrm.certificates.independent_units import group_means, unit_values
+from drcrm.certificates.independent_units import group_means, unit_ratios, unit_values
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights, subtract
@@ -87,15 +87,12 @@ class CertifiedTerms:
     def _bound_ratio(self) -> tuple[float, float]:
         """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
         log, groups, cost = self.builder.log, self.builder.inputs.groups, self.policy.cost
-        count = log.count.astype(float)
         weight = np.maximum(self.policy.counted, LEAST_WEIGHT * self.policy.counted.max())
-        if groups is not None:
-            gain, weight = (np.bincount(groups, count * values) for values in (weight * cost, weight))
-            gain, weight = gain[weight > 0], weight[weight > 0]
-            count, cost, weight = np.ones(len(weight)), gain / weight, weight * (len(weight) / log.size)
-        elif self.by == "context":
+        if groups is None and self.by == "context":
             gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
             cost = gain / weight
+        else:
+            cost, weight, count = unit_ratios(groups, log.count, cost, weight)
         self.bound.check_size(count.sum())
         estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.bound.ball)
         with np.errstate(divide="ignore"):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -37,6 +38,8 @@ def number_groups(groups: Any, rows: int) -> np.ndarray:
         from pandas import factorize, isna  # slow to import, and few logs have groups
 
         reject_rows(isna(groups), groups, "groups", "an id for each row")
+    if groups.dtype.kind == "i" and rows and groups.min() == 0 and np.bincount(groups, minlength=1).all():
+        return groups  # they are numbers already, and sorting many rows is slow
     if groups.dtype.kind == "O":  # np.unique cannot sort ids of several types
         groups = factorize(groups)[0]
     return np.unique(groups, return_inverse=True)[1]
@@ -45,6 +48,26 @@ def number_groups(groups: Any, rows: int) -> np.ndarray:
 def check_groups(groups: Any, log: BanditLog) -> np.ndarray | None:
     """Return the group numbers of the rows with a positive count; None if ``groups`` is None."""
     return None if groups is None else number_groups(groups, len(log.Y))[log.count > 0]
+
+
+def with_groups(log: BanditLog, groups: Any) -> BanditLog:
+    """Return a log whose rows have the numbers of these groups, (n,), and whose contexts belong to one group each."""
+    if groups is None:
+        return log
+    number = number_groups(groups, len(log.Y))
+    return separate_contexts(log, number)[0].replace(rows=Table(len(number), {"groups": number}))
+
+
+def separate_contexts(log: BanditLog, groups: np.ndarray) -> tuple[BanditLog, np.ndarray | None]:
+    """Return a log with one context for each pair of a context and a group number, (n,), and the pairs' contexts.
+
+    Each context can then be in one fold with its group. If this changes nothing, the second result is None.
+    """
+    pairs, context = np.unique(np.column_stack([log.context, groups]), axis=0, return_inverse=True)
+    if np.diff(pairs[:, 0]).all():
+        return log, None
+    actions, X = log.actions.select(pairs[:, 0], log.X)
+    return log.subset(slice(None), context.ravel(), X, actions), pairs[:, 0]
 
 
 def group_means(groups: Any, weights: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -77,6 +100,23 @@ def unit_values(groups: Any, count: np.ndarray, *values: np.ndarray) -> tuple[np
         return mean + np.bincount(index, count * (z - mean)) * (size / n)
 
     return *map(by_unit, values), np.ones(size)
+
+
+def unit_ratios(
+    groups: Any, count: np.ndarray, cost: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cost and the weight of each unit in a ratio Σ w c/Σ w, and how often each unit occurs.
+
+    Without groups, the rows are the units. A group has the sum of its weights, in units of the mean size of a group,
+    and the weighted mean of its costs; groups without weight are left out.
+    """
+    count = count.astype(float)
+    if groups is None:
+        return cost, weight, count
+    index = number_groups(groups, len(count))
+    gain, weight = (np.bincount(index, count * values) for values in (weight * cost, weight))
+    gain, weight = gain[weight > 0], weight[weight > 0]
+    return gain / weight, weight * (len(weight) / count.sum()), np.ones(len(weight))
 
 
 def mean_and_deviation(z: np.ndarray, weights: np.ndarray, n: float) -> tuple[float, float]:

@@ -152,7 +152,7 @@ class CostModel:
         mean = require_finite(log.count @ log.cost / log.size)
         unit = require_finite(cost_deviation(log.cost, log.count))
         standardised = log.actions.regression_log(log.replace(cost=(log.cost - mean) / unit))
-        solver = make_solver(standardised, scales, context_folds(log, None, FOLDS)[log.context])
+        solver = make_solver(standardised, scales, context_folds(log, log.units, FOLDS)[log.context])
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
         self.penalty_ = check_positive(solver.select_penalty() if is_auto else self.penalty, "penalty")
         coef, common = solver.solve(self.penalty_)

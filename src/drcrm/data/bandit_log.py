@@ -348,6 +348,8 @@ class BanditLog:
     def merge_duplicates(self) -> tuple[BanditLog, np.ndarray]:
         """Merge rows with equal context, action, propensity and cost, and add up their counts.
 
+        Rows of different groups are not merged. The new log has no further columns than ``groups``.
+
         Returns
         -------
         log : BanditLog
@@ -358,10 +360,12 @@ class BanditLog:
         if (np.diff(self.context) > 0).all():
             return self, np.arange(len(self.context))
         of_actions = self.actions.sort_keys(self.Y)[::-1]  # the order of rows in logs of earlier versions
-        first, group = group_rows([self.context, *of_actions, self.propensity, self.cost])
+        keys, groups = [self.context, *of_actions, self.propensity, self.cost], self.column("groups")
+        first, group = group_rows(keys if groups is None else [*keys, groups])
         count = np.bincount(group, self.count).astype(np.intp)
-        rows = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
-        return self.replace(**rows, count=count, rows=None), group
+        kept = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
+        rows = None if groups is None else Table(len(first), {"groups": groups[first]})
+        return self.replace(**kept, count=count, rows=rows), group
 
 
 def _check_count(count: Any, rows: int) -> np.ndarray:

@@ -99,7 +99,7 @@ class OpenedLog:
     @property
     def units(self) -> np.ndarray | None:
         """Return the independent units of the rows of ``evaluated``: see :func:`independent_units`."""
-        return independent_units(self.evaluated)
+        return self.evaluated.column("groups")
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
@@ -215,17 +215,17 @@ def open_log(
             evaluated = encode(log, train.encoding, is_evaluated)
         else:
             evaluated = encode(log, encoding or fit_encoding(log), is_evaluated, scratch_path(log.cost))
+        units: Any = evaluated.rows
+        evaluated = evaluated.replace(rows=units.assign(groups=independent_units(evaluated)))
         on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
     n = log.n_contexts
     return OpenedLog(path, file_digest, n, evaluated, checks, unseen, recognised, train, whole, on_rows)
 
 
 def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
-    """Return the encoded rows that train policies, with the outcomes of guardrails as their only further columns."""
-    outcomes, guardrails = log.column("guardrails"), None
-    if outcomes is not None:
-        guardrails = Table(len(log.Y), {"guardrails": outcomes})
-    train = encode(log.replace(rows=guardrails), fit_encoding(log, training), training, scratch_path(log.cost))
+    """Return the encoded rows that train policies, with groups and outcomes of guardrails as only further columns."""
+    rows = Table(len(log.Y), {name: log.column(name) for name in ("guardrails", "groups")})
+    train = encode(log.replace(rows=rows), fit_encoding(log, training), training, scratch_path(log.cost))
     train.actions.check_not_one_hot(train.Y)
     return train
 

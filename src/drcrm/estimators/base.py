@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.validation import check_bool, check_positive, check_positive_integer
+from drcrm.certificates.independent_units import with_groups
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
@@ -122,10 +123,10 @@ class CounterfactualEstimator(FittedPolicy):
     # scikit-learn routes these arguments to fit, predict and score. It cannot route context, which has row numbers of
     # X, because searches split the rows of X. Pipelines need sample_weight in the request of score.
     __metadata_request__fit = dict.fromkeys(
-        ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible"), True
+        ("propensity", "cost", "count", "logging_policy", "cost_model", "n_actions", "eligible", "groups"), True
     )
     __metadata_request__predict = __metadata_request__predict_proba = {"eligible": True}  # noqa: RUF012
-    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by", "eligible"), True) | {
+    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "by", "eligible", "groups"), True) | {
         "sample_weight": None
     }
 
@@ -176,6 +177,7 @@ class CounterfactualEstimator(FittedPolicy):
         cost_model: Any = None,
         n_actions: int | None = None,
         eligible: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Fit the policy to a log of contexts, actions, propensities and costs.
 
@@ -214,6 +216,10 @@ class CounterfactualEstimator(FittedPolicy):
             Number K of actions.
         eligible : bool array (m, K), optional
             Which of the K actions each context has.
+        groups : array (n,), optional
+            Ids of independent groups of rows, such as users. A group is held out as a whole, and the tests of
+            ``DoublyRobustDRO`` use the errors of groups. Folds of learned scores keep groups together. By default,
+            contexts are held out as a whole, and the tests use rows.
 
         Returns
         -------
@@ -236,7 +242,7 @@ class CounterfactualEstimator(FittedPolicy):
         algorithm = self._algorithm()
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
-        whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible)
+        whole = with_groups(BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible), groups)
         occurring = whole.without_empty_rows()
         occurring.actions.check_not_one_hot(occurring.Y)
         if self.fit_intercept and not occurring.actions.has_intercept:

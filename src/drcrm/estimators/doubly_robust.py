@@ -13,7 +13,7 @@ from drcrm.estimators.by_risk import KLDRO
 from drcrm.selection.candidates import IMPROVEMENT, Learned
 from drcrm.selection.registry.algorithms import Algorithm
 
-LEAST_CONTEXTS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
+LEAST_UNITS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
 
 
 def as_generator(random_state: Any, name: str) -> np.random.Generator:
@@ -34,7 +34,9 @@ class DoublyRobustDRO(KLDRO):
     logging_policy=π0)``. Without ``logging_policy``, a policy cloned from the log replaces π0. X should have a constant
     feature.
 
-    By default (``safe=True``), the fit holds out a share of the contexts, and tests candidates on these contexts:
+    By default (``safe=True``), the fit holds out a share of the contexts, and tests candidates on these contexts. If
+    one user has many rows, pass ``groups``: the fit then holds out groups, and a group is one observation of a test. It
+    tests these candidates:
 
     - the fit to the other rows;
     - fits with a ridge towards π0, unless there are 2¹⁶ contexts or more;
@@ -68,8 +70,9 @@ class DoublyRobustDRO(KLDRO):
         Whether to hold out contexts and test candidates on them. False returns the fit to all rows, even if it is worse
         than π0.
     validation_fraction : float in (0, 1)
-        Share of the contexts that are held out with all of their rows; the number of contexts is rounded up. If it
-        gives fewer than 10 contexts or 30 rows, no test could show an improvement: nothing is held out, and π0 is kept.
+        Share of the contexts, or of the groups, that are held out with all of their rows; their number is rounded up.
+        If it gives fewer than 10 of them or 30 rows, no test could show an improvement: nothing is held out, and π0 is
+        kept.
     random_state : int, Generator or None
         Seed of the split. With the default, all fits to one log have the same split. None draws a new split for each
         fit.
@@ -115,14 +118,15 @@ class DoublyRobustDRO(KLDRO):
         return replace(super()._algorithm(), safe=bool(self.safe))
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
-        is_heldout = np.zeros(log.n_contexts, dtype=bool)
+        unit = log.units
+        is_heldout = np.zeros(unit.max() + 1, dtype=bool)
         if self.safe:
-            contexts = np.flatnonzero(np.bincount(log.context, log.count))
-            shuffled = as_generator(self.random_state, "random_state").permutation(contexts)
+            occurring = np.flatnonzero(np.bincount(unit, log.count))
+            shuffled = as_generator(self.random_state, "random_state").permutation(occurring)
             n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
             is_heldout[shuffled[:n]] = True
-        rows = is_heldout[log.context]
-        return rows & (is_heldout.sum() >= LEAST_CONTEXTS) & (log.count[rows].sum() >= LEAST_ROWS)
+        rows = is_heldout[unit]
+        return rows & (is_heldout.sum() >= LEAST_UNITS) & (log.count[rows].sum() >= LEAST_ROWS)
 
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
         super()._set_fitted(learned, is_heldout)
@@ -136,7 +140,8 @@ class DoublyRobustDRO(KLDRO):
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         super()._warn_of_result(log, heldout, learned)
         if self.safe and self.step_ == 0 and self.sharpness_ == 1:
-            rows = f"fewer than {LEAST_CONTEXTS} contexts or {LEAST_ROWS}" if heldout is None else heldout.size
+            units = "contexts" if log.column("groups") is None else "groups"
+            rows = f"fewer than {LEAST_UNITS} {units} or {LEAST_ROWS}" if heldout is None else heldout.size
             warn(
                 f"{type(self).__name__} keeps π0: no candidate is shown to be better on {rows} held-out rows; log more "
                 "rows, or set safe=False to keep the fit"

@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from drcrm.arrays.validation import check_choice
+from drcrm.certificates.independent_units import with_groups
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -33,7 +34,9 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
         Name of the score: see the method ``score`` of the estimators, such as :meth:`drcrm.CIPS.score`.
     """
 
-    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "eligible"), True) | {"estimator": UNUSED}
+    __metadata_request__score = dict.fromkeys(("propensity", "cost", "count", "eligible", "groups"), True) | {
+        "estimator": UNUSED
+    }
 
     def __init__(self, by: str = "clipped_snips"):
         self.by = by
@@ -47,6 +50,7 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
         cost: Any = None,
         count: Any = None,
         eligible: Any = None,
+        groups: Any = None,
     ) -> float:
         """Return the estimator's score: minus its estimated cost, so higher is better.
 
@@ -58,13 +62,15 @@ class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
             Held-out rows, in the form that the estimator's ``fit`` takes.
         eligible : bool array (m, K), optional
             Which of the K actions each context has.
+        groups : array (n,), optional
+            Ids of independent groups of rows.
 
         Returns
         -------
         float
             Score in the units of the cost.
         """
-        rows = {"propensity": propensity, "cost": cost, "count": count, "eligible": eligible}
+        rows = {"propensity": propensity, "cost": cost, "count": count, "eligible": eligible, "groups": groups}
         return estimator.score(X, Y, by=self.by, **{name: row for name, row in rows.items() if row is not None})
 
     __call__ = score
@@ -212,6 +218,7 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
         count: Any = None,
         by: str = "clipped_snips",
         eligible: Any = None,
+        groups: Any = None,
     ) -> float:
         """Return a score of the policy on held-out rows: minus its estimated cost, so higher is better.
 
@@ -228,6 +235,8 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
             "improvement_bound" use ``cost_model_``, with its support rule even after a fit with ``support=0``.
         eligible : bool array (m, K), optional
             Which of the K actions each context has.
+        groups : array (n,), optional
+            Ids of independent groups of rows, which the bounds count as units.
 
         Returns
         -------
@@ -238,7 +247,7 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
         check_choice(SCORES, by, "by")
         require_rows(f"{type(self).__name__}.score", propensity=propensity, cost=cost)
         actions: dict[str, Any] = policy.actions.log_options | {"eligible": eligible}
-        log = BanditLog(X, Y, propensity, cost, context, count, **actions)
+        log = with_groups(BanditLog(X, Y, propensity, cost, context, count, **actions), groups)
         policy.actions.check(log.Y)
         model = None
         if by in MODELLED:

@@ -107,7 +107,6 @@ def learn_with_features(
     logging_policy: LinearPolicy | None = None,
     cost_model: Any = None,
     names: list[str] | None = None,
-    units: Any = None,
 ) -> Learned:
     """Fit an algorithm to mapped features, to learned scores, or to the features of the log.
 
@@ -117,8 +116,6 @@ def learn_with_features(
         As in :func:`learn`, over the features of the log.
     names : list of str, optional
         Names of the features.
-    units : array (n,), optional
-        Ids of independent units of rows, which a fold of the learned scores keeps together; by default contexts.
     """
     features = algorithm.features
     if features is None:
@@ -129,7 +126,7 @@ def learn_with_features(
             raise InputError("learned scores have their own cost model; leave cost_model out")
         from drcrm.selection.learned_scores import learn_over_scores  # imports scikit-learn, which takes half a second
 
-        return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None, units)
+        return learn_over_scores(log, algorithm, heldout, logging_policy, features if are_models else None)
     from drcrm.policies.feature_maps import FeatureMap, as_transformer
 
     mapped = FeatureMap(as_transformer(features), log.X, names)

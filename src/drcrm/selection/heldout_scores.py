@@ -6,6 +6,7 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.certificates.bounds import upper_bound
+from drcrm.certificates.independent_units import number_groups, unit_ratios, unit_values
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
 from drcrm.certificates.terms.policy_terms import TermBuilder
@@ -40,7 +41,8 @@ class HeldoutScores:
     Parameters
     ----------
     log : BanditLog
-        The held-out part, of n rows.
+        The held-out part, of n rows. If it has groups, the bounds and the differences use one value for each group:
+        see :func:`drcrm.certificates.independent_units.unit_values`.
     clip : float or None
         M of the training part.
     model : SupportedModel, optional
@@ -64,7 +66,7 @@ class HeldoutScores:
         log = log.without_empty_rows()
         self._log = log = log.replace(X=read_only(log.X))
         self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
-        self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
+        self._share, self._largest, self._groups = log.count / log.size, max(log.cost.max(), 0.0), log.column("groups")
         self.logged = self._share @ log.cost
         tabular = None if model is None else TabularModel(model.action_effects(log.X, log.actions))
         inputs = EvaluationInputs(log, None, cost_model=tabular)
@@ -90,25 +92,32 @@ class HeldoutScores:
         ``improvement_bound`` bounds the mean of the valid differences.
         """
         terms = self._builder.terms(policy, extreme=self._largest)
-        weight, ball, share, log = terms.importance, self._ball, self._share, self._log
+        weight, log = terms.importance, self._log
         clipped = np.minimum(weight, self._clip)
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
-        values["snips_bound"] = SelfNormalised(log.cost, log.count).evaluate(ball, clipped, clipped, None, None)[0]
+        cost, limited, count = unit_ratios(self._groups, log.count, log.cost, clipped)
+        values["snips_bound"] = SelfNormalised(cost, count).evaluate(self._ball, limited, limited, None, None)[0]
         differences = None
         if self._model is not None:
             z, is_plain = terms.modelled + clipped * terms.residual, self._compared is self._builder
-            values |= {"dr": share @ z, "dr_bound": ball.evaluate(z, share, log.size)[0]}
+            values |= {"dr": self._share @ z, "dr_bound": self._worst_case(*unit_values(self._groups, log.count, z))}
             compared = terms if is_plain else self._compared.terms(policy, extreme=self._largest)
             difference, residual = compared.z - self._baseline, terms.residual
+            gap = unit_values(self._groups, log.count, compared.gap)
             is_missing = self._model.is_cloned and np.isfinite(compared.gap).all()
-            if is_missing and has_missing_mass(compared.gap, log.count, np.abs(log.cost).max()):
+            if is_missing and has_missing_mass(*gap, np.abs(log.cost).max()):
                 difference, residual = difference + compared.gap, log.cost - self._largest
             limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
-            differences = PairedDifferences.of(difference, limited, grade_overlap(weight, log, residual), log.count)
+            valid, limited, count = unit_values(self._groups, log.count, difference, limited)
+            differences = PairedDifferences.of(valid, limited, grade_overlap(weight, log, residual), count)
             if np.isfinite(difference).all():
-                values["improvement_bound"] = ball.evaluate(difference, share, log.size)[0]
+                values["improvement_bound"] = self._worst_case(valid, count)
         finite = {name: value if np.isfinite(value := values.get(name, np.nan)) else np.nan for name in SCORES}
         return finite, differences
+
+    def _worst_case(self, z: np.ndarray, count: np.ndarray) -> float:
+        """Return the worst case of the mean of z over the ball."""
+        return self._ball.evaluate(z, count / count.sum(), count.sum())[0]
 
     def _unmodelled(self, weight: np.ndarray) -> dict[str, float]:
         clipped, log = np.minimum(weight, self._clip), self._log
@@ -120,8 +129,15 @@ class HeldoutScores:
         return means
 
     def _log_smoothing(self, weight: np.ndarray) -> float:
-        """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range."""
+        """Return the bound by logarithmic smoothing; NaN if a cost is above 0 or a product is beyond range.
+
+        Each group has the sum of its terms, in units of the mean size of a group.
+        """
+        z, count = weight * self._log.cost, self._log.count
+        if self._groups is not None:
+            z = np.bincount(number_groups(self._groups, len(z)), count * z)
+            z, count = z * (len(z) / self._log.size), np.ones(len(z))
         try:
-            return upper_bound(weight * self._log.cost, method="log_smoothing", weights=self._log.count)
+            return upper_bound(z, method="log_smoothing", weights=count)
         except InputError:
             return np.nan

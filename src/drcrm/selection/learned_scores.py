@@ -94,7 +94,7 @@ class LearnedScores:
         lists, place = actions.as_lists(scores, log)
         lists = ActionLists(lists.features / self.spreads, lists.starts)
         listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
-        listed.imitated_propensities = log.imitated_propensities
+        listed.imitated_propensities, listed.rows = log.imitated_propensities, log.rows
         return listed
 
     def scores_of(self, X: Any) -> np.ndarray:
@@ -114,14 +114,14 @@ class LearnedScores:
 
 
 def fit_scores(
-    log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None, units: Any = None
+    log: BanditLog, logging_policy: LinearPolicy | None, models: Sequence[Any] | None = None
 ) -> LearnedScores:
     """Fit the models of the scores to all contexts, and without each of at most three folds.
 
     Parameters
     ----------
     log : BanditLog
-        Training rows, with one of K actions or a listed action.
+        Training rows, with one of K actions or a listed action. Folds keep groups together, or else contexts.
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
@@ -130,8 +130,6 @@ def fit_scores(
         model ĉ. Classifiers model the actions, and only for one of K actions. Each is fitted twice, with the weights
         "none" and "inverse_propensity" of :func:`drcrm.policies.classifier_policy.row_weights`, and gives two scores.
         The default is boosted trees for both, and the Nyström map.
-    units : array (n,), optional
-        Ids of independent units of rows, which a fold keeps together; by default contexts.
 
     Raises
     ------
@@ -146,7 +144,7 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    of_context = context_folds(log, units, FOLDS)
+    of_context = context_folds(log, log.units, FOLDS)
     fits, residuals = _fit_models(log, of_context, models)
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)
@@ -246,15 +244,13 @@ def learn_over_scores(
     heldout: BanditLog | None = None,
     logging_policy: LinearPolicy | None = None,
     models: Sequence[Any] | None = None,
-    units: Any = None,
 ) -> Learned:
     """Fit an algorithm to learned scores, like :func:`drcrm.selection.grid_search.learn`.
 
     The policies and the cost model of the result take X; the start takes X'.
     """
-    units = None if units is None else np.asarray(units)[log.count > 0]
     log = log.without_empty_rows()
-    scores = fit_scores(log, logging_policy, models, units)
+    scores = fit_scores(log, logging_policy, models)
     listed = scores.as_lists(log, scores.training)
     vote, voted_costs = _vote(listed)
     known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ

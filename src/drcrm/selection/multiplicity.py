@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, stdtrit
 
 DRAWS = 2**15  # of the maximum; the effective number then has a standard error of about 3 %
 MOST_VALUES = 2**26  # with more differences, correlations are not computed, and Bonferroni's number is used
@@ -21,7 +21,10 @@ MOST_VALUES = 2**26  # with more differences, correlations are not computed, and
 
 @dataclass(frozen=True)
 class PairedDifferences:
-    """Differences z_i(π) − z_i(π0) of k candidates on n held-out rows.
+    """Differences z(π) − z(π0) of k candidates in n independent units of held-out rows.
+
+    Without groups, units are rows. With groups, the values of a unit are those of
+    :func:`drcrm.certificates.independent_units.unit_values`.
 
     Attributes
     ----------
@@ -32,7 +35,7 @@ class PairedDifferences:
     grade : int array (k,)
         How well the log can judge the candidate: see :func:`drcrm.certificates.terms.overlap.grade_overlap`.
     count : array (n,)
-        Multiplicity of each row.
+        Multiplicity of each unit.
     """
 
     valid: np.ndarray
@@ -47,7 +50,7 @@ class PairedDifferences:
 
     @classmethod
     def join(cls, parts: Sequence[PairedDifferences]) -> PairedDifferences:
-        """Return the differences of the candidates of all parts, on the same rows."""
+        """Return the differences of the candidates of all parts, in the same units."""
         return cls(
             np.hstack([part.valid for part in parts]),
             np.hstack([part.clipped for part in parts]),
@@ -64,20 +67,13 @@ class PairedDifferences:
         """
         return _bounds(self.clipped, self.count, 1.0)[1]
 
-    def effective_choices(self, confidence: float = 0.95, units: np.ndarray | None = None) -> int:
-        """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence.
-
-        ``units``, (n,), are ids of independent units of rows. By default, each occurrence of a row is a unit.
-        """
+    def effective_choices(self, confidence: float = 0.95) -> int:
+        """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence."""
         k = self.valid.shape[1]
         if self.valid.size > MOST_VALUES:
             return k
         deviations = self.valid - self.count @ self.valid / self.count.sum()
-        if units is None:
-            deviations *= np.sqrt(self.count)[:, None]
-        else:
-            _, unit = np.unique(units, return_inverse=True)
-            deviations = np.column_stack([np.bincount(unit, self.count * column) for column in deviations.T])
+        deviations *= np.sqrt(self.count)[:, None]
         scale = np.sqrt((deviations**2).sum(axis=0))
         varying = deviations[:, (scale > 0) & np.isfinite(scale)]
         if varying.shape[1] < 2:
@@ -94,9 +90,10 @@ class PairedDifferences:
 
         A candidate is eligible if it is allowed, (k,), and the bound on its clipped difference is below 0. The eligible
         candidate with the best clipped estimate is chosen, if its valid bound is below 0 too. Otherwise, it is the
-        eligible one with the smallest valid bound, if this is below 0. Bounds are normal, with error δ/``choices``.
+        eligible one with the smallest valid bound, if this is below 0. Bounds have error δ/``choices``. They
+        use Student's distribution, because there may be few groups.
         """
-        quantile = -ndtri((1 - confidence) / choices)
+        quantile = -stdtrit(max(self.count.sum() - 1, 1), (1 - confidence) / choices)
         means, clipped_bounds = _bounds(self.clipped, self.count, quantile)
         _, valid_bounds = _bounds(self.valid, self.count, quantile)
         eligible = np.flatnonzero((clipped_bounds < 0) & allowed & np.isfinite(valid_bounds))

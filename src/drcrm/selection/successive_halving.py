@@ -50,9 +50,7 @@ def is_expensive(log: BanditLog) -> bool:
     return scores >= max(MANY_SCORES, MANY_ACTIONS * log.n_contexts)
 
 
-def fit_algorithm(
-    train: BanditLog, heldout: BanditLog, algorithm: Algorithm, units: np.ndarray | None = None
-) -> Learned:
+def fit_algorithm(train: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
     """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows."""
     if algorithm.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
@@ -62,13 +60,12 @@ def fit_algorithm(
     n_mapped = sum(algorithm.features.values()) if isinstance(algorithm.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
         algorithm = replace(algorithm, lbfgs=replace(algorithm.lbfgs, pairs=PAIRS))
-    return learn_with_features(train, replace(algorithm, compares=True), heldout, units=units)
+    return learn_with_features(train, replace(algorithm, compares=True), heldout)
 
 
 def halve_algorithms(
     train: BanditLog,
     algorithms: Sequence[Algorithm],
-    units: np.ndarray | None,
     tell: Callable[[str], None],
     guard: Callable[[BanditLog], Callable[[LinearPolicy], bool]] | None = None,
     bound: str = IMPROVEMENT,
@@ -80,9 +77,8 @@ def halve_algorithms(
     Parameters
     ----------
     train : BanditLog
+        Rows of a group stay together, and without groups rows of a context.
     algorithms : sequence of Algorithm
-    units : array (n,), optional
-        Unit of each row; rows of a unit stay together. By default the units are the contexts.
     tell : callable
         Called with a message about each algorithm that is being fitted.
     guard : callable, optional
@@ -92,7 +88,7 @@ def halve_algorithms(
         Score that bounds a fit: by default "improvement_bound", on its difference from the logging policy. "dr_bound",
         on its cost, compares with no policy.
     """
-    _, unit = np.unique(train.context if units is None else units, return_inverse=True)
+    _, unit = np.unique(train.units, return_inverse=True)
     n = int(unit.max()) + 1
     if n < FEW_UNITS:
         return algorithms

@@ -12,7 +12,7 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice, to_float
-from drcrm.certificates.independent_units import check_groups
+from drcrm.certificates.independent_units import check_groups, separate_contexts
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.tabular_model import model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
@@ -90,15 +90,13 @@ class EvaluationInputs:
 
     def _separate_contexts(self, groups: np.ndarray) -> EvaluationInputs:
         """Return the inputs with one context for each pair of a context and a group."""
-        log = self.log
-        pairs, context = np.unique(np.column_stack([log.context, groups]), axis=0, return_inverse=True)
-        if len(pairs) == log.n_contexts:
+        log, contexts = separate_contexts(self.log, groups)
+        if contexts is None:
             return self
-        actions, X = log.actions.select(pairs[:, 0], log.X)
         known = {name: getattr(self, name) for name in ("policy", "baseline", "logging_policy")}
         known = {name: policy for name, policy in known.items() if not isinstance(policy, str | None)}
-        policies = {name: policy.select(pairs[:, 0], log.actions) for name, policy in known.items()}
-        return replace(self, log=log.subset(slice(None), context.ravel(), X, actions), **policies)
+        policies = {name: policy.select(contexts, self.log.actions) for name, policy in known.items()}
+        return replace(self, log=log, **policies)
 
 
 def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.certificates.independent_units import unit_values
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.shifted_terms import make_builder
 from drcrm.cli.common.evaluation import EvaluatedPolicy, guarded_outcomes
@@ -109,13 +110,12 @@ def fit_candidates(
     confidence : float
         Level at which the bounds on all candidates hold together.
     """
-    train, groups, recognised = opened.train, opened.checks.groups, opened.recognised
-    units = None if groups is None else groups[recognised.training]
+    train: Any = opened.train
     is_halved = is_expensive(train)
     if is_halved:
         guard = partial(_guard, opened.mapping.guardrails) if opened.mapping.guardrails else None
         bound = IMPROVEMENT if opened.baseline is None else COST_BOUND
-        algorithms = halve_algorithms(train, algorithms, units, report, guard, bound)
+        algorithms = halve_algorithms(train, algorithms, report, guard, bound)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
         place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
@@ -124,10 +124,10 @@ def fit_candidates(
         )
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
-        learned = fit_algorithm(train, opened.evaluated, algorithm, units)
+        learned = fit_algorithm(train, opened.evaluated, algorithm)
         results.append(learned if opened.baseline is None else compare_with_baseline(learned, opened))
     joined = PairedDifferences.join([learned.differences for learned in results])
-    choices = joined.effective_choices(confidence, opened.units)
+    choices = joined.effective_choices(confidence)
     outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
     settings = ComparisonSettings(
         ESTIMATE, confidence, effective_choices=choices, full_support=opened.mapping.has_full_support
@@ -153,6 +153,7 @@ def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     builders = [make_builder(inputs, ESTIMATE, shift, weight=Clipped(clip)) for clip in (None, learned.clip)]
     builders = builders if shift is None else builders[:1] * 2  # worst cases have no clipped terms
     valid, clipped = (builder.reference(opened.baseline).z - builder.reference(LOGGING).z for builder in builders)
+    valid, clipped, _ = unit_values(opened.units, inputs.log.count, valid, clipped)
     moved = {"valid": differences.valid - valid[:, None], "clipped": differences.clipped - clipped[:, None]}
     return replace(learned, differences=replace(differences, **moved))
 
