@@ -19,7 +19,7 @@ from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, e
 from drcrm.cli.common.running_bounds import Watch, watch
 from drcrm.diagnostics.comparison.baseline import find_rows
 from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail, require_guardrails
-from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY, ComparisonSettings
+from drcrm.diagnostics.comparison.policy_comparison import BASELINE, LOGGING_POLICY, ComparisonSettings
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
@@ -40,6 +40,14 @@ OWN_LOG = "The policy has the logged propensities: it probably logged these rows
 OTHER_LOGGER = [
     "Compare it with the policy that ran before: --baseline EARLIER.npz.",
     "Or certify it on rows that the earlier policy logged, and that neither trained nor chose it.",
+]
+ONE_LOGGER = [
+    "Pass only the files that the policy which runs now logged.",
+    "Or compare with the file of that policy on all rows: --baseline FILE.",
+]
+LOOK_AGAIN = [
+    f"{MORE_ROWS}, and look again.",
+    "Or leave out --asymptotic: that bound needs cost_range in the mapping, except for 0 and 1, or 0 and -1.",
 ]
 EQUAL = 1e-3  # deviation of the weights from 1, as root mean square, and of their mean, by rounded propensities
 UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
@@ -149,6 +157,8 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     verdict, settings, [comparison] = evaluation.verdict, evaluation.settings, evaluation.comparisons
     if failed := {*evaluation.diagnosis.failed} - (set() if is_asymptotic else OVERLAP_CHECKS):
         return _without_bounds(evaluation, f"failed checks: {', '.join(sorted(failed))}", verdict)
+    if case.opened.policy_change is not None:
+        return _refuse_looks(evaluation, "several policies made the log, and the bounds need a single one", ONE_LOGGER)
     uses_model = EVALUATIONS[comparison.difference.estimate].kind.uses_model
     model = case.policy.cost_model if is_asymptotic and uses_model else None
     watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic, model)
@@ -157,13 +167,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     except InputError as error:
         if not is_asymptotic:
             raise
-        sentence = f"It is unknown whether the policy is better than {settings.reference}: {error}."
-        changes = [
-            f"{MORE_ROWS}, and look again.",
-            "Or leave out --asymptotic: that bound needs cost_range in the mapping, except for 0 and 1, or 0 and -1.",
-        ]
-        refused = Verdict("the log cannot say", sentence, changes, verdict.cautions)
-        return _without_bounds(evaluation, str(error), refused)
+        return _refuse_looks(evaluation, str(error), LOOK_AGAIN)
     name = "better" if running["difference_bound"] < 0 else "worse" if running["difference_lower"] > 0 else "not shown"
     outcomes = guarded_outcomes(case.opened, UNBIASED, evaluation.diagnosis.units)
     guardrails = [
@@ -176,6 +180,13 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
     results = {"sensitivity": None, "shift_curve": None, "running": running, "guardrails": guardrails}
     return replace(evaluation, verdict=verdict, **results)
+
+
+def _refuse_looks(evaluation: Evaluation, reason: str, changes: list[str]) -> Evaluation:
+    """Return the evaluation with the verdict "the log cannot say", because bounds at every look are refused."""
+    reference, cautions = evaluation.settings.reference, evaluation.verdict.cautions
+    sentence = f"It is unknown whether the policy is better than {reference}: {reason}."
+    return _without_bounds(evaluation, reason, Verdict("the log cannot say", sentence, changes, cautions))
 
 
 def _with_bounds(rail: JudgedGuardrail, lower: float, upper: float) -> JudgedGuardrail:
@@ -316,7 +327,7 @@ def comparison_settings(
         effective_choices=effective_choices,
         cost_range=mapping.cost_range,
         gamma=options.sensitivity,
-        reference=LOGGING_POLICY if options.baseline is None else f"the baseline {options.baseline.name}",
+        reference=LOGGING_POLICY if options.baseline is None else f"{BASELINE} {options.baseline.name}",
         shift=mapping.shift,
         full_support=mapping.has_full_support,
     )

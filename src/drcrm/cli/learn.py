@@ -103,15 +103,17 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespace) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
     settings = comparison_settings(options, opened.mapping, ESTIMATE, selection.choices, selection.effective_choices)
+    rows = len(opened.evaluated.Y)
     evaluation = evaluate(opened, selection.policies, selection.best, settings)
     verdict = evaluation.verdict
     if verdict.verdict != "not shown":
         return evaluation
-    written = "an estimate of the logging policy" if opened.baseline is None else "the baseline"
+    estimated = "policy" if opened.policy_change is None else "policies"
+    written = f"an estimate of the logging {estimated}" if opened.baseline is None else "the baseline"
     within = " within all guardrails" if evaluation.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat {settings.reference}{within} on the {len(opened.evaluated.Y)} held-out rows, "
-        f"so {written} is written. {verdict.sentence}"
+        f"No candidate was shown to beat {evaluation.settings.reference}{within} on the {rows} held-out "
+        f"rows, so {written} is written. {verdict.sentence}"
     )
     return replace(evaluation, verdict=replace(verdict, sentence=sentence))
 
@@ -138,7 +140,11 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
         answer["exploration"] = describe_exploration(
             policy, opened.evaluated, rows, **models, confidence=options.confidence
         )
-    sizes = {"training": rows - len(opened.evaluated.Y), "heldout": len(opened.evaluated.Y), "split": mapping.split}
+    sizes = {
+        "training": int(opened.recognised.training.sum()),
+        "heldout": len(opened.evaluated.Y),
+        "split": mapping.split,
+    }
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return answer
 

@@ -99,8 +99,50 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnos
     if parts.is_shifted and not log.cost[last_parts[name]].any():
         sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
     elif parts.is_shifted:
-        sentence += ". Costs drift, so the estimate describes the logged rows and not future ones"
+        residual = _residual(log)
+        name, left = compare_worst(residual, log, last_parts, units)
+        if not left.is_shifted:
+            sentence += ". Equal actions cost about the same, so other actions or contexts explain the change"
+            return Diagnostic(
+                "drift of costs", float(parts.last - parts.first), NO_DRIFT, "good", sentence, "Welch 1947"
+            )
+        sentence += ". Costs drift at equal actions, so the estimate describes the logged rows and not future ones"
+        sentence += _describe_worst_action(residual, log, last_parts, units)
     return parts.diagnose("drift of costs", NO_DRIFT, sentence)
+
+
+def _residual(log: BanditLog) -> np.ndarray:
+    """Return the costs minus those that a cost model of other rows predicts, (n,)."""
+    with warnings.catch_warnings(action="ignore"):
+        model = cross_fit(log, folds=2)
+    return log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))
+
+
+def _describe_worst_action(
+    residual: np.ndarray, log: BanditLog, last_parts: Mapping[str, np.ndarray], units: np.ndarray | None
+) -> str:
+    """Return a sentence on the action whose costs drift most; empty for lists, and if no action drifts by itself."""
+    results, names = {}, action_names(log)
+    is_taken = log.actions.is_taken(log.Y) if log.actions.are_shared else np.empty((len(log.Y), 0))
+    for action in range(is_taken.shape[1]):
+        rows = is_taken[:, action] > 0
+        part = log.replace(count=log.count * rows)
+        enough = {
+            name: last
+            for name, last in last_parts.items()
+            if min(part.count @ last, part.count @ ~last) >= MIN_EXPECTED * 2
+        }
+        if enough:
+            results[action] = compare_worst(residual, part, enough, units)
+    shifted = {action: result for action, result in results.items() if result[1].is_shifted}
+    if not shifted:
+        return ""
+    action, (name, parts) = max(shifted.items(), key=lambda result: result[1][1].distance)
+    action_name = f"{log.actions.noun} {names[action]}"
+    return (
+        f". The largest drift is that of {action_name}: {parts.last - parts.first:+.4g} per row in the last "
+        f"{name} of its rows, compared with a model of all rows"
+    )
 
 
 def _last_parts(log: BanditLog) -> dict[str, np.ndarray]:

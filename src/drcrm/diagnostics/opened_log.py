@@ -22,7 +22,9 @@ from drcrm.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
+from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY
 from drcrm.diagnostics.log_columns import independent_units
+from drcrm.diagnostics.logging_policies import PolicyChange, find_policy_change
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_repeated_rows, hash_log
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
@@ -67,6 +69,10 @@ class OpenedLog:
         All rows of the file. None if ``evaluated`` has all rows, or is so large that checks do not need more.
     baseline : TabularPolicy, optional
         Policy to compare with, on the rows of ``evaluated``; None compares with the logging policy.
+    policy_change : PolicyChange, optional
+        Last change of the logging policy. ``evaluated`` then has only rows after it, unless there is a baseline.
+    evaluated_rows : bool array, optional
+        Mask of the rows of ``whole`` that ``evaluated`` has.
     """
 
     path: Source
@@ -79,6 +85,8 @@ class OpenedLog:
     train: BanditLog | None = None
     whole: BanditLog | None = None
     baseline: TabularPolicy | None = None
+    policy_change: PolicyChange | None = None
+    evaluated_rows: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for part in (self.evaluated, self.train):
@@ -95,6 +103,11 @@ class OpenedLog:
     def mapping(self) -> LogMapping:
         """Return the mapping of the log."""
         return self.evaluated.description.mapping
+
+    @property
+    def reference(self) -> str:
+        """Name of the policy that logged ``evaluated``, in sentences."""
+        return LOGGING_POLICY if self.policy_change is None else "the policy that logged the last part of the log"
 
     @property
     def units(self) -> np.ndarray | None:
@@ -218,8 +231,26 @@ def open_log(
         units: Any = evaluated.rows
         evaluated = evaluated.replace(rows=units.assign(groups=independent_units(evaluated)))
         on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
-    n = log.n_contexts
-    return OpenedLog(path, file_digest, n, evaluated, checks, unseen, recognised, train, whole, on_rows)
+    rows = None if whole is None else is_evaluated
+    opened = OpenedLog(path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, on_rows)
+    return _restrict_to_last_policy(replace(opened, evaluated_rows=rows))
+
+
+def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
+    """Return the log with only the rows of the last logging policy in ``evaluated``, if several made the log.
+
+    The costs of these rows are those of the policy that runs now. With a baseline, all rows are compared with it.
+    """
+    tested = opened.evaluated if opened.whole is None else opened.whole
+    change = None if opened.baseline is not None else find_policy_change(tested)
+    if change is None:
+        return opened
+    is_last, rows = change.is_last, None
+    if opened.evaluated_rows is not None:
+        is_last, rows = change.is_last[opened.evaluated_rows], opened.evaluated_rows & change.is_last
+    if not is_last.any():
+        return opened
+    return replace(opened, evaluated=opened.evaluated.take(is_last), policy_change=change, evaluated_rows=rows)
 
 
 def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:

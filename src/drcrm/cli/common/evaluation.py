@@ -117,6 +117,7 @@ class Evaluation:
             "shift_curve": self.shift_curve and self.shift_curve.as_dict(),
             "next_step": next_step(self.verdict),
             "guardrails": [guardrail.as_dict() for guardrail in self.guardrails],
+            "reference": settings.reference,
         }
         if settings.shift is not None:
             common["shift"] = settings.shift
@@ -187,6 +188,8 @@ def evaluate(
     settings : ComparisonSettings
         ``settings.choices`` counts all candidates that competed on these rows.
     """
+    if opened.baseline is None:
+        settings = replace(settings, reference=opened.reference)
     diagnosis = diagnose_log(opened, best, settings.confidence)
     log, units = opened.evaluated, diagnosis.units
     baseline = LOGGING if opened.baseline is None else opened.baseline
@@ -226,10 +229,12 @@ def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOut
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
     """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
-    row_checks, whole, recognised = opened.checks.diagnostics, opened.whole, opened.recognised
+    row_checks, whole, rows = opened.checks.diagnostics, opened.whole, opened.evaluated_rows
+    if opened.policy_change is not None:
+        row_checks = (opened.policy_change.check(), *row_checks)
     checks = check_log(opened.evaluated if whole is None else whole, row_checks=row_checks)
-    if whole is not None and recognised is not None:
-        checks = checks.restrict_to(recognised.heldout, whole)
+    if whole is not None and rows is not None:
+        checks = checks.restrict_to(rows, whole)
     if policy is None:
         return diagnose(opened.evaluated, checks=checks)
     return diagnose(opened.evaluated, policy.policy, checks, cost_model=policy.cost_model, confidence=confidence)

@@ -22,7 +22,7 @@ from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
 
-LOGGING_POLICY = "the logging policy"
+LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 CERTIFICATE_KEYS = (

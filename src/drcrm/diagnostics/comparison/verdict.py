@@ -8,7 +8,7 @@ import numpy as np
 
 from drcrm.certificates.sample_size import POWER, OneLook, shrink_difference
 from drcrm.certificates.sensitivity import Sensitivity
-from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY, Comparison
+from drcrm.diagnostics.comparison.policy_comparison import BASELINE, Comparison
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, with_confidence
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
@@ -154,7 +154,7 @@ def describe_change(comparison: Comparison, label: str, reward: bool, outcome: s
     """
     sign = -1 if reward else 1
     change = f"changes {name_quantity(comparison, outcome)} by {sign * comparison.difference:+.4g} per row"
-    has_mean = comparison.settings.reference == LOGGING_POLICY and comparison.settings.shift is None
+    has_mean = not comparison.settings.reference.startswith(BASELINE) and comparison.settings.shift is None
     relative = 100 * comparison.difference / comparison.reference if comparison.reference else np.nan
     if has_mean and sign * comparison.reference > 0 and abs(relative) < MAX_PERCENT:
         change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"

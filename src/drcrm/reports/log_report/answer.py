@@ -188,7 +188,7 @@ class Answer:
     @property
     def reference(self) -> str:
         """What the policy is compared with: the logging policy, or a baseline."""
-        return clean(self.part("baseline").get("name") or LOGGING_POLICY)
+        return clean(self.raw.get("reference") or LOGGING_POLICY)
 
     @cached_property
     def units(self) -> Units:
