@@ -43,6 +43,7 @@ STUDIES = (
     "obd",
     "plan_power",
     "policy_coverage",
+    "pooled_rounds",
     "sharp_coverage",
     "shift_accuracy",
     "shift_coverage",

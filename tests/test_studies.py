@@ -2,6 +2,7 @@
 
 import os
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from workflows import jobs, snakemake, write_config
 from drcrm.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
-UNPUBLISHED = {"sharp_coverage"}  # configured studies without a table in docs/results
+UNPUBLISHED = {"pooled_rounds", "sharp_coverage"}  # configured studies without a table in docs/results
 OF_LEARN = {"candidate", "learn"}  # rows of click_logs that are a choice among the algorithms
 
 
@@ -245,3 +246,18 @@ def test_the_published_loop_keeps_its_promises():
     better, not_shown = rows.loc["gain", ["then better", "then not shown"]]
     assert f"{cannot} of {stopped} second rounds" in text
     assert f"{better} end in *better*, {not_shown} in *not shown*" in text
+
+
+def test_the_pooled_rounds_compare_with_the_deployed_policy(study, tmp_path):
+    rounds, loop = study("pooled_rounds"), study("loop")
+    log = loop.write_log(tmp_path, "week1", loop.draw_log("gain", np.random.default_rng(0)))
+    loop.learn(log, tmp_path / "policy.npz")
+    stored = loop.read_policy(rounds.candidate_of(tmp_path / "policy.npz"))
+    assert rounds.compare_clicks(stored, stored) == (0, 0)
+    uniform = replace(stored, policy=stored.policy.with_exploration(1.0))
+    gain, error = rounds.compare_clicks(stored, uniform)
+    mean = 1 / 3 * loop.BEST + 2 / 3 * loop.OTHER  # of uniform banners
+    visitors = loop.draw_visitors(loop.POPULATION, np.random.default_rng(1))
+    learned = stored.policy.marginals(stored.encoding.contexts(visitors))
+    expected = (learned * loop.click_rates("gain", visitors)).sum(axis=1).mean() - mean
+    assert gain == pytest.approx(expected, abs=5 * error)
