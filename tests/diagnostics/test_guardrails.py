@@ -54,6 +54,15 @@ def test_an_absolute_margin_has_the_certificate_of_the_outcome(estimate, groups)
     assert [judged(rail, 0, estimate, groups).status for rail in (tight, broken)] == ["not shown", "violated"]
 
 
+def test_the_bound_has_the_number_of_candidates_of_the_guardrail():
+    log, costs, policy = draw()
+    numbers = {"choices": 40, "effective_choices": 2, "guardrail_choices": {"unsubscribed": 13}}
+    bounds = [judged(rail, 0, **numbers).bound for rail in (COST, replace(COST, name="other"))]
+    for bound, choices in zip(bounds, (13, 40), strict=True):  # without a number of its own, it has that of all
+        expected = policy_certificate(policy, log.with_cost(costs[:, 0]), "dr", choices=choices, baseline="logging")
+        assert bound == pytest.approx(expected.bound, abs=1e-8)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.05])
 def test_with_a_baseline_the_difference_and_the_margin_are_relative_to_it(share):
     log, costs, policy = draw()

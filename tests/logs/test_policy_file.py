@@ -1,5 +1,7 @@
 """Policy files with a feature map: the same policy, and damaged content."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomTreesEmbedding
@@ -10,6 +12,7 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 from drcrm.files import read_npz, write_npz
 from drcrm.logs.encoding.base import ArrayEncoding
+from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
@@ -57,3 +60,51 @@ def test_maps_that_are_damaged_are_refused(file):
         write_npz(path, **(arrays | changes))
         with pytest.raises(InputError, match=message):
             read_policy(path)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"effective_choices": 0},
+        {"effective_choices": 0.01},
+        {"effective_choices": 8},
+        {"effective_numbers": [[0.95, 8]]},
+        {"guardrail_numbers": {"returned": [[0.95, 0]]}},
+        {"guardrail_numbers": {"returned": 2}},
+        {"choices": 0, "effective_choices": 1},
+    ],
+)
+def test_numbers_of_candidates_that_cannot_be_are_refused(file, entries):
+    path, _ = file
+    arrays = read_npz(path, ["header", "coef", "features"])
+    header = json.loads(str(arrays["header"])) | {"choices": 7, "confidence": 0.95} | entries
+    write_npz(path, **(arrays | {"header": np.array(json.dumps(header))}))
+    with pytest.raises(InputError, match=f"{path}: .*(effective_choices is 0.01|from 1 to the number of candidates)"):
+        read_policy(path)
+
+
+def test_the_number_of_candidates_depends_on_the_outcome_and_the_confidence():
+    rail = {"cost": "returned", "at_most": 0.01}
+    content = {
+        "action": "a",
+        "reward": "click",
+        "guardrails": {"returned": rail, "paid": {"reward": "paid", "at_least": 0}},
+    }
+    header = {"mapping": content, "choices": 40, "confidence": 0.95, "effective_choices": 3}
+    numbers = {"effective_numbers": [[0.95, 3], [0.99, 5]], "guardrail_numbers": {"returned": [[0.95, 13]]}}
+    policy = SoftmaxPolicy(np.zeros((3, 2)))
+    stored, earlier = (StoredPolicy(policy, None, None, content) for content in (header | numbers, header))
+
+    def levels(stored, **changes):
+        main, rails = stored.numbers(as_mapping(content | changes))
+        return [main.at(level) for level in (0.9, 0.95, 0.96, 0.999)], {
+            name: rail.at(0.95) for name, rail in rails.items()
+        }
+
+    assert levels(stored) == ([3, 3, 5, 40], {"returned": 13, "paid": 40})
+    assert levels(earlier) == ([3, 3, 40, 40], {"returned": 40, "paid": 40})
+    assert levels(stored, reward="spent") == ([40] * 4, {"returned": 13, "paid": 40})
+    wider = {"returned": rail | {"at_most": 0.02}}
+    assert levels(stored, guardrails=wider)[1] == {"returned": 13}
+    for other in (rail | {"at_most": "2 %"}, rail | {"cost": "refunded"}):
+        assert levels(stored, guardrails={"returned": other})[1] == {}

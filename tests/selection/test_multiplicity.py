@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from drcrm.certificates.independent_units import unit_values
-from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.errors import InputError
+from drcrm.selection.multiplicity import LEVELS, EffectiveNumber, PairedDifferences, effective_number
 
 ROWS = 400
 
@@ -44,6 +45,32 @@ def test_the_effective_number_is_that_of_the_normal_law(correlation):
     quantile = quantiles[np.searchsorted([law.cdf(np.full(4, c)) for c in quantiles[::50]], 0.95) * 50 - 50 :]
     low, high = (0.05 / norm.sf(c) for c in (quantile[0], quantile[50]))
     assert np.floor(0.93 * low) <= differences(values).effective_choices() <= np.ceil(1.07 * high)
+
+
+def test_the_number_grows_with_the_confidence_and_is_stored_by_level():
+    values = correlated(np.random.default_rng(1), 12, 0.7)
+    number = effective_number(values, np.ones(ROWS), 0.93)
+    assert set(number.by_level) == {*LEVELS, 0.93}
+    for level in (0.8, 0.93, 0.99):
+        assert number.at(level) == differences(values).effective_choices(level)
+    assert (
+        number.at(0.5)
+        < number.at(0.93)
+        <= number.at(0.94)
+        == number.at(0.95)
+        < number.at(0.99)
+        < number.at(0.991)
+        == 12
+    )
+    assert EffectiveNumber.of_list(12, number.as_list()) == number
+
+
+@pytest.mark.parametrize(
+    "pairs", [[[0.95, 0]], [[0.95, 13]], [[0.95, 1.5]], [[1.0, 2]], [[0.95]], [["a", 2]], {"0.95": 2}]
+)
+def test_numbers_that_are_none_of_the_candidates_are_refused(pairs):
+    with pytest.raises(InputError, match="from 1 to the number of candidates, 12"):
+        EffectiveNumber.of_list(12, pairs)
 
 
 def test_counts_are_repetitions():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -29,6 +29,7 @@ from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import Progress, show_progress
 from drcrm.rows.recognition import RecognisedRows
+from drcrm.selection.multiplicity import EffectiveNumber
 
 COLUMN = "column:"
 # Checks that the bounds of --anytime do not need: they charge missing actions, and hold for any weights.
@@ -69,8 +70,10 @@ class PolicyOnLog:
         Description of the rows for the answer.
     counts : dict or None
         Numbers of training, held-out and new rows of the log; None if they are unknown.
-    effective_choices : int or None
+    number : EffectiveNumber or None
         Effective number of candidates: see :mod:`drcrm.selection.multiplicity`.
+    of_guardrails : mapping
+        The same for the outcome of each guardrail, by its name.
     largest_weight : float or None
         Known limit on the weights of the baseline, for bounds that hold at every look.
     """
@@ -80,7 +83,8 @@ class PolicyOnLog:
     choices: int
     rows: str
     counts: dict[str, int] | None = None
-    effective_choices: int | None = None
+    number: EffectiveNumber | None = None
+    of_guardrails: Mapping[str, EffectiveNumber] = field(default_factory=dict)
     largest_weight: float | None = None
 
 
@@ -129,7 +133,7 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
         raise InputError(
             f"--estimate {estimate} has no worst case for shift {mapping.shift:g}; use {' or '.join(NORMALISED)}"
         )
-    settings = comparison_settings(options, mapping, estimate, case.choices, case.effective_choices)
+    settings = comparison_settings(options, mapping, estimate, case.choices, case.number, case.of_guardrails)
     return evaluate(case.opened, [case.policy], case.policy, settings)
 
 
@@ -247,8 +251,8 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         is_known = bool(counts and counts["training"] + counts["heldout"])
         choices = stored.require("choices") if is_known else 1
-        effective: Any = stored.header.get("effective_choices") if is_known else None
-        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, effective, limit)
+        numbers = stored.numbers(mapping) if is_known else (None, {})
+        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, *numbers, limit)
 
 
 def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
@@ -257,9 +261,7 @@ def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
     algorithm: Any = stored.header.get("algorithm", {})
     settings = dict(algorithm) if name != "logging" else {}
     label = "the estimated logging policy" if name == "logging" else settings.pop("label", name)
-    trained = as_mapping(stored.header.get("mapping"))
-    is_same = (mapping.reward, mapping.cost) == (trained.reward, trained.cost)
-    model = stored.model if is_same else None
+    model = stored.model if stored.has_outcome_of(mapping) else None
     return EvaluatedPolicy(name, label, stored.policy, model, settings={**settings, "name": name})
 
 
@@ -269,7 +271,7 @@ def _recognise(stored: StoredPolicy, mapping: LogMapping, checks: RowChecks, dig
     Raise InputError if all rows trained the policy, or if held-out rows are split in another way.
     """
     recognised = find_rows(stored, checks.hashes, checks.propensity, digest)
-    trained = as_mapping(stored.header.get("mapping"))
+    trained = stored.mapping
     for key in ("split", "group", "time") if recognised.heldout.any() else ():
         value, expected = getattr(mapping, key), getattr(trained, key)
         if value != expected:
@@ -317,14 +319,20 @@ def _limit_weights(baseline: StoredPolicy | None, mapping: LogMapping, options: 
 
 
 def comparison_settings(
-    options: argparse.Namespace, mapping: LogMapping, estimate: str, choices: int, effective_choices: int | None
+    options: argparse.Namespace,
+    mapping: LogMapping,
+    estimate: str,
+    choices: int,
+    number: EffectiveNumber | None,
+    of_guardrails: Mapping[str, EffectiveNumber],
 ) -> ComparisonSettings:
     """Return the settings of a comparison with the logging policy or the baseline."""
     return ComparisonSettings(
         estimate=estimate,
         confidence=options.confidence,
         choices=choices,
-        effective_choices=effective_choices,
+        effective_choices=number and number.at(options.confidence),
+        guardrail_choices={name: part.at(options.confidence) for name, part in of_guardrails.items()},
         cost_range=mapping.cost_range,
         gamma=options.sensitivity,
         reference=LOGGING_POLICY if options.baseline is None else f"{BASELINE} {options.baseline.name}",

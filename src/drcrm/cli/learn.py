@@ -64,10 +64,10 @@ def run(options: argparse.Namespace) -> int:
         evaluation = _evaluate(opened, selection, options)
         answer = _answer(evaluation, options)
         keeps_baseline = baseline is not None and not evaluation.is_better
-        kept = baseline if keeps_baseline else _stored_policy(evaluation, options, evaluation.is_better)
+        kept = baseline if keeps_baseline else _stored_policy(evaluation, selection, options, evaluation.is_better)
         write_policy(options.output, kept)
         if options.best and not evaluation.is_better:
-            write_policy(options.best, _stored_policy(evaluation, options, is_candidate=True))
+            write_policy(options.best, _stored_policy(evaluation, selection, options, is_candidate=True))
         elif options.best:
             remove(options.best)  # a candidate of an earlier log
     write_answer(answer, options)
@@ -102,7 +102,9 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespace) -> Evaluation:
     """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
-    settings = comparison_settings(options, opened.mapping, ESTIMATE, selection.choices, selection.effective_choices)
+    settings = comparison_settings(
+        options, opened.mapping, ESTIMATE, selection.choices, selection.number, selection.of_guardrails
+    )
     rows = len(opened.evaluated.Y)
     evaluation = evaluate(opened, selection.policies, selection.best, settings)
     verdict = evaluation.verdict
@@ -149,7 +151,9 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
     return answer
 
 
-def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candidate: bool) -> StoredPolicy:
+def _stored_policy(
+    evaluation: Evaluation, selection: Selection, options: argparse.Namespace, is_candidate: bool
+) -> StoredPolicy:
     """Return the content of the file of the best candidate, or else of the estimate of the logging policy."""
     opened, best = evaluation.opened, evaluation.best
     header = {
@@ -160,6 +164,8 @@ def _stored_policy(evaluation: Evaluation, options: argparse.Namespace, is_candi
         "seed": options.seed,
         "choices": evaluation.settings.choices,
         "effective_choices": evaluation.settings.effective_choices,
+        "effective_numbers": selection.number.as_list(),
+        "guardrail_numbers": {name: number.as_list() for name, number in selection.of_guardrails.items()},
         "confidence": options.confidence,
         "verdict": asdict(evaluation.verdict),
         "kept": best.name if is_candidate else "logging",

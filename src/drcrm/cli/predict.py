@@ -19,7 +19,7 @@ from drcrm.logs import read_log
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
-from drcrm.logs.mapping import as_mapping, import_extra
+from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.formatting import format_imputed
@@ -104,7 +104,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
     whether the policy was uncertain of its action.
     """
     with prefix_errors(options.policy):
-        mapping = as_mapping(stored.header.get("mapping"))
+        mapping = stored.mapping
     rng, write_name, write_column = np.random.default_rng(options.seed), _name_writer(options), _column_writer(options)
     default = 0.0 if options.greedy else stored.policy.explore
     policy = stored.policy.with_exploration(default if options.explore is None else options.explore)
@@ -129,7 +129,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
 
 def _action_columns(stored: StoredPolicy) -> list[str]:
     """Return the names of the columns of the actions."""
-    column = as_mapping(stored.header.get("mapping")).action or "action"
+    column = stored.mapping.action or "action"
     return stored.policy.actions.name_columns(stored.encoding.names, column)
 
 

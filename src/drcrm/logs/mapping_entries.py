@@ -74,6 +74,10 @@ class Guardrail:
         """The factor f: the margin holds if the policy's cost is at most f times the cost to compare with."""
         return 1.0 + (self.sign * self.margin if self.is_relative else 0.0)
 
+    def has_terms_of(self, other: Self) -> bool:
+        """Return whether the bounds of both guardrails are on the same terms; absolute margins may differ."""
+        return all(getattr(self, name) == getattr(other, name) for name in ("column", "is_reward", "baseline_factor"))
+
     def margin_of(self, mean_cost: float) -> float:
         """Return the margin in units of the cost, for the mean cost of the logging policy or the baseline.
 

@@ -26,14 +26,17 @@ from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
+from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.read_log import Source, files_of
 from drcrm.logs.unique_keys import parse_json
 from drcrm.policies import POLICY_CLASSES
 from drcrm.policies.exponential import LinearPolicy, class_for
 from drcrm.rows.recognition import STORED, LearnedRows
+from drcrm.selection.multiplicity import EffectiveNumber
 
 FORMAT = 1
 HEADER = {"mapping": dict, "algorithm": dict, "kept": str, "choices": int, "seed": int, "digest": str}
+HEADER |= {"effective_choices": int, "effective_numbers": list, "guardrail_numbers": dict, "confidence": float}
 ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "arrays": ArrayEncoding}
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
 INCOMPLETE = "the {} is truncated or from another version"
@@ -52,8 +55,8 @@ class StoredPolicy:
     model : SupportedModel or None
         Cost model of the training rows, with π0 or its clone.
     header : mapping
-        JSON: ``mapping``, ``algorithm``, ``seed``, ``choices``, ``effective_choices``, ``confidence``, ``digest``,
-        ``verdict``, ``kept`` …
+        JSON: ``mapping``, ``algorithm``, ``seed``, ``choices``, ``effective_choices``, ``confidence``,
+        ``effective_numbers``, ``guardrail_numbers``, ``digest``, ``verdict``, ``kept`` …
     rows : LearnedRows or None
         Hashes of the rows of the log.
     """
@@ -69,6 +72,39 @@ class StoredPolicy:
         if key not in self.header:
             raise InputError(f"the policy file has no {key!r}, which drcrm learn writes: learn the policy again")
         return self.header[key]
+
+    @property
+    def mapping(self) -> LogMapping:
+        """The mapping of the log from which the policy was learned."""
+        return as_mapping(self.header.get("mapping"))
+
+    def has_outcome_of(self, mapping: LogMapping) -> bool:
+        """Return whether a mapping has the outcome from which the policy was learned."""
+        trained = self.mapping
+        return (mapping.reward, mapping.cost) == (trained.reward, trained.cost)
+
+    def numbers(self, mapping: LogMapping) -> tuple[EffectiveNumber, dict[str, EffectiveNumber]]:
+        """Return the effective numbers of candidates for the outcome of a mapping, and for each of its guardrails.
+
+        An outcome that took no part in the choice among the candidates has the number of all candidates. So has every
+        outcome at levels above those that the file knows.
+        """
+        choices, header = self.require("choices"), self.header
+        of_rails: Any = header.get("guardrail_numbers") or {}
+        trained = {rail.name: rail for rail in self.mapping.guardrails}
+        known: Any = header.get("effective_numbers") or _single_level(header)
+        is_same = self.has_outcome_of(mapping) and self.mapping.shift == mapping.shift
+        main = EffectiveNumber.of_list(choices, known if is_same else [])
+        return main, {
+            rail.name: EffectiveNumber.of_list(choices, of_rails.get(rail.name, []))
+            for rail in mapping.guardrails
+            if rail.name in trained and rail.has_terms_of(trained[rail.name])
+        }
+
+
+def _single_level(header: Mapping[str, Any]) -> list[list[Any]]:
+    """Return the effective number of candidates at the level of ``learn``, which files of earlier versions have too."""
+    return [[header.get("confidence", 0.95), header["effective_choices"]]] if "effective_choices" in header else []
 
 
 def digest(path: Source) -> str:
@@ -148,6 +184,9 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
             value = header.get(name)
             if value is not None and (type(value) is not kind or (kind is int and value < 0)):
                 raise InputError(f"{name} is {value!r}, expected {kind.__name__}, at least 0 if it is a number")
+        lists = _single_level(header), header.get("effective_numbers"), *header.get("guardrail_numbers", {}).values()
+        for pairs in lists:
+            EffectiveNumber.of_list(header.get("choices", 0), pairs or [])
     with np.load(path, allow_pickle=False) as archive:
         names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
     return header, read_npz(path, ["coef", *names])

@@ -3,20 +3,71 @@
 If the rows choose the best of k candidates, the bounds on all of them must hold together. Bonferroni divides δ by k.
 This is too much for the candidates of one log, which are strongly correlated. The max-t method takes the 1 − δ
 quantile c of max_j T_j, where the T_j are normal and correlated like the candidates' differences. The effective number
-of candidates, δ/P(T_1 > c), is between 1 and k. Source: Westfall & Young 1993; Chernozhukov, Chetverikov & Kato 2013.
+of candidates, δ/P(T_1 > c), is between 1 and k. It grows with the confidence 1 − δ. Each outcome has its own number,
+because candidates can differ in one outcome and agree in another. Source: Westfall & Young 1993; Chernozhukov,
+Chetverikov & Kato 2013.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
+
 DRAWS = 2**15  # of the maximum; the effective number then has a standard error of about 3 %
+LEVELS = 0.5, 0.8, 0.9, 0.95, 0.98, 0.99  # confidence at which effective numbers are stored, besides the one in use
+MOST_CERTAIN = 0.999  # highest level at which the draws determine an effective number
 MOST_VALUES = 2**26  # with more differences, correlations are not computed, and Bonferroni's number is used
+
+
+@dataclass(frozen=True)
+class EffectiveNumber:
+    """Effective number of candidates for bounds on one outcome, at several confidence levels.
+
+    Attributes
+    ----------
+    candidates : int
+        Number k of candidates.
+    by_level : mapping
+        Effective numbers by confidence, which do not fall with it.
+    """
+
+    candidates: int
+    by_level: Mapping[float, int]
+
+    def at(self, confidence: float) -> int:
+        """Return the number at a confidence, or at the next higher level that is known; k beyond all of them."""
+        levels = [level for level in self.by_level if level >= confidence]
+        return self.by_level[min(levels)] if levels else self.candidates
+
+    @classmethod
+    def of_list(cls, candidates: int, pairs: Any) -> EffectiveNumber:
+        """Return the number from the pairs of :meth:`as_list`; InputError if they are none of this many candidates."""
+        is_valid = isinstance(pairs, list) and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and 0 < to_float(pair[0]) < 1
+            and type(pair[1]) is int
+            and 1 <= pair[1] <= candidates
+            for pair in pairs
+        )
+        if not is_valid:
+            raise InputError(
+                f"the effective numbers of candidates are {pairs!r}, expected pairs of a confidence and a whole number "
+                f"from 1 to the number of candidates, {candidates}"
+            )
+        return cls(candidates, dict(pairs))
+
+    def as_list(self) -> list[list[float]]:
+        """Return pairs of a level and its number."""
+        return [[level, number] for level, number in self.by_level.items()]
 
 
 @dataclass(frozen=True)
@@ -68,22 +119,8 @@ class PairedDifferences:
         return _bounds(self.clipped, self.count, 1.0)[1]
 
     def effective_choices(self, confidence: float = 0.95) -> int:
-        """Return the effective number of candidates, rounded up, for bounds that hold together at a confidence."""
-        k = self.valid.shape[1]
-        if self.valid.size > MOST_VALUES:
-            return k
-        deviations = self.valid - self.count @ self.valid / self.count.sum()
-        deviations *= np.sqrt(self.count)[:, None]
-        scale = np.sqrt((deviations**2).sum(axis=0))
-        varying = deviations[:, (scale > 0) & np.isfinite(scale)]
-        if varying.shape[1] < 2:
-            return 1
-        varying /= np.linalg.norm(varying, axis=0)
-        values, vectors = np.linalg.eigh(varying.T @ varying)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        largest = (np.random.default_rng(0).standard_normal((DRAWS, len(root))) @ root.T).max(axis=1)
-        single = ndtr(-np.quantile(largest, confidence))
-        return min(k, max(1, math.ceil((1 - confidence) / single)))
+        """Return the effective number of candidates at a confidence: see :func:`effective_number`."""
+        return effective_number(self.valid, self.count, confidence).at(confidence)
 
     def choose(self, choices: int, allowed: np.ndarray | bool = True, confidence: float = 0.95) -> int | None:
         """Return the candidate to test for an improvement, or None if no bound is below 0.
@@ -111,3 +148,36 @@ def _bounds(differences: np.ndarray, count: np.ndarray, quantile: float) -> tupl
     means = count @ differences / n
     variances = count @ (differences - means) ** 2 / max(n - 1, 1)
     return means, means + quantile * np.sqrt(variances / n)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def effective_number(differences: np.ndarray, count: np.ndarray, confidence: float = 0.95) -> EffectiveNumber:
+    """Return the effective number of candidates, rounded up, for bounds on their means that hold together.
+
+    Parameters
+    ----------
+    differences : array (n, k)
+        Terms of the candidates, whose means are bounded, in n independent units.
+    count : array (n,)
+        Multiplicity of each unit.
+    confidence : float
+        Level that is added to ``LEVELS``, up to ``MOST_CERTAIN``; beyond it, the number is k.
+    """
+    k = differences.shape[1]
+    levels = sorted(level for level in {*LEVELS, confidence} if level <= MOST_CERTAIN)
+    if differences.size > MOST_VALUES:
+        return EffectiveNumber(k, {level: k for level in levels})
+    deviations = differences - count @ differences / count.sum()
+    deviations *= np.sqrt(count)[:, None]
+    scale = np.sqrt((deviations**2).sum(axis=0))
+    varying = deviations[:, (scale > 0) & np.isfinite(scale)]
+    if varying.shape[1] < 2:
+        return EffectiveNumber(k, {level: 1 for level in levels})
+    varying /= np.linalg.norm(varying, axis=0)
+    values, vectors = np.linalg.eigh(varying.T @ varying)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    largest = (np.random.default_rng(0).standard_normal((DRAWS, len(root))) @ root.T).max(axis=1)
+    single = ndtr(-np.quantile(largest, levels))
+    numbers = [min(k, max(1, math.ceil((1 - level) / share))) for level, share in zip(levels, single, strict=True)]
+    growing = [max(numbers[: place + 1]) for place in range(len(numbers))]
+    return EffectiveNumber(k, dict(zip(levels, growing, strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.shifted_terms import make_builder
 from drcrm.cli.common.evaluation import EvaluatedPolicy, guarded_outcomes
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
+from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
@@ -22,7 +22,7 @@ from drcrm.logs.mapping import LogMapping
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Learned
-from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.selection.multiplicity import EffectiveNumber, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
 from drcrm.selection.score_names import COST_BOUND
@@ -79,12 +79,20 @@ def can_have_scores(log: BanditLog) -> bool:
 
 
 class Selection(NamedTuple):
-    """The candidate of each algorithm, the best of them, and the number and the effective number of all candidates."""
+    """The candidate of each algorithm, the best of them, and the effective numbers of all candidates.
+
+    ``number`` is for bounds on the main outcome, ``of_guardrails`` for those on each guardrail, by its name.
+    """
 
     policies: list[EvaluatedPolicy]
     best: EvaluatedPolicy
-    choices: int
-    effective_choices: int
+    number: EffectiveNumber
+    of_guardrails: Mapping[str, EffectiveNumber]
+
+    @property
+    def choices(self) -> int:
+        """Number of all candidates."""
+        return self.number.candidates
 
 
 def fit_candidates(
@@ -126,13 +134,31 @@ def fit_candidates(
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
         learned = fit_algorithm(train, opened.evaluated, algorithm)
         results.append(learned if opened.baseline is None else compare_with_baseline(learned, opened))
+    return choose_candidate(opened, algorithms, results, confidence)
+
+
+def choose_candidate(
+    opened: OpenedLog, algorithms: Sequence[Algorithm], results: Sequence[Learned], confidence: float = 0.95
+) -> Selection:
+    """Return the choice among all candidates of the results of algorithms: see :func:`fit_candidates`."""
     joined = PairedDifferences.join([learned.differences for learned in results])
-    choices = joined.effective_choices(confidence)
+    number = effective_number(joined.valid, joined.count, confidence)
+    choices = number.at(confidence)
     outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
+    guarded = [outcomes.with_support(learned.cost_model) for learned in results]
+    policies = [[candidate.policy for candidate in learned.candidates] for learned in results]
+    of_guardrails = effective_numbers(guarded, policies, confidence)
     settings = ComparisonSettings(
-        ESTIMATE, confidence, effective_choices=choices, full_support=opened.mapping.has_full_support
+        ESTIMATE,
+        confidence,
+        effective_choices=choices,
+        full_support=opened.mapping.has_full_support,
+        guardrail_choices={name: of_rail.at(confidence) for name, of_rail in of_guardrails.items()},
     )
-    rates = [_rate(learned, outcomes, settings) for learned in results]
+    rates = [
+        np.array([outcomes.rate(policy, settings) for policy in candidates])
+        for outcomes, candidates in zip(guarded, policies, strict=True)
+    ]
     chosen = joined.choose(choices, (np.concatenate(rates) == 2) & (joined.grade == 2), confidence)
     selected, ranks = zip(
         *(
@@ -143,7 +169,7 @@ def fit_candidates(
     )
     ends = np.cumsum([len(learned.candidates) for learned in results])
     best = int(np.searchsorted(ends, chosen, side="right")) if chosen is not None else ranks.index(min(ranks))
-    return Selection([*selected], selected[best], int(ends[-1]), choices)
+    return Selection([*selected], selected[best], number, of_guardrails)
 
 
 def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
@@ -166,14 +192,6 @@ def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearP
     settings = ComparisonSettings("snips")
     outcomes = GuardedOutcomes.of(guardrails, log, log.column("guardrails"), "snips")
     return lambda policy: outcomes.rate(policy, settings) == 0
-
-
-def _rate(learned: Learned, outcomes: GuardedOutcomes, settings: ComparisonSettings) -> np.ndarray:
-    """Return the result of the guardrails for each candidate: see ``GuardedOutcomes.rate``."""
-    if not outcomes.guardrails:
-        return np.full(len(learned.candidates), 2)
-    guarded = outcomes.with_support(learned.cost_model)
-    return np.array([guarded.rate(candidate.policy, settings) for candidate in learned.candidates])
 
 
 def _select(

@@ -14,7 +14,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import Contexts
-from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.logs.read_log import Source, read_raw_log
 from drcrm.policies.tabular import TabularPolicy
@@ -66,7 +65,7 @@ def with_features_of(
 
     ``folder`` and ``most`` are those of :func:`drcrm.logs.read_log.read_raw_log`.
     """
-    trained, mapping = as_mapping(stored.header.get("mapping")), raw_log.description.mapping
+    trained, mapping = stored.mapping, raw_log.description.mapping
     features = {name: getattr(trained, name) for name in ("numeric", "categorical", "times", "interactions")}
     if all(getattr(mapping, name) == value for name, value in features.items()):
         return raw_log

@@ -3,9 +3,10 @@
 For each guardrail, let d be the policy's mean cost minus that of the reference, and m its margin. The reference is the
 logging policy, or a baseline. The guardrail holds if the upper bound on d is below m. All guardrails must hold for the
 verdict *better*, so the verdict is false only if one bound is false: the bounds need no correction for the number of
-guardrails. With K candidates, each bound has the level δ/K, like that on the main outcome. If the margin is a share
-q of the reference's mean cost v0, the guardrail holds if the upper bound on d − q v0 is below 0. This bound comes from
-the terms z − (1 + q) c of the rows, with the terms of a baseline in place of c, so it also covers the error of v0.
+guardrails. With several candidates, each bound has the level δ/k, where k is the effective number of candidates for its
+outcome: see :mod:`drcrm.selection.multiplicity`. If the margin is a share q of the reference's mean cost v0, the
+guardrail holds if the upper bound on d − q v0 is below 0. This bound comes from the terms z − (1 + q) c of the rows,
+with the terms of a baseline in place of c, so it also covers the error of v0.
 
 The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
 trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
@@ -19,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval
+from drcrm.certificates.independent_units import Interval, unit_values
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
@@ -30,6 +32,7 @@ from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ROUNDING, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
 from drcrm.logs.mapping_entries import Guardrail
+from drcrm.selection.multiplicity import EffectiveNumber, effective_number
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,11 @@ class JudgedGuardrail:
     margin : float
         Largest allowed difference; NaN if it is relative to a mean that is not positive.
     bound, lower_bound : float
-        Upper bound on the difference at level δ/K, and lower bound at level δ/(2K); infinite without a certificate.
+        Upper bound on the difference at level δ/k, and lower bound at level δ/(2k); infinite without a certificate.
     refusal : str
         Why the guardrail cannot be decided, or an empty string.
+    effective_choices : int
+        Effective number k of candidates for this outcome.
     """
 
     guardrail: Guardrail
@@ -54,6 +59,7 @@ class JudgedGuardrail:
     bound: float = np.inf
     lower_bound: float = -np.inf
     refusal: str = ""
+    effective_choices: int = 1
 
     @property
     def status(self) -> str:
@@ -76,6 +82,7 @@ class JudgedGuardrail:
             "estimate": self.difference.estimate,
             "difference": self.difference.as_dict() | ends,
             "refused": self.refusal or None,
+            "effective_choices": self.effective_choices,
         }
 
 
@@ -132,6 +139,14 @@ class GuardedOutcomes:
             return self
         return replace(self, inputs=[_restrict_model(inputs, model) for inputs in self.inputs])
 
+    def terms(self, number: int, policies: Sequence[Any]) -> np.ndarray:
+        """Return the terms of policies, whose means the bounds of a guardrail are on, by independent units (n, k)."""
+        guardrail, inputs = self.guardrails[number], self.inputs[number]
+        builder = TermBuilder(inputs, self.estimate)
+        reference = guardrail.baseline_factor * builder.reference(inputs.baseline).z
+        z = [builder.terms(policy).z - reference for policy in policies]
+        return np.column_stack(unit_values(inputs.groups, inputs.log.count, *z)[:-1])
+
     def rate(self, policy: Any, settings: ComparisonSettings) -> int:
         """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
         rails = self.judge(policy, settings)
@@ -148,21 +163,43 @@ class GuardedOutcomes:
         ]
 
 
+def effective_numbers(
+    outcomes: Sequence[GuardedOutcomes], policies: Sequence[Sequence[Any]], confidence: float
+) -> dict[str, EffectiveNumber]:
+    """Return the effective number of candidates for each guardrail, by its name.
+
+    ``outcomes`` has the outcomes with the cost models of each algorithm, and ``policies`` the algorithm's candidates.
+    """
+    numbers = {}
+    for number, guardrail in enumerate(outcomes[0].guardrails):
+        parts = [part.terms(number, candidates) for part, candidates in zip(outcomes, policies, strict=True)]
+        inputs = outcomes[0].inputs[number]
+        [count] = unit_values(inputs.groups, inputs.log.count)
+        numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
+    return numbers
+
+
 def _judge(
     guardrail: Guardrail, inputs: EvaluationInputs, policy: Any, settings: ComparisonSettings
 ) -> JudgedGuardrail:
     """Return the result of the comparison of a guardrail's outcome."""
-    settings = replace(settings, cost_range=guardrail.cost_range, baseline_factor=guardrail.baseline_factor)
+    choices = settings.guardrail_choices.get(guardrail.name, settings.choices)
+    settings = replace(
+        settings,
+        cost_range=guardrail.cost_range,
+        baseline_factor=guardrail.baseline_factor,
+        effective_choices=choices,
+    )
     models = {"cost_model": inputs.cost_model, "groups": inputs.groups, "baseline": inputs.baseline}
     comparison = compare_with_logging(policy, inputs.log, settings, **models, certifies_cost=False)
     try:
         margin = guardrail.margin_of(comparison.reference)
     except InputError as error:
-        return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error))
+        return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error), effective_choices=choices)
     rounding = ROUNDING * float(np.abs(inputs.log.cost).max())
     lower, upper = comparison.bounds
     return JudgedGuardrail(
-        guardrail, comparison.difference, margin, upper + rounding, lower - rounding, comparison.refusal
+        guardrail, comparison.difference, margin, upper + rounding, lower - rounding, comparison.refusal, choices
     )
 
 

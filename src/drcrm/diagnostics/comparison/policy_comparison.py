@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ class ComparisonSettings:
         Number K of candidates that were compared on the same rows.
     effective_choices : int, optional
         Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.multiplicity`.
+    guardrail_choices : mapping
+        The same for the outcome of each guardrail, by its name.
     cost_range : (float, float), optional
         Bounds on the costs, if known.
     gamma : float, optional
@@ -71,6 +74,7 @@ class ComparisonSettings:
     baseline_factor: float = 1.0
     shift: float | None = None
     full_support: bool = False
+    guardrail_choices: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def divisor(self) -> int:
