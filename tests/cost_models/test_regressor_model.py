@@ -6,10 +6,22 @@ import numpy as np
 import pytest
 from shop import MAPPING, decisions
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from drcrm import ActionLists, BanditLog, DoublyRobustDRO, RegressorModel, SoftmaxPolicy, load_policy, off_policy_value
+from drcrm import (
+    ActionLists,
+    BanditLog,
+    DoublyRobustDRO,
+    ExponentialPolicy,
+    RegressorModel,
+    SoftmaxPolicy,
+    load_policy,
+    off_policy_value,
+    off_policy_values,
+)
+from drcrm.certificates import policy_certificate, sensitivity
+from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
 from drcrm.selection.registry.shipped_algorithms import as_algorithm
@@ -67,8 +79,8 @@ def test_models_of_label_vectors_and_failing_regressors_are_refused():
         RegressorModel(KNeighborsRegressor(-1)).fit_log(LOG)
     with pytest.raises(InputError, match="the cost model is not fitted: call fit_log"):
         off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=RegressorModel(LinearRegression()))
-    with pytest.raises(InputError, match="or a regressor in a fitted RegressorModel"):
-        off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=LinearRegression())
+    with pytest.raises(InputError, match="or a regressor of scikit-learn"):
+        off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=LogisticRegression())
     model = RegressorModel(LinearRegression()).fit_log(LOG)
     assert off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dm", cost_model=model) == pytest.approx(
         COUNT @ model.action_effects(X, LOG.actions).mean(axis=1) / COUNT.sum()
@@ -104,3 +116,38 @@ def test_a_mapping_names_a_regressor_and_the_policy_file_stores_it(tmp_path, run
 def test_other_cost_models_are_refused(value, message):
     with pytest.raises(InputError, match=message):
         as_algorithm({"estimator": "CIPS", "options": {"estimate": "dr", "cost_model": value}})
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_a_regressor_is_cross_fitted_where_a_model_is_evaluated(has_groups):
+    """The estimate is that of the effects of models without the row's fold; a fitted regressor is fitted again."""
+    rng = np.random.default_rng(2)
+    X, A = np.column_stack([rng.normal(size=(300, 2)), np.ones(300)]), rng.integers(0, 2, 300)
+    log = BanditLog(X, A, np.full(300, 0.5), -1.0 * ((X[:, 0] > 0) == A) - rng.random(300))
+    groups = np.repeat(np.arange(60), 5) if has_groups else None
+    fold, effects = context_folds(log, groups, 5), np.empty((300, 2))
+    for number in range(5):
+        for action in range(2):
+            rows = (fold != number) & (action == A)
+            model = KNeighborsRegressor(1).fit(X[rows], log.cost[rows])
+            effects[fold == number, action] = model.predict(X[fold == number])
+    policy, options = SoftmaxPolicy(rng.normal(size=(3, 2))), {"groups": groups}
+    memory = KNeighborsRegressor(1).fit(X, log.cost)
+    for regressor in (KNeighborsRegressor(1), memory):
+        for evaluate in (
+            lambda model: off_policy_value(policy, log, "dr", cost_model=model, **options).interval,
+            lambda model: off_policy_values(policy, log, cost_model=model, **options).loc["dm"].tolist(),
+            lambda model: policy_certificate(policy, log, "dr", cost_model=model, **options).bound,
+            lambda model: sensitivity(policy, log, cost_model=model, **options).curve,
+        ):
+            np.testing.assert_allclose(evaluate(regressor), evaluate(effects), rtol=1e-9)
+    assert off_policy_value(policy, log, "ips", cost_model=memory) == off_policy_value(policy, log, "ips")
+    with pytest.raises(InputError, match="needs cost_model=, a cost model that was fitted to other rows"):
+        policy_certificate(policy, log, "dr", method="betting", low=-4, high=4, cost_model=memory)
+
+
+def test_labels_need_an_additive_model_everywhere():
+    log = BanditLog(X, np.eye(2, dtype=int)[Y % 2] | [0, 1], np.full(90, 0.25), COST)
+    policy = ExponentialPolicy(np.zeros((3, 2)))
+    with pytest.raises(InputError, match="a regressor cannot model the costs of 2 labels"):
+        off_policy_value(policy, log, "dr", cost_model=LinearRegression())

@@ -249,3 +249,22 @@ def test_a_support_outside_0_to_1_is_refused(logged, support):
         DoublyRobustDRO(support=support).fit(log.X, log.Y, log.propensity, log.cost, log.context)
     with pytest.raises(InputError, match=r"support is .*, expected a number from 0 to 1"):
         off_policy_value(ExponentialPolicy(np.zeros((4, 2))), log, support=support)
+
+
+@pytest.mark.parametrize("support", [0.05, 1.0])
+def test_the_support_of_any_number_of_labels_is_that_of_the_exponents(support):
+    """A vector is rare below τ/2^q. With 1020 labels this is a float; with more, propensities keep their distance."""
+    rng = np.random.default_rng(0)
+    results = []
+    for labels in (1020, 1060, 1100):
+        Y = (rng.random((30, labels)) < 0.5).astype(np.uint8)
+        Y[:, :4] = np.arange(30)[:, None] >> np.arange(4) & 1
+        propensity = np.where(np.arange(30) < 15, 0.5, 1.0) * support * 2.0**-1020 * 1.5
+        log = BanditLog(np.ones((30, 1)), Y, propensity, -np.ones(30))
+        found = log.actions.find_supported(log, np.full((30, labels), 0.5), support)
+        results.append(found[:, :4].tolist())
+        assert np.isinf(log.actions.count_choices()[0]) == (labels > 1023)
+    log = BanditLog(np.ones((30, 1)), Y, np.full(30, 0.5), -np.ones(30))
+    assert log.actions.find_supported(log, np.full((30, 1100), 0.5), support)[:, :4].all()
+    assert results[1] == results[2] == [[True] * 4] * 2
+    assert results[0] != results[1]

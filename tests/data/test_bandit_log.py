@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 from softmax_logs import Choices
 
-from drcrm import BanditLog, SoftmaxPolicy
+from drcrm import ActionLists, BanditLog, SoftmaxPolicy
+from drcrm.arrays.tables import Table
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
 
@@ -60,6 +61,41 @@ def test_recount_keeps_the_probabilities_of_the_remaining_rows(kind, restricted)
     expected = np.log(choices.of_rows(choices.probabilities(theta)))[count > 0]
     assert log_prob == pytest.approx(expected, rel=1e-11, abs=1e-13)
     assert log.size == count.sum()
+
+
+def features_of_rows(log: BanditLog) -> list:
+    """Return the features of the row's context or, for lists, of its action."""
+    rows = log.actions.feature_rows(log.Y, log.context) if log.actions.starts is not None else log.context
+    return (log.X.toarray() if sparse.issparse(log.X) else np.asarray(log.X))[rows].tolist()
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["paired", "shared"])
+@pytest.mark.parametrize("kind", ["dense", "CSR", "lists", "eligible"])
+def test_a_slice_takes_the_rows_of_its_numbers(kind, is_shared, tmp_path):
+    n, rng = 11, np.random.default_rng(0)
+    context, X = (rng.integers(0, n, n) if is_shared else None), np.column_stack([np.arange(n), np.ones(n)])
+    starts = np.cumsum([0, *rng.integers(2, 4, n)])
+    features = {
+        "CSR": sparse.csr_array(X),
+        "lists": ActionLists(np.arange(2.0 * starts[-1]).reshape(-1, 2), starts),
+    }.get(kind, X)
+    actions = {"n_actions": 2} if kind in ("dense", "CSR") else {}
+    actions |= {"eligible": np.tile([[1, 1, 0], [1, 1, 1]], (n, 1))[:n]} if kind == "eligible" else {}
+    log = BanditLog(features, np.arange(n) % 2, np.full(n, 0.5), -np.arange(n) / n, context=context, **actions)
+    log.rows = Table(n, {"ids": np.arange(n), "sparse": sparse.csr_array(X)})
+    for rows in (np.s_[0:n:2], np.s_[::-1], np.s_[8:1:-3], np.s_[-4:], np.s_[2:9], np.s_[1::4]):
+        taken, expected = log.take(rows), log.take(np.arange(n)[rows])
+        right = [features_of_rows(log)[number] for number in range(n)[rows]]
+        assert features_of_rows(taken) == features_of_rows(expected) == right
+        for part in (taken, expected):
+            assert part.cost.tolist() == log.cost[rows].tolist()
+            assert part.column("ids").tolist() == [*range(n)[rows]]
+            assert part.column("sparse").toarray()[:, 0].tolist() == [*range(n)[rows]]
+    if not is_shared and kind != "lists":
+        path = tmp_path / "X.npy"
+        np.save(path, X)
+        mapped = log.replace(X=np.load(path, mmap_mode="r")).take(slice(None, None, -2))
+        assert np.asarray(mapped.X)[mapped.context].tolist() == X[::-2].tolist()
 
 
 VALID = {"X": [[1.0], [2.0]], "Y": [[0], [1]], "propensity": [0.5, 1.0], "cost": [-1.0, 0.0]}

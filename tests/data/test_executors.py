@@ -1,5 +1,6 @@
 """Threads that map functions over chunks."""
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
@@ -15,6 +16,7 @@ def test_n_jobs_must_be_a_whole_number_other_than_zero(jobs):
 
 def test_negative_n_jobs_count_from_the_number_of_cores():
     assert (count_threads(None), count_threads(3), count_threads(-1000)) == (1, 3, 1)
+    assert [count_threads(kind(3)) for kind in (np.int64, np.int8, np.uint16)] == [3, 3, 3]
     assert count_threads(-1) == max(count_threads(-2) + 1, 1) or count_threads(-1) == 1
 
 

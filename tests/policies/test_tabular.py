@@ -229,3 +229,21 @@ def test_an_explored_policy_has_the_worst_case_of_its_probabilities(kind):
     forms = explored, explored.marginals(X)
     values = [off_policy_value(form, log, "dr", cost_model=model, shift=0.1) for form in forms]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_probability_of_ineligible_actions_is_refused():
+    """It must be 0: as a policy, a baseline and a logging policy, from an array, an object or a function."""
+    n = 40
+    X, eligible = np.column_stack([np.linspace(-1, 1, n), np.ones(n)]), np.tile([1, 1, 0], (n, 1))
+    log = BanditLog(X, np.arange(n) % 2, np.full(n, 0.5), np.full(n, -0.5), eligible=eligible)
+    right, wrong = np.tile([0.4, 0.6, 0.0], (n, 1)), np.tile([0.4, 0.6, 0.0], (n, 1))
+    wrong[7, 2] = 0.2
+    model = np.tile([-0.5, -0.5, -1.0], (n, 1))
+    nearly = np.tile([0.4, 0.6, 1e-7], (n, 1))
+    assert off_policy_value(nearly, log, "dm", cost_model=model) == pytest.approx(-0.5, abs=1e-12)
+    message = "is 0.2 for action 2 in context 7, expected 0, because the action is not eligible there"
+    for form in (wrong, lambda X: wrong, SimpleNamespace(predict_proba=lambda X: wrong)):
+        for arguments in ((form, None, None), (right, form, None), (right, None, form)):
+            policy, baseline, logging_policy = arguments
+            with pytest.raises(InputError, match=message):
+                off_policy_value(policy, log, "dr", baseline=baseline, logging_policy=logging_policy)

@@ -22,6 +22,7 @@ TABLE_ROWS = 12  # with at least this many rows per context, tables were faster 
 MANY_ROWS = 10  # this many label vectors are rarely all one-hot by chance
 MANY_PAIRS = 1000  # the same for two labels, of which a policy may take the one or the other for a while
 EFFECT_QUANTILE = 0.99  # this quantile of the absolute label effects is the cost of unsupported label values
+FLOAT_BITS = 1024  # 2 to this power is beyond the range of floats
 PROBES, LEAST_PROBES = 8, 64  # random label vectors that test whether a model is additive: of a context, in all
 
 
@@ -45,7 +46,7 @@ class LabelVectors(Actions):
         return f"{self.shape[0]} labels"
 
     def count_choices(self) -> np.ndarray:
-        return np.array([2.0 ** self.shape[0]])
+        return np.array([2.0 ** self.shape[0] if self.shape[0] < FLOAT_BITS else np.inf])
 
     def check(self, Y: object, rows: int | None = None, owner: str = "the policy") -> np.ndarray:
         Y = check_actions(Y, rows)
@@ -194,7 +195,7 @@ class LabelVectors(Actions):
 
     def find_supported(self, log: Any, logging_mean: np.ndarray, support: float) -> np.ndarray:
         Y, propensity = log.Y, log.propensity
-        rare, certain = Y[propensity < support / 2.0 ** Y.shape[1]], Y[1 - propensity < support / 2]
+        rare, certain = Y[propensity < np.ldexp(support, -Y.shape[1])], Y[1 - propensity < support / 2]
         refuted = [(rare == value).any(axis=0) | (certain != value).any(axis=0) for value in (0, 1)]
         return ~np.array(refuted) & [(Y != 1).any(axis=0), (Y == 1).any(axis=0)]
 

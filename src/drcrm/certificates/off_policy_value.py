@@ -73,8 +73,9 @@ def off_policy_value(
     cost_model : optional
         Cost model for "dr", "sndr", "switch_dr" and "dm": an object with ``predict`` and ``expectation``, or a fitted
         :class:`drcrm.RegressorModel`. Fit it to other rows. An array, or a function of X, has the modelled costs of all
-        actions: (m, K), (N,) for lists, or (m, q + 1) for labels, like ``CostModel.effects``. By default, a
-        ``CostModel`` is cross-fitted on five folds of the groups, or of the contexts.
+        actions: (m, K), (N,) for lists, or (m, q + 1) for labels, like ``CostModel.effects``. A regressor of
+        scikit-learn, fitted or not, is cloned and cross-fitted on five folds of the groups, or of the contexts. By
+        default, this is done with a ``CostModel``.
     support : float in [0, 1]
         Threshold τ. The cost model is not used for actions that π0 takes with less than τ times the uniform
         probability: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.

@@ -85,9 +85,9 @@ def policy_certificate(
         needs a number.
     cost_model : CostModel, object, array or function
         For "dr": a cost model fitted to other rows, as for :func:`drcrm.off_policy_value`. By default, a model is
-        cross-fitted on this log, which needs an asymptotic method. The ``cost_model_`` of a fit with a
-        ``logging_policy`` contains this logging policy. For label vectors, an unsupported label is charged the cost of
-        the most expensive labels.
+        cross-fitted on this log, and so is a regressor of scikit-learn; both need an asymptotic method. The
+        ``cost_model_`` of a fit with a ``logging_policy`` contains this logging policy. For label vectors, an
+        unsupported label is charged the cost of the most expensive labels.
     low, high, smoothing : float, optional
         As in :func:`upper_bound`.
     baseline : any policy, or "logging", optional

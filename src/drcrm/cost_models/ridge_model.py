@@ -278,7 +278,7 @@ def action_effects(model: Any, X: Any, actions: Actions) -> np.ndarray:
     if not (hasattr(model, "predict") and hasattr(model, "expectation")):
         raise InputError(
             f"cost_model is of type {type(model).__name__}, expected one with predict and expectation, or a regressor "
-            "in a fitted RegressorModel"
+            "of scikit-learn"
         )
     m, contexts = actions.n_contexts(X), actions.unbind(X)
 

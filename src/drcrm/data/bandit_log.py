@@ -272,10 +272,13 @@ class BanditLog:
         Returns
         -------
         BanditLog
-            Log of the rows, with views of the arrays if ``rows`` is a slice and row i belongs to context i.
+            Log of the rows in this order, with views of the arrays if ``rows`` is a slice of consecutive rows and row i
+            belongs to context i.
         """
         X, actions = self.X, self.actions
-        rows = slice(*rows.indices(len(self.Y))) if isinstance(rows, slice) else rows
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self.Y))
+            rows = slice(start, max(start, stop)) if step == 1 else np.arange(start, stop, step)
         is_paired = self.is_paired
         if is_paired:
             contexts, context = rows, np.arange(len(self.context[rows]))

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from threadpoolctl import threadpool_limits
@@ -144,9 +145,10 @@ def count_threads(n_jobs: object, name: str = "n_jobs") -> int:
     """
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise InputError(f"{name} is {n_jobs!r}, expected a whole number that is not 0, or None")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_jobs = int(n_jobs)
     return n_jobs if n_jobs > 0 else max(cores + 1 + n_jobs, 1)
 
 

@@ -196,6 +196,15 @@ def _check_mean(mean: np.ndarray, actions: Actions, name: str) -> np.ndarray:
         context = int(np.argmin(is_distribution))
         total = actions.total_probability(mean)[context]
         raise InputError(f"{name} adds up to {total:.6g} over the available actions of context {context}, expected 1")
+    if actions.eligible is not None:
+        is_bad = ~actions.eligible & (mean > ROUNDING)
+        if is_bad.any():
+            context, action = np.argwhere(is_bad)[0]
+            raise InputError(
+                f"{name} is {mean[context, action]:.6g} for action {action} in context {context}, expected 0, because "
+                "the action is not eligible there; set it to 0, and divide the others by their sum"
+            )
+        mean = np.where(actions.eligible, mean, 0)
     return np.clip(mean, 0, 1)
 
 

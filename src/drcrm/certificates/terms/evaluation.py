@@ -14,6 +14,7 @@ from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice, to_float
 from drcrm.certificates.independent_units import check_groups, separate_contexts
 from drcrm.cost_models.cross_fitting import cross_fit
+from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.tabular_model import model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.scaling import as_clip
@@ -39,6 +40,8 @@ class EvaluationInputs:
         Numbers of independent groups of rows.
     logging_policy : Policy or None
     cost_model : cost model or None
+    regressor : regressor or None
+        Regressor of scikit-learn for a cross-fitted cost model, if there is no ``cost_model``.
     """
 
     log: BanditLog
@@ -47,6 +50,7 @@ class EvaluationInputs:
     groups: np.ndarray | None = None
     logging_policy: Policy | None = None
     cost_model: Any = None
+    regressor: Any = None
 
     @classmethod
     def create(
@@ -61,10 +65,11 @@ class EvaluationInputs:
             baseline = policy_for_log(baseline, log, "baseline")
         if logging_policy is not None:
             logging_policy = policy_for_log(logging_policy, log, "logging_policy")
+        regressor, cost_model = (cost_model, None) if is_regressor(cost_model) else (None, cost_model)
         groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
         log = log.without_empty_rows()
         log = log.replace(X=read_only(log.X))
-        return cls(log, policy, baseline, groups, logging_policy, cost_model)
+        return cls(log, policy, baseline, groups, logging_policy, cost_model, regressor)
 
     def choose_estimate(self, estimate: Any, prefers_ips: bool) -> str:
         """Return the name of an estimate; "auto" is "ips" if preferred, else "dr", else "snips".
@@ -86,7 +91,8 @@ class EvaluationInputs:
         if self.cost_model is not None or not EVALUATIONS[estimate].kind.uses_model:
             return self
         inputs = self if self.groups is None else self._separate_contexts(self.groups)
-        return replace(inputs, cost_model=cross_fit(inputs.log, inputs.groups))
+        fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit_log(part)
+        return replace(inputs, cost_model=cross_fit(inputs.log, inputs.groups, fit=fit))
 
     def _separate_contexts(self, groups: np.ndarray) -> EvaluationInputs:
         """Return the inputs with one context for each pair of a context and a group."""
