@@ -1,7 +1,8 @@
 # make install    install everything into .venv
 # make demo    install, then run the default experiment; the report is results/demo/report.html
 # make test    the fast tests, including the workflow from end to end
-# make test-all    all tests, including the slow ones: repeated runs of the workflow and more generated inputs
+# make test-all    all tests except the matrix, including the slow ones: repeated runs of the workflow, more generated inputs
+# make test-matrix    the same questions in two ways: every row of the matrix of options, and planted faults; 4 minutes
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
 # make test-versions    the library's tests with the oldest and the newest dependencies, on the newest Python at hand too
 # make test-browser    the demo's report, the report on a log and the site in Chromium, on a wide screen and on a phone
@@ -27,7 +28,7 @@ PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: install demo test test-all test-faults test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
+.PHONY: install demo test test-all test-matrix test-faults test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
 
 install: .venv/installed
 
@@ -47,7 +48,10 @@ test: .venv/installed
 	$(PYTEST) -m "not slow"
 
 test-all: test
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --ignore=tests/matrix
+
+test-matrix: .venv/installed
+	python -m pytest -n $(CORES) --dist load tests/matrix
 
 test-faults: .venv/installed
 	$(PYTEST) tests/faults
