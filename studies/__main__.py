@@ -47,6 +47,7 @@ STUDIES = (
     "sharp_coverage",
     "shift_accuracy",
     "shift_coverage",
+    "shift_learning",
     "small_logs",
     "support",
     "unlogged_rules",

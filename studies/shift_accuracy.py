@@ -1,20 +1,14 @@
-"""How robust are policies that are learned under shift, and how accurate are estimates of R_κ?
+"""How accurate are estimates of the worst case R_κ around the environment?
 
 The problem is that of Kallus, Mao, Wang & Zhou (2022): x is uniform on [−1, 1]², and action a of 5 has the mean reward
 x·β_a, for the fifth roots of unity β_a. The reward is normal with the standard deviation 0.1, 0.2 … 0.5 by
 action. The logging policy is softmax(2 x·β). The target of the evaluation is softmax(x·β). Robust rewards −R_κ of known
-policies are exact: E e^{c/γ} has a closed form in a, and a quadrature in x. The table has two parts:
+policies are exact: E e^{c/γ} has a closed form in a, and a quadrature in x.
 
-learning     a row per number of rows n, κ and algorithm: mean robust reward of the learned policy (``value``), with its
-             standard error, its mean reward (``mean``) and its robust reward at κ = 0.3 (``at_largest``), over
-             min(30, repetitions) logs. Policies are softmax policies with an intercept. κ = 1e-6 is nearly no shift.
-evaluation   a row per n, κ, kind of propensities and estimate, over all repetitions: mean error (``value``), mean
-             squared error (``square``) with its standard error, mean squared standard error (``variance``), and the
-             share of certificates at 95 % that are at least R_κ (``coverage``), among those that are issued;
-             ``refused`` is the share of the others. "estimated" propensities are a softmax regression on x of the same
-             rows.
-
-``missing`` counts logs without a finite value. Log number s has seed s.
+The table has a row per n, κ, kind of propensities and estimate: mean error (``value``), mean squared error (``square``)
+with its standard error, mean squared standard error (``variance``), and the share of certificates at 95 % that are at
+least R_κ (``coverage``), among those that are issued; ``refused`` is the share of the others. "estimated" propensities
+are a softmax regression on x of the same rows. ``missing`` counts logs without a finite value. Log number s has seed s.
 """
 
 from __future__ import annotations
@@ -28,15 +22,13 @@ from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 from synthetic import draw_actions
 
-from drcrm import BanditLog, EnvironmentDRO, off_policy_value
+from drcrm import BanditLog, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 
-ACTIONS, RADII, ESTIMATES, MOST_FITS = 5, (0.1, 0.2, 0.3), ("snips", "dr"), 30
-NO_SHIFT = 1e-6
+ACTIONS, RADII, ESTIMATES = 5, (0.1, 0.2, 0.3), ("snips", "dr")
 ROOTS = np.array([np.cos(2 * np.pi * np.arange(ACTIONS) / ACTIONS), np.sin(2 * np.pi * np.arange(ACTIONS) / ACTIONS)])
 SCALES = np.arange(1, ACTIONS + 1) / 10
-LEARNING = (5000, 20_000)
 EVALUATION = ((20_000, "known"), (20_000, "estimated"), (1000, "estimated"))
 _nodes, _weights = np.polynomial.legendre.leggauss(80)
 NODES = np.stack(np.meshgrid(_nodes, _nodes), axis=-1).reshape(-1, 2)
@@ -71,17 +63,6 @@ def draw_log(rows: int, seed: int, propensities: str = "known") -> BanditLog:
     return BanditLog(add_constant(x), action, logging[np.arange(rows), action], -reward, n_actions=ACTIONS)
 
 
-def learned_rewards(estimate: str, radius: float, rows: int, seed: int) -> list[float]:
-    """Learn a policy; return its robust reward at the radius, its mean reward, and that at the largest radius."""
-    log = draw_log(rows, seed)
-    estimator = EnvironmentDRO(radius, estimate=estimate)
-    estimator.fit(log.X, log.Y, propensity=log.propensity, cost=log.cost, n_actions=ACTIONS)
-    policy = estimator.predict_proba(add_constant(NODES))
-    mean = float(NODE_WEIGHTS @ (policy * (NODES @ ROOTS)).sum(axis=1))
-    own, largest = (-robust_cost(policy, at) for at in (radius, RADII[-1]))
-    return [mean if radius == NO_SHIFT else own, mean, largest]
-
-
 def estimate_errors(estimate: str, radius: float, log: BanditLog, truth: float) -> dict[str, float]:
     """Return the error of the estimate of R_κ, its standard error, and whether a certificate is at least R_κ."""
     target = softmax(log.X[:, :2] @ ROOTS, axis=1)
@@ -93,20 +74,8 @@ def estimate_errors(estimate: str, radius: float, log: BanditLog, truth: float) 
     return {"error": value - truth, "standard_error": value.standard_error, "holds": holds}
 
 
-def learn_rows(repetitions: int, sizes: tuple[int, ...]) -> pd.DataFrame:
-    """Return the rows of the part "learning"."""
-    results = []
-    for n, radius, estimate in product(sizes, (NO_SHIFT, *RADII), ESTIMATES):
-        rewards, mean, largest = np.transpose([learned_rewards(estimate, radius, n, s) for s in range(repetitions)])
-        measured = {"value": rewards.mean(), "value_error": rewards.std(ddof=1) / np.sqrt(repetitions)}
-        measured |= {"mean": mean.mean(), "at_largest": largest.mean()}
-        kept = {"part": "learning", "n": n, "radius": radius, "propensities": "known", "estimate": estimate}
-        results.append(kept | {"logs": repetitions} | measured | {"missing": int(np.isnan(rewards).sum())})
-    return pd.DataFrame(results)
-
-
-def evaluate_rows(repetitions: int, cells: tuple[tuple[int, str], ...]) -> pd.DataFrame:
-    """Return the rows of the part "evaluation"."""
+def table(repetitions: int, cells: tuple[tuple[int, str], ...] = EVALUATION) -> pd.DataFrame:
+    """Return the rows of the study; ``cells`` are numbers of rows and kinds of propensities, for tests."""
     truth = {radius: robust_cost(softmax(NODES @ ROOTS, axis=1), radius) for radius in RADII}
     errors = []
     for (n, propensities), seed in product(cells, range(repetitions)):
@@ -118,30 +87,16 @@ def evaluate_rows(repetitions: int, cells: tuple[tuple[int, str], ...]) -> pd.Da
     for key, part in pd.DataFrame(errors).groupby(["n", "propensities", "radius", "estimate"], sort=False):
         square = part["error"] ** 2
         row = dict(zip(("n", "propensities", "radius", "estimate"), key, strict=True))
-        row |= {"part": "evaluation", "logs": len(part), "value": part["error"].mean()}
+        row |= {"logs": len(part), "value": part["error"].mean()}
         row |= {"value_error": part["error"].sem(), "square": square.mean(), "square_error": square.sem()}
         row |= {"variance": (part["standard_error"] ** 2).mean(), "coverage": part["holds"].mean()}
         rows.append(row | {"refused": part["holds"].isna().mean(), "missing": int(part["error"].isna().sum())})
     return pd.DataFrame(rows)
 
 
-def table(
-    repetitions: int,
-    learning: tuple[int, ...] = LEARNING,
-    evaluation: tuple[tuple[int, str], ...] = EVALUATION,
-) -> pd.DataFrame:
-    """Return the rows of both parts; ``learning`` and ``evaluation`` are the sizes of logs, for tests."""
-    return pd.concat(
-        [learn_rows(min(repetitions, MOST_FITS), learning), evaluate_rows(repetitions, evaluation)], ignore_index=True
-    )
-
-
 def summary(rows: pd.DataFrame) -> str:
-    """Return the robust rewards, and the mean squared errors × 10⁵, by κ."""
-    learning, evaluation = (rows[rows["part"] == part] for part in ("learning", "evaluation"))
-    rewards = learning.pivot(index=["n", "estimate"], columns="radius", values="value")
+    """Return the mean squared errors × 10⁵ and the coverage, by κ."""
     keys = ["n", "propensities", "estimate"]
-    squares = 1e5 * evaluation.pivot(index=keys, columns="radius", values="square")
-    coverage = evaluation.pivot(index=keys, columns="radius", values="coverage")
-    texts = (part.to_string(float_format="%.4f") for part in (rewards, squares, coverage))
-    return "\n\n".join(texts)
+    squares = 1e5 * rows.pivot(index=keys, columns="radius", values="square")
+    coverage = rows.pivot(index=keys, columns="radius", values="coverage")
+    return "\n\n".join(part.to_string(float_format="%.4f") for part in (squares, coverage))

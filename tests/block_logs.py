@@ -8,8 +8,9 @@ from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
 from drcrm.arrays.mapped_arrays import ArrayWriter
+from drcrm.cost_models.cross_fitting import FOLDS
+from drcrm.cost_models.smearing import smeared_moments
 from drcrm.data import chunked_log
-from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
@@ -58,13 +59,13 @@ def random_coef(log: BanditLog, seed: int = 2) -> np.ndarray:
 
 
 def evaluate_all(log: BanditLog, effects: np.ndarray) -> list:
-    """Return a forward pass, and values and gradients of several objectives, also around the environment."""
+    """Return a forward pass, values and gradients of several objectives, and the model of exponentiated costs."""
     prepared, coef = PreparedLog(log, effects), random_coef(log)
     values = [*prepared.forward(coef)]
     for estimate, risk in CRITERIA:
         values += Objective(prepared, risk, estimate=estimate)(coef)
-    shifted = EnvironmentObjective(prepared, EnvironmentBall(0.2))
-    return [*values, *shifted.evaluate(np.append(coef, 0.3))[:2]]
+    mean, fold = log.actions.log_partition(log.X @ coef)[1], np.arange(log.n_contexts) % FOLDS
+    return [*values, *smeared_moments(prepared.log, effects, mean, fold, 1.3, log.cost.max())]
 
 
 def use_small_blocks(monkeypatch, size: int = 7) -> None:

@@ -241,7 +241,7 @@ class TestShift:
         learned, _ = answer(*arguments)
         [candidate] = [entry for entry in learned["candidates"] if entry["name"] != "logging"]
         names = learned["shift"], candidate["name"], candidate["parameter"], learned["verdict"]["verdict"]
-        assert names == (KAPPA, "shift_dr", "radius", "better")
+        assert names == (KAPPA, "shift_snips", "radius", "better")
         assert f"worst-case click under a shift of {KAPPA}" in learned["verdict"]["sentence"]
         assert answer("certify", policy, tmp_path / "log.csv")[0]["shift"] == KAPPA
         for option in (["--anytime"], ["--sensitivity", "2"]):

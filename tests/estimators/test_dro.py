@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 from drcrm import (
     CIPS,
     POEM,
     BanditLog,
+    EnvironmentDRO,
     ExponentialPolicy,
     Implicit,
     LogSmoothing,
@@ -19,6 +22,7 @@ from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty
+from drcrm.selection.registry.shipped_algorithms import as_algorithm
 
 
 def fit(estimator, log: BanditLog):
@@ -88,3 +92,28 @@ def test_calibrated_penalty_is_that_of_the_public_poem_code(log):
     for cost in (np.full(4, -1.0), np.array([1.0, 2.0, 1.0, 1.0])):
         with pytest.raises(InputError, match="cannot be calibrated on costs with mean"):
             calibrated_penalty(BanditLog(np.ones((4, 1)), np.ones((4, 1)), np.ones(4), cost))
+
+
+@pytest.mark.parametrize("form", ["estimator", "entry"])
+def test_doubly_robust_fits_around_the_environment_are_refused_with_the_alternative(form, log):
+    entry = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1], "options": {"estimate": "dr"}}
+    with pytest.raises(InputError, match=r"local minima. Learn with 'snips', then .* certify .* 'dr' and shift=κ"):
+        fit(EnvironmentDRO(estimate="dr"), log) if form == "estimator" else as_algorithm(entry)
+
+
+def test_fits_around_the_environment_limit_weights_only_on_request(log):
+    """The objective is the ball at the costs with the weights as multiplicities, by the dual of the KL ball."""
+
+    def robust_cost(estimator, clip: float) -> float:
+        log_weight = estimator.log_prob(log.X[log.context], log.Y) - np.log(log.propensity)
+        weight = log.count * np.exp(np.minimum(log_weight, np.log(clip)))
+        dual = lambda u: np.exp(u) * (0.1 + logsumexp(log.cost / np.exp(u), b=weight / weight.sum()))  # noqa: E731
+        return float(minimize_scalar(dual, bounds=(-9, 6), method="bounded", options={"xatol": 1e-9}).fun)
+
+    for clip in (1.5, 4.0):
+        estimator = fit(EnvironmentDRO(0.1, clip=clip), log)
+        assert estimator.objective_ == pytest.approx(robust_cost(estimator, clip), abs=1e-6)
+    free, same = (fit(EnvironmentDRO(0.1, **options), log) for options in ({}, {"clip": None}))
+    assert np.array_equal(free.coef_, same.coef_)
+    assert free.objective_ == pytest.approx(robust_cost(free, np.inf), abs=1e-6)
+    assert robust_cost(free, np.inf) != pytest.approx(robust_cost(free, free.clip_), abs=1e-3)

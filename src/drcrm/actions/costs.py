@@ -75,11 +75,8 @@ class ModelledCosts(ABC):
         """Return effects of contexts with added costs, (m, 1), or (m, K) for one of K actions."""
 
     @abstractmethod
-    def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log E_{y∼π} e^{ĉ(x, y)} of each context, (m,), and μ of the tilted policy ∝ π e^ĉ.
-
-        The gradient of the first result in the scores of π is the difference of the two μ, tilted minus original.
-        """
+    def log_moment(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
+        """Return log E_{y∼π} e^{ĉ(x, y)} of each context, (m,)."""
 
     def sum_rows(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
         """Return sums over rows in the shape of effects: the adjoint of ``costs_of_rows``.

@@ -149,11 +149,10 @@ class LabelVectors(Actions):
         return np.column_stack([effects[:, :-1], effects[:, -1] + offsets[:, 0]])
 
     @np.errstate(divide="ignore")
-    def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ_l log(1 − μ_l + μ_l e^{e_l}) + e_0, and μ_l e^{e_l} / (1 − μ_l + μ_l e^{e_l})."""
-        chosen = np.log(mean) + effects[:, :-1]
-        by_label = np.logaddexp(np.log1p(-mean), chosen)
-        return by_label.sum(axis=1) + effects[:, -1], np.exp(chosen - by_label)
+    def log_moment(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
+        """Return Σ_l log(1 − μ_l + μ_l e^{e_l}) + e_0."""
+        by_label = np.logaddexp(np.log1p(-mean), np.log(mean) + effects[:, :-1])
+        return by_label.sum(axis=1) + effects[:, -1]
 
     def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
         return row_map.to_rows(np.ascontiguousarray(effects[:, :-1]), -effects[:, -1])

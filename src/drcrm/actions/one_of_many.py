@@ -132,7 +132,7 @@ class OneOfMany(Actions):
         return effects + (offsets if self.shape else self.broadcast(offsets[:, 0]))
 
     @np.errstate(over="ignore")
-    def tilt(self, mean: np.ndarray, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def log_moment(self, mean: np.ndarray, effects: np.ndarray) -> np.ndarray:
         tilted, top = exp(effects, out=np.empty_like(effects)), np.zeros(1)
         tilted *= mean
         total = self.sum_actions(tilted)
@@ -142,8 +142,7 @@ class OneOfMany(Actions):
             taken -= self.broadcast(top)
             tilted = mean * exp(taken, out=taken)
             total = self.sum_actions(tilted)
-        tilted *= self.broadcast(1 / total)
-        return top + np.log(total), tilted
+        return top + np.log(total)
 
     def costs_of_rows(self, row_map: RowMap, effects: np.ndarray) -> np.ndarray:
         return row_map.to_rows(effects, None)

@@ -156,20 +156,21 @@ class EnvironmentDRO(CounterfactualEstimator):
     bounds the mean cost on every subpopulation with a share of at least e^{−κ} of the traffic. Q may also tilt the
     policy's own draw of actions. Sources: Si, Zhang, Zhou & Blanchet 2020; Kallus, Mao, Wang & Zhou 2022.
 
-    The estimate is "dr", doubly robust with a cross-fitted cost model, or "snips", self-normalised. "dr" needs KL. The
-    objective has local minima, such as a policy with a certain cost: ``start="model", tilt="auto"`` rarely ends there.
+    The estimate is "snips". It needs no limit of the weights, so ``clip="auto"`` limits only those of ``score``. The
+    estimate "dr" is refused, because fits ended in poor local minima of its objective. Evaluate and certify the policy
+    with "dr" and ``shift=κ`` in :func:`drcrm.off_policy_value` and :func:`drcrm.certificates.policy_certificate`.
 
     Parameters
     ----------
     radius : float ≥ 0
-        Radius κ, in nats for KL. "dr" needs a radius above 0.
+        Radius κ, in nats for KL.
     divergence : Divergence, str or dict
         A divergence of :mod:`drcrm.divergences`, or its name.
     """
 
     radius: float | None = 0.1
     divergence: str | dict | Divergence = "kl"
-    estimate: str = field(default="dr", kw_only=True)
+    estimate: str = field(default="snips", kw_only=True)
 
 
 @dataclass(eq=False, repr=False)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from drcrm.arrays.validation import check_nonnegative
 from drcrm.errors import InputError
-from drcrm.estimates import find_estimate
-from drcrm.optimization.environment_objective import EnvironmentObjective
 from drcrm.optimization.objective import Objective
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk, Risk
@@ -51,7 +47,4 @@ def make_objective(
     weight = weight or Clipped(clip)
     if isinstance(risk, WeightedLikelihoodRisk):
         return Objective(prepared, risk, Likelihood(), cost=risk.factors(prepared.log.cost))
-    if risk.is_shift and find_estimate(estimate).uses_model:
-        ball: Any = risk
-        return EnvironmentObjective(prepared, ball, weight)
     return Objective(prepared, risk, weight, estimate)

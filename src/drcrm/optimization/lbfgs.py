@@ -118,28 +118,27 @@ class _Problem:
     is_centred: bool  # whether the objective is relative to its value at the start
     is_varied: np.ndarray  # (d,), rows of Θ
     start: np.ndarray  # (d, …)
-    extras: np.ndarray  # start of further variables of the objective, which follow Θ
 
     @classmethod
     def of(cls, objective: Objective, start: np.ndarray, ridge: float, stopping: str) -> _Problem:
         is_present = objective.prepared.is_present
         is_varied = np.append(is_present, True) if objective.prepared.intercept else is_present
         objective = objective.of_present_features()
-        prepared, extras = objective.prepared, objective.start_extras(start[is_varied])
+        prepared = objective.prepared
         if check_choice(STOPPING, stopping, "stopping") == "public_code":
-            return cls(objective, ridge, np.ones_like(prepared.scales), 1.0, False, is_varied, start, extras)
+            return cls(objective, ridge, np.ones_like(prepared.scales), 1.0, False, is_varied, start)
         unit = cost_deviation(objective.estimate.cost, prepared.log.count)
-        return cls(objective, ridge, prepared.scales, unit, True, is_varied, start, extras)
+        return cls(objective, ridge, prepared.scales, unit, True, is_varied, start)
 
     @property
     def origin(self) -> np.ndarray:
         """x at the start."""
-        return np.append(self.start[self.is_varied] * self.feature_scales, self.extras)
+        return np.ravel(self.start[self.is_varied] * self.feature_scales)
 
     def to_coef(self, x: np.ndarray) -> np.ndarray:
         """Return Θ, (d, …)."""
         coef = self.start.copy()
-        coef[self.is_varied] = x[: len(x) - len(self.extras)].reshape(-1, *self.start.shape[1:]) / self.feature_scales
+        coef[self.is_varied] = x.reshape(-1, *self.start.shape[1:]) / self.feature_scales
         return coef
 
     def make_fit(self, end: OptimizeResult, value: float) -> Fit:
@@ -168,8 +167,7 @@ class _ScaledFunction:
     def __init__(self, problem: _Problem, objective: Objective | None = None, level: float | None = None):
         self._objective, self._origin = objective or problem.objective, problem.origin
         self._ridge, self._unit = problem.ridge, problem.cost_unit
-        scales = np.broadcast_to(problem.feature_scales, self._objective.prepared.shape)
-        self._scales, self._size = np.append(scales, np.ones_like(problem.extras)), scales.size
+        self._scales = np.broadcast_to(problem.feature_scales, self._objective.prepared.shape).ravel()
         self._gradient_scales = self._scales * self._unit
         self._guess, self.level = None, 0.0
         if problem.is_centred:
@@ -180,20 +178,14 @@ class _ScaledFunction:
         value, gradient, self._guess = self._objective.evaluate(x / self._scales, self._guess)
         value, gradient = (self._defined(value, gradient) - self.level) / unit, gradient / self._gradient_scales
         if ridge:
-            moved = self._moved(x)
+            moved = x - self._origin
             value, gradient = value + ridge / unit / 2 * float(moved @ moved), gradient + ridge / unit * moved
         return value, gradient
 
     def unscaled_value(self, x: np.ndarray) -> float:
         """Return the objective with its ridge, evaluated once more without a guess."""
-        moved = self._moved(x)
-        return self._defined(*self._objective(x / self._scales)) + self._ridge / 2 * float(moved @ moved)
-
-    def _moved(self, x: np.ndarray) -> np.ndarray:
-        """Return how far x is from the origin, with 0 for variables other than Θ, to which no ridge applies."""
         moved = x - self._origin
-        moved[self._size :] = 0
-        return moved
+        return self._defined(*self._objective(x / self._scales)) + self._ridge / 2 * float(moved @ moved)
 
     def _defined(self, value: float, gradient: np.ndarray) -> float:
         """Return the value, or the largest cost if the estimate is undefined because no row has a weight."""

@@ -88,10 +88,6 @@ class Objective:
         value, gradient, _ = self.evaluate(coef)
         return value, gradient
 
-    def start_extras(self, coef: np.ndarray) -> np.ndarray:
-        """Return the start of variables that a fit from Θ varies besides Θ; by default there are none."""
-        return np.empty(0)
-
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """Return the value, the gradient, and a guess for the evaluation at the next Θ: see ``Risk.evaluate``."""
         prepared, coef = self.prepared, coef.reshape(self.prepared.shape)
@@ -114,13 +110,10 @@ class Objective:
 
     def _blocks(self) -> Any:
         """Return the blocks of the log; objectives with the same estimate and weight share them."""
-        prepared, key = self.prepared, (type(self), self.estimate, cache_key(self.weight))
+        prepared, key = self.prepared, (self.estimate, cache_key(self.weight))
         if prepared.objective_blocks[0] != key:
             keeps = bool(prepared.log.X.shape[0] * np.prod(prepared.log.actions.shape) <= MAX_KEPT_SCORES)
-            prepared.objective_blocks = key, self._make_blocks(keeps)
+            arguments = prepared.scores, self.weight, self.estimate, keeps
+            blocks = Chunks([ObjectiveBlock(block, *arguments) for block in prepared.chunked.blocks])
+            prepared.objective_blocks = key, blocks
         return prepared.objective_blocks[1]
-
-    def _make_blocks(self, keeps: bool) -> Any:
-        """Return the blocks; ``keeps`` says whether they keep arrays of the last evaluation for its gradient."""
-        arguments = self.prepared.scores, self.weight, self.estimate, keeps
-        return Chunks([ObjectiveBlock(block, *arguments) for block in self.prepared.chunked.blocks])

@@ -271,7 +271,7 @@ class EnvironmentBall(PhiBall):
         An object of :mod:`drcrm.divergences` or its name.
     """
 
-    is_shift, estimates = True, ("dr", "snips")
+    is_shift, estimates = True, ("snips",)
 
     def __init__(self, radius: float | None, divergence: Divergence | str | Mapping = "kl"):
         super().__init__(divergence, None if radius is None else check_nonnegative(radius, "radius"))

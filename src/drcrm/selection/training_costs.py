@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.cost_models.context_effects import Variances, context_effects
-from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.cost_models.support import SupportedModel
@@ -34,7 +33,7 @@ def fit_cost_model(
         Log without rows of count 0.
     algorithm : Algorithm
         Its estimate determines the effects: None if it uses no model, else the model's effects. Context effects are
-        added if the algorithm has them. For a risk around the environment, a model that is fitted here is cross-fitted.
+        added if the algorithm has them.
     model : CostModel, SupportedModel, regressor, any model with ``predict`` and ``expectation``, or None
         A regressor is fitted to the log; None fits a CostModel.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
@@ -65,12 +64,9 @@ def fit_cost_model(
     if not algorithm.kind.uses_model:
         return supported, None
     effects = None if prepared.has_samples else sample_effects
-    is_shift = algorithm.risk_class.is_shift
-    if is_shift and fit is not None:
-        effects = cross_fit(log, fit=fit).effects
     is_auto, variances = algorithm.context_effects == "auto", getattr(model, "variances_", None)
     is_wanted = log.actions.prefers_context_effects if is_auto else algorithm.context_effects
-    has_context_effects = bool(is_wanted) and not is_shift
+    has_context_effects = bool(is_wanted)
     if has_context_effects and variances is None:
         of_sample = context_effects(sample, sample_effects)
         variances = of_sample.covariance, of_sample.noise

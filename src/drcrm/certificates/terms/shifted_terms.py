@@ -22,14 +22,13 @@ from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
 from drcrm.certificates.terms.overlap import worst_case_gaps
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
 from drcrm.cost_models.cross_fitting import FOLDS
+from drcrm.cost_models.smearing import smeared_moments
 from drcrm.data.folds import context_folds
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.estimates import EVALUATIONS, NORMALISED, SelfNormalised
-from drcrm.optimization.environment_blocks import EnvironmentBlocks
 from drcrm.policies.base import Policy
 from drcrm.policies.prepared_log import PreparedLog, importance_weights
 from drcrm.risks import EnvironmentBall
-from drcrm.weights import Clipped
 
 
 def check_shift(shift: Any, estimate: Any) -> float:
@@ -95,11 +94,10 @@ class ShiftedTermBuilder(TermBuilder):
         self, policy: Policy, prepared: PreparedLog, gamma: float, top: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,)."""
-        fold = context_folds(self.log, self.inputs.groups, FOLDS)
-        blocks = EnvironmentBlocks(prepared, fold, Clipped(None), largest=top)
+        fold, effects = context_folds(self.log, self.inputs.groups, FOLDS), prepared.effects
         of_rows, of_contexts = np.zeros(0), np.zeros(self.log.n_contexts)
         for share, mean in policy.components(self.log.X, self.log.actions, purpose="the modelled cost"):
-            of_rows, of_component = blocks.moments(gamma, mean)
+            of_rows, of_component = smeared_moments(prepared.log, effects, mean, fold, gamma, top)
             of_contexts += share * of_component
         return of_rows, of_contexts
 

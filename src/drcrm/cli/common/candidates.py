@@ -31,7 +31,7 @@ from drcrm.weights import Clipped
 
 DEFAULT = "kl_dro_dr"
 WITH_SCORES = "kl_dro_dr_scores"
-SHIFT_DEFAULT = "shift_dr"
+SHIFT_DEFAULT = "shift_snips"
 ESTIMATE = "dr"
 MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
 MAX_CELLS = 5 * 10**7  # contexts times features; boosted trees need them as a dense array, of 0.4 GB
@@ -40,8 +40,8 @@ MAX_CELLS = 5 * 10**7  # contexts times features; boosted trees need them as a d
 def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algorithm]:
     """Return the algorithms that compete, with the share of uniform actions and the shift of a mapping.
 
-    With a shift, candidates are compared by their worst case around the environment, the default is shift_dr, and the
-    shipped algorithms for shift learn at the mapping's radius. Otherwise the default is KL-DRO with DR; with
+    With a shift, candidates are compared by their worst case around the environment, the default is shift_snips, and
+    shift_snips learns at the mapping's radius. Otherwise the default is KL-DRO with DR; with
     ``has_scores``, KL-DRO with DR and learned scores competes too.
 
     Raises

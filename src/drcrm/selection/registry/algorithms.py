@@ -180,6 +180,11 @@ class Algorithm:
                 object.__setattr__(self, name, options.pop(name))
         object.__setattr__(self, "options", options)
         supported = self.risk_class.estimates
+        if self.risk_class.is_shift and self.estimate == "dr":
+            raise InputError(
+                f"the estimate of {self.title} must be 'snips', got 'dr', whose fits ended in poor local minima. Learn "
+                "with 'snips', then evaluate and certify the policy with the estimate 'dr' and shift=κ"
+            )
         object.__setattr__(self, "estimate", check_choice(supported, self.estimate or supported[0], "estimate"))
         check_choice(STARTS, self.start, "start")
         as_tilt(self.tilt)
@@ -244,9 +249,13 @@ class Algorithm:
         return _make(self.risk_class, values, self.title, hyper_parameter(self.risk_class)), weight
 
     def make_objectives(self, prepared: PreparedLog, clip: float | None) -> list[Objective]:
-        """Return the objective on a log for each value of the hyper-parameter, with clipped weights at most M."""
+        """Return the objective on a log for each value of the hyper-parameter, with clipped weights at most M.
+
+        Around the environment, weights are multiplicities. There, "auto" is no limit: clipping at M lost robust reward.
+        """
+        limit = None if self.risk_class.is_shift and self.clip == "auto" else clip
         return [
-            make_objective(prepared, risk.for_fewer_rows(self.fewer_rows), weight, self.estimate, clip)
+            make_objective(prepared, risk.for_fewer_rows(self.fewer_rows), weight, self.estimate, limit)
             for risk, weight in self.variants()
         ]
 
