@@ -4,6 +4,7 @@
 # make test-all    all tests except the matrix, including the slow ones: repeated runs of the workflow, more generated inputs
 # make test-matrix    the same questions in two ways: every row of the matrix of options, and planted faults; 4 minutes
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
+# make test-kernels    the fast tests with the kernels of three generations of processors, each with one and two threads
 # make test-versions    the library's tests with the oldest and the newest dependencies, on the newest Python at hand too
 # make test-browser    the demo's report, the report on a log and the site in Chromium, on a wide screen and on a phone
 # make test-slurm    a smaller demo on a temporary Slurm cluster; its tables equal those of a local run
@@ -28,7 +29,7 @@ PYTEST = python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 WITH_CONFIG = $(if $(CONFIG),--configfile $(CONFIG))
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: install demo test test-all test-matrix test-faults test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
+.PHONY: install demo test test-all test-matrix test-faults test-kernels test-versions test-browser test-slurm test-slurm-faults fuzz report bench site docs lint pins clean
 
 install: .venv/installed
 
@@ -55,6 +56,13 @@ test-matrix: .venv/installed
 
 test-faults: .venv/installed
 	$(PYTEST) tests/faults
+
+test-kernels: .venv/installed
+	@for kernel in Nehalem SandyBridge Haswell; do for threads in 1 2; do \
+		echo "testing with the kernels of $$kernel and $$threads threads"; \
+		OPENBLAS_CORETYPE=$$kernel OPENBLAS_NUM_THREADS=$$threads OMP_NUM_THREADS=$$threads \
+			$(PYTEST) -m "not slow" || exit 1; \
+	done; done
 
 test-versions: .venv/installed
 	.ci/test-versions

@@ -27,7 +27,7 @@ def test_the_command_joins_the_tables_of_all_runs(study, tmp_path, monkeypatch, 
     rows = ["a,0,1,x,support,0.05,1,1,2", "a,1,1,x,support,0.05,3,3,2"]
     for seed, row in enumerate(rows):
         (tmp_path / str(seed)).write_text(f"{header}\n{row}\n")
-    monkeypatch.setattr("os.environ", dict(os.environ))  # the command sets threads and kernels
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the command sets threads
     command = [study("support").__name__, "--rows", tmp_path / "0", tmp_path / "1", "--output", tmp_path / "all.csv"]
     runpy.run_path(str(ROOT / "studies/__main__.py"))["main"]([*map(str, command)])
     assert capsys.readouterr().out.split()[-5:] == ["2.000", "2.000", "2.000", "0.000", "0.000"]

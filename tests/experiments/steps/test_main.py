@@ -26,7 +26,7 @@ def test_wrong_arguments_print_the_usage(capsys, arguments):
     assert capsys.readouterr().err.startswith("usage: python -P -m drcrm.experiments.steps STEP < LINES")
 
 
-def test_a_process_uses_one_thread_and_the_same_kernels_everywhere(tmp_path):
+def test_a_process_uses_one_thread(tmp_path):
     """A json.py in the working folder is not imported instead of Python's."""
     (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
     files = json.dumps({"input": {"runs": ["nothing.csv"]}, "output": {"table": "metrics.csv"}})

@@ -10,7 +10,6 @@ from importlib import import_module
 
 from drcrm.errors import InputError, escape_unprintable
 from drcrm.experiments.steps import STEPS
-from drcrm.kernels import choose_kernels
 
 USAGE = "usage: python -P -m drcrm.experiments.steps STEP < LINES, where STEP is one of " + ", ".join(STEPS)
 
@@ -19,7 +18,6 @@ def main(arguments: list[str]) -> int:
     """Run a step and return the exit status: 1 for invalid input, 2 for wrong arguments or a missing package."""
     # numpy reads these variables when it is imported. A small fit is several times slower with two BLAS threads.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    choose_kernels(os.environ)
     if len(arguments) != 1 or arguments[0] not in STEPS:
         print(USAGE, file=sys.stderr)
         return 2
