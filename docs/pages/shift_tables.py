@@ -102,4 +102,4 @@ def shifted_tests() -> str:
     return format_table(("policy", *(label for label, _, _ in SHIFTED_SETS.values())), lines)
 
 
-TABLES = (shift_learning, shift_evaluation, shift_coverage, shifted_tests)
+TABLES = (shift_evaluation, shift_coverage, shifted_tests)
