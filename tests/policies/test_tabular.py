@@ -1,6 +1,8 @@
 """Policies that are given by their probabilities."""
 
 import json
+import warnings
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +15,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from drcrm import ActionLists, BanditLog, CostModel, SoftmaxPolicy, off_policy_value, policy_support
-from drcrm.certificates import policy_certificate
+from drcrm import (
+    CIPS,
+    ActionLists,
+    BanditLog,
+    CostModel,
+    DoublyRobustDRO,
+    SoftmaxPolicy,
+    off_policy_value,
+    policy_support,
+)
+from drcrm.certificates import policy_certificate, sensitivity
 from drcrm.errors import InputError
 from drcrm.policies.tabular import policy_for_log
 
@@ -247,3 +258,67 @@ def test_probability_of_ineligible_actions_is_refused():
             policy, baseline, logging_policy = arguments
             with pytest.raises(InputError, match=message):
                 off_policy_value(policy, log, "dr", baseline=baseline, logging_policy=logging_policy)
+
+
+NAMES = ["income", "visits", "one"]
+
+
+def frame_log() -> tuple[pd.DataFrame, dict]:
+    rng = np.random.default_rng(10)
+    X = pd.DataFrame({"income": rng.normal(size=400), "visits": rng.normal(size=400), "one": 1.0})
+    A = rng.integers(2, size=400)
+    cost = -(rng.random(400) < 0.3 + 0.4 * ((X["income"] > 0) == A)).astype(float)
+    return X, {"Y": A, "propensity": np.full(400, 0.5), "cost": cost}
+
+
+@pytest.mark.parametrize("role", ["policy", "baseline", "logging_policy", "cost_model"])
+@pytest.mark.parametrize("kind", ["estimator", "policy", "features", "pipeline", "classifier"])
+def test_columns_are_those_of_the_fit(role, kind):
+    """A DataFrame with other columns, or in another order, is refused, as predict refuses it."""
+    X, rows = frame_log()
+    scaler = StandardScaler().set_output(transform="pandas")
+    fitted = {
+        "estimator": lambda: CIPS().fit(X, **rows),
+        "policy": lambda: CIPS().fit(X, **rows).policy_,
+        "features": lambda: CIPS(features={"nystroem": 5}).fit(X, **rows),
+        "pipeline": lambda: make_pipeline(scaler, LogisticRegression()).fit(X, rows["Y"]),
+        "classifier": lambda: LogisticRegression().fit(X, rows["Y"]),
+    }[kind]()
+    if role == "cost_model":
+        fitted = CostModel().fit(X, rows["Y"], rows["cost"])
+        if kind in ("pipeline", "classifier"):
+            estimator = DoublyRobustDRO(safe=False)
+            fitted = estimator.fit(X, **rows, logging_policy=SoftmaxPolicy(np.zeros((3, 2)))).cost_model_
+    others = {} if role == "policy" else {role: fitted}
+    policy = fitted if role == "policy" else np.full((400, 2), 0.5)
+    same, unnamed = (BanditLog(values, **rows) for values in (X[NAMES], X.to_numpy()))
+    assert same.take(slice(0, 40, 2)).feature_names_in_.tolist() == NAMES
+    value = off_policy_value(policy, same, "dr", **others)
+    with warnings.catch_warnings(action="ignore" if kind in ("pipeline", "classifier") else "error"):
+        assert off_policy_value(policy, unnamed, "dr", **others) == pytest.approx(value, rel=1e-9)
+    for columns, message in (
+        (["visits", "income", "one"], "it has them in another order: visits, income, one"),
+        (["income", "age", "one"], "it lacks visits; it has in addition age"),
+    ):
+        log = BanditLog(X.assign(age=X["visits"])[columns], **rows)
+        evaluations = [partial(off_policy_value, estimate="dr"), partial(policy_certificate, estimate="dr")]
+        if role != "baseline" and role != "logging_policy":
+            evaluations += [sensitivity]
+        if role in ("policy", "logging_policy"):
+            evaluations += [policy_support]
+        for evaluate in evaluations:
+            with pytest.raises(InputError, match=message):
+                evaluate(policy, log, **others)
+
+
+def test_a_fit_checks_the_columns_of_other_fits():
+    X, rows = frame_log()
+    reordered = X[["visits", "income", "one"]]
+    policy, model = CIPS().fit(X, **rows), CostModel().fit(X, rows["Y"], rows["cost"])
+    for other in ({"logging_policy": policy}, {"cost_model": model}):
+        with pytest.raises(InputError, match="another order"):
+            CIPS(estimate="dr").fit(reordered, **rows, **other)
+        CIPS(estimate="dr").fit(X, **rows, **other)
+    for method in (policy.predict, policy.predict_proba):
+        with pytest.raises(ValueError, match="order"):
+            method(reordered)

@@ -167,6 +167,34 @@ def reject_rows(is_bad: np.ndarray, values: np.ndarray, name: str, expected: str
         raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
 
 
+def column_names(X: Any) -> np.ndarray | None:
+    """Return the names of the columns of a DataFrame; None for other arrays, and unless all names are strings."""
+    names = [*getattr(X, "columns", ())]
+    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_column_names(fitted: object, names: np.ndarray | None, owner: str) -> None:
+    """Raise InputError unless columns have the names to which a policy or a cost model was fitted, in the same order.
+
+    The names are in its attribute ``feature_names_in_``, as in scikit-learn. Without names on both sides, columns count
+    by their places.
+    """
+    known = getattr(fitted, "feature_names_in_", None)
+    if known is None or names is None or np.array_equal(known, names):
+        return
+    expected, actual = [*known], [*names]
+    differences = {
+        "lacks": [name for name in expected if name not in actual],
+        "has in addition": [name for name in actual if name not in expected],
+    }
+    found = "; it ".join(f"{verb} {', '.join(columns[:5])}" for verb, columns in differences.items() if columns)
+    found = found or f"has them in another order: {', '.join(actual[:5])}"
+    raise InputError(
+        f"X must have the columns of the fit of the {owner}, {', '.join(expected[:5])}{' …' * (len(expected) > 5)}, in "
+        f"this order; it {found}. Select them by X[estimator.feature_names_in_]"
+    )
+
+
 # Parameters
 
 

@@ -67,6 +67,7 @@ class RegressorModel:
         _check_actions(log.actions)
         log = log.without_empty_rows()
         regressed = log.actions.regression_log(log)
+        self.feature_names_in_ = log.feature_names_in_
         self.mean_ = float(log.count @ log.cost / log.size)
         rows = [np.flatnonzero(action == regressed.Y) for action in range(*regressed.actions.shape)]
         self.regressors_ = [self._fit_rows(regressed, of_action) for of_action in rows]

@@ -21,6 +21,7 @@ from drcrm.arrays.validation import (
     check_coefficients,
     check_positive,
     check_vector,
+    column_names,
     find_constant_features,
 )
 from drcrm.cost_models.solvers.ridge_solvers import FOLDS, make_solver, require_finite
@@ -73,6 +74,7 @@ class CostModel:
     coef_: np.ndarray
     intercept_: Any = 0.0
     variances_: tuple[np.ndarray, float] | None = None
+    feature_names_in_: np.ndarray | None = None
     __repr__ = constructor_repr
 
     def __init__(self, penalty: float | str = "auto"):
@@ -109,6 +111,7 @@ class CostModel:
         options: dict[str, Any] = actions.log_options
         log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **options)
         log.actions.check_not_one_hot(log.Y)
+        log.feature_names_in_ = column_names(X)
         return self.fit_log(log, log.actions.has_intercept and not has_constant(log.X))
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -140,7 +143,7 @@ class CostModel:
         """
         log = log.without_empty_rows()
         regressed = log.replace(X=append_constant(log.X)) if action_intercepts else log
-        self.variances_ = None
+        self.variances_, self.feature_names_in_ = None, log.feature_names_in_
         self.coef_, self.intercept_ = self._fit_in_units(regressed)
         if action_intercepts:
             self.coef_, self.intercept_ = self.coef_[:-1], self.intercept_ + self.coef_[-1]

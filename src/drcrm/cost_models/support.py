@@ -61,6 +61,11 @@ class SupportedModel:
     is_cloned: bool = False
     is_supported: np.ndarray | None = None
 
+    @property
+    def feature_names_in_(self) -> np.ndarray | None:
+        """Names of the columns to which the model was fitted."""
+        return getattr(self.model, "feature_names_in_", None)
+
     @classmethod
     def of(cls, model: Any, log: BanditLog, logging_policy: Policy, support: float) -> SupportedModel:
         """Return a model with the cost limits of a log; a model that already has limits keeps them."""

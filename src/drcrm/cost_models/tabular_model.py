@@ -9,7 +9,7 @@ import numpy as np
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.arrays.validation import as_float_array
+from drcrm.arrays.validation import as_float_array, check_column_names
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -40,6 +40,7 @@ def model_for_log(model: Any, log: BanditLog) -> Any:
 
     A function maps contexts, in the form that users pass, to an array.
     """
+    check_column_names(model, log.feature_names_in_, "cost model")
     if model is None or hasattr(model, "action_effects"):
         return model
     if is_array(model) or (callable(model) and not hasattr(model, "predict")):

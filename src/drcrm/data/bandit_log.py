@@ -21,6 +21,7 @@ from drcrm.arrays.validation import (
     check_costs,
     check_integers,
     check_vector,
+    column_names,
     column_range,
     reject_rows,
     round_probabilities,
@@ -61,6 +62,9 @@ class BanditLog:
 
     Attributes
     ----------
+    feature_names_in_ : array (d,) or None
+        Names of the columns of X, if X is a DataFrame and all names are strings. They must be those to which an
+        evaluated policy was fitted.
     encoding : Encoding or None
         Encoding that made X from the columns of a file or table.
     rows : Table or None
@@ -83,6 +87,7 @@ class BanditLog:
     BanditLog(2 rows, 2 contexts, 2 features, one of 2 actions)
     """
 
+    feature_names_in_: np.ndarray | None = None
     encoding: Any = None
     rows: Table | None = None
     description: Any = None
@@ -175,6 +180,7 @@ class BanditLog:
         eligible: Any = None,
     ):
         self.X, self.actions, self.Y = infer_actions(X, Y, n_actions, eligible)
+        self.feature_names_in_ = column_names(X)
         m, n = self.n_contexts, len(self.Y)
         if context is None and n != m:
             raise InputError(f"Y has {n} rows, expected {m}")

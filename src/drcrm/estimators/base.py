@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from drcrm.arrays.validation import check_bool, check_positive, check_positive_integer
+from drcrm.arrays.validation import check_bool, check_column_names, check_positive, check_positive_integer
 from drcrm.certificates.independent_units import with_groups
+from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
@@ -243,6 +244,8 @@ class CounterfactualEstimator(FittedPolicy):
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
         whole = with_groups(BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible), groups)
+        for fitted, owner in ((logging_policy, "logging_policy"), (cost_model, "cost_model")):
+            check_column_names(None if is_regressor(fitted) else fitted, whole.feature_names_in_, owner)
         occurring = whole.without_empty_rows()
         occurring.actions.check_not_one_hot(occurring.Y)
         if self.fit_intercept and not occurring.actions.has_intercept:

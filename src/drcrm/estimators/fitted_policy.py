@@ -134,7 +134,9 @@ class FittedPolicy(BaseEstimator):  # type: ignore[misc]
     def policy_(self) -> LinearPolicy:
         """The learned policy, an ExponentialPolicy or a SoftmaxPolicy."""
         check_is_fitted(self)
-        return self._policy_class(self.coef_, self.intercept_, self.features_)
+        policy = self._policy_class(self.coef_, self.intercept_, self.features_)
+        policy.feature_names_in_ = getattr(self, "feature_names_in_", None)
+        return policy
 
     def predict_proba(self, X: Any, eligible: Any = None) -> np.ndarray:
         """Return the probability of each label or action.

@@ -41,6 +41,7 @@ class LinearPolicy(Policy):
         The shapes of ``coef``, for messages.
     """
 
+    feature_names_in_: np.ndarray | None = None  # of the policy of an estimator that was fitted to a DataFrame
     KINDS: ClassVar[dict[int, str]]
     SHAPES: ClassVar[str]
 

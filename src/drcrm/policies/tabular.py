@@ -19,7 +19,7 @@ import numpy as np
 
 from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.arrays.validation import as_float_array, check_vector, reject_rows
+from drcrm.arrays.validation import as_float_array, check_column_names, check_vector, reject_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
@@ -94,6 +94,7 @@ class TabularPolicy(Policy):
 
 def policy_for_log(policy: Any, log: BanditLog, name: str = "policy") -> Policy:
     """Return a policy that can be evaluated on a log; InputError for other objects or invalid probabilities."""
+    check_column_names(policy, log.feature_names_in_, name)
     known = policy if isinstance(policy, Policy) else getattr(policy, "policy_", None)
     if isinstance(known, Policy):
         known.check_log(log, name)
@@ -139,6 +140,10 @@ def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
 def _from_object(policy: Any, log: BanditLog, name: str) -> TabularPolicy:
     """Return the probabilities that an object or a function computes for the contexts and rows of a log."""
     contexts = log.actions.unbind(log.X)
+    if log.feature_names_in_ is not None and hasattr(policy, "feature_names_in_"):
+        from pandas import DataFrame  # slow to import
+
+        contexts = DataFrame(contexts, columns=log.feature_names_in_)
     methods = [method for method in MEAN_METHODS if hasattr(policy, method)]
     mean = None
     if methods or not hasattr(policy, "log_prob"):
