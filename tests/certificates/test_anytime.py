@@ -69,19 +69,39 @@ def test_the_terms_have_the_mean_of_the_policy_or_charge_missing_actions_the_lar
         assert certify(log, **settings).value == pytest.approx(charged, abs=1e-12)
 
 
-def test_contexts_and_groups_are_units_and_counts_are_rows():
+def test_contexts_and_groups_of_equal_size_are_units():
     context = np.repeat(np.arange(50), 4)
     log = draw_log(200, 1, context=context)
     z = 0.5 - (PI / PI0)[log.Y] * (0.5 - log.cost)
     by_context = upper_bound(z, method="anytime", high=0.5, groups=context)
     assert certify(log, by="context").bound == pytest.approx(by_context, abs=1e-12)
-    groups = np.random.default_rng(2).integers(0, 20, 200)
+    groups = np.random.default_rng(2).permutation(200) % 20
     by_group = certify(log, groups=groups)
     assert by_group.bound == pytest.approx(upper_bound(z, method="anytime", high=0.5, groups=groups), abs=1e-12)
+    assert by_group.value == pytest.approx(z.mean(), abs=1e-12)
     assert (by_group.by, by_group.n) == ("group", 20)
-    count = groups % 3
-    counted = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, context=context, count=count)
-    assert certify(counted).bound == pytest.approx(upper_bound(z, method="anytime", high=0.5, weights=count), abs=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{"groups": np.arange(200) // 3}, {"by": "context"}])
+def test_the_mean_per_row_needs_groups_and_contexts_of_equal_size(settings):
+    context = np.append(np.repeat(np.arange(66), 3), [0, 1])
+    with pytest.raises(InputError, match="the mean per row needs groups or contexts with equally many rows"):
+        certify(draw_log(200, 1, context=context), **settings)
+
+
+@pytest.mark.parametrize("method", ["anytime", "confidence_sequence"])
+def test_counts_and_weights_have_no_bound_by_bets_at_every_look(method):
+    log = draw_log(200)
+    counted = log.replace(count=np.where(np.arange(200) < 9, 5, 1))
+    settings = {"method": method, "cost_range": COSTS}
+    with pytest.raises(InputError, match="need rows that occur once, but count is up to 5"):
+        policy_certificate(tile(PI, log), counted, **settings)
+    weighted = counted.replace(is_weighted=True)
+    if method == "anytime":
+        with pytest.raises(InputError, match=r"rows have weights, such as those of pdrop, and a bound by anytime"):
+            policy_certificate(tile(PI, log), weighted, **settings)
+    else:
+        assert np.isfinite(policy_certificate(tile(PI, log), weighted, check_tails=False, **settings).bound)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from dropped_logs import draw_dropped_log
 from probability_logs import log_and_policy
 
 from drcrm import BanditLog, Interval, off_policy_value
@@ -97,7 +98,50 @@ def test_invalid_options_are_rejected(options, message):
         off_policy_value(np.full(60, 0.5), log_and_policy("single")[0], **options)
 
 
-def test_groups_need_an_asymptotic_certificate():
+@pytest.mark.parametrize("method", ["log_smoothing", "anytime"])
+def test_unequal_groups_need_an_asymptotic_certificate(method):
     log, _, _ = log_and_policy("single")
-    with pytest.raises(InputError, match="groups need an asymptotic method, got log_smoothing"):
-        policy_certificate(np.full(60, 0.25), log, method="log_smoothing", groups=np.arange(60))
+    log = BanditLog(log.X[log.context], log.Y, log.propensity, -np.abs(log.cost), n_actions=4)
+    settings = {"estimate": "ips", "method": method, "cost_range": (-10, 0)}
+    with pytest.raises(InputError, match=f"by {method} on the mean per row needs groups .* 1 to 2: choose an asympt"):
+        policy_certificate(np.full(60, 0.25), log, groups=np.arange(60) // 2 + (np.arange(60) > 58), **settings)
+    by_row, by_group = (
+        policy_certificate(np.full(60, 0.25), log, groups=groups, **settings) for groups in (None, np.arange(60) + 5)
+    )
+    assert (by_row.bound, by_row.n) == (by_group.bound, by_group.n)
+
+
+def test_an_event_that_stands_for_others_is_one_observation():
+    """The standard error of the ratio is that of the events' products of both weights."""
+    log = draw_dropped_log(3000, 0, 0.98)
+    probability = np.where(log.X[:, 0] == log.Y, 0.8, 0.2)
+    weight, n = log.count * probability / log.propensity, len(log.Y)
+    ratio = weight @ log.cost / weight.sum()
+    error = np.sqrt(((weight * (log.cost - ratio)) ** 2).sum() * n / (n - 1)) / weight.sum()
+    value = off_policy_value(probability, log, "snips")
+    assert (value, value.standard_error) == pytest.approx((ratio, error))
+    assert (value.n, value.by) == (n, "row")
+    assert value.effective_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    copies = off_policy_value(probability, log.replace(is_weighted=False), "snips")
+    assert copies.standard_error < 0.5 * error
+
+
+@pytest.mark.parametrize("by", ["row", "context"])
+def test_bounds_on_events_that_stand_for_others_hold(by):
+    held = []
+    for seed in range(40):
+        log = draw_dropped_log(2500, seed, 0.98)
+        probability = np.where(log.X[:, 0] == log.Y, 0.8, 0.2)
+        held.append(policy_certificate(probability, log, "snips", full_support=True, by=by).bound >= -0.26)
+    assert sum(held) >= 35  # as copies, about 23 by row
+
+
+def test_copies_of_a_row_are_independent_without_a_group():
+    log = draw_dropped_log(400, 1, 0.5).replace(is_weighted=False)
+    rows = np.repeat(np.arange(len(log.Y)), log.count)
+    probability = np.where(log.X[:, 0] == log.Y, 0.8, 0.2)
+    repeated = BanditLog(log.X[rows], log.Y[rows], log.propensity[rows], log.cost[rows], n_actions=2)
+    for estimate in ("ips", "snips"):
+        expected = off_policy_value(probability[rows], repeated, estimate)
+        found = off_policy_value(probability, log, estimate)
+        assert (found.interval, found.n) == (pytest.approx(expected.interval), expected.n)

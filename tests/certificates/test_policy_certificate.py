@@ -42,6 +42,17 @@ def repeated_rows(heldout, estimate: str) -> list[np.ndarray]:
     return [np.repeat(values, log.count) for values in (z, weight, log.cost, log.context)]
 
 
+def sums(z: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """Return the sum of the terms of each context, in units of the mean number of rows of a context."""
+    of_context = np.array([z[context == number].sum() for number in np.unique(context)])
+    return of_context * (len(of_context) / len(z))
+
+
+def clustered(z: np.ndarray, context: np.ndarray) -> np.ndarray:
+    """Return a value for each context; their standard error is the clustered one of the mean over rows."""
+    return z.mean() + sums(z - z.mean(), context)
+
+
 def ratio_bound(terms, cost: np.ndarray, **settings) -> float:
     """Return the v at which the upper bound on ``terms(v)`` is 0."""
     return brentq(lambda v: upper_bound(terms(v), **settings), cost.min() - 1, cost.max() + 1, xtol=1e-13)
@@ -55,12 +66,11 @@ def test_certificate_is_the_bound_on_the_terms(heldout, estimate, method, by):
     policy, log, model = heldout
     z, weight, _, context = repeated_rows(heldout, estimate)
     certificate = policy_certificate(policy, log, estimate, 0.9, method, by, cost_model=model)
-    groups = context if by == "context" else None
-    assert certificate.bound == pytest.approx(upper_bound(z, 0.9, method, groups=groups), abs=1e-10)
+    expected = upper_bound(clustered(z, context) if by == "context" else z, 0.9, method)
+    assert certificate.bound == pytest.approx(expected, abs=1e-10)
     assert certificate.n == (len(np.unique(context)) if by == "context" else len(z))
-    if by == "row":
-        value = off_policy_value(policy, log, estimate, cost_model=model)
-        assert certificate.value == pytest.approx(value, abs=1e-10)
+    value = off_policy_value(policy, log, estimate, cost_model=model)
+    assert certificate.value == pytest.approx(value, abs=1e-10)
     assert certificate.effective_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert certificate.mean_weight == pytest.approx(weight.mean())
     assert certificate.asymptotic
@@ -71,12 +81,14 @@ def test_certificate_is_the_bound_on_the_terms(heldout, estimate, method, by):
 def test_ratio_is_bounded_by_the_root_of_the_ball(heldout, method, by):
     policy, log, _ = heldout
     _, weight, cost, context = repeated_rows(heldout, "snips")
-    groups = context if by == "context" else None
     certificate = policy_certificate(policy, log, "snips", method=method, by=by)
-    expected = ratio_bound(lambda v: weight * (cost - v), cost, method=method, groups=groups)
+    if by == "context":
+        expected = ratio_bound(lambda v: sums(weight * (cost - v), context), cost, method=method)
+    else:
+        expected = ratio_bound(lambda v: weight * (cost - v), cost, method=method)
     assert certificate.bound == pytest.approx(expected, abs=1e-9)
+    assert certificate.value == pytest.approx(weight @ cost / weight.sum(), abs=1e-12)
     if by == "row":
-        assert certificate.value == pytest.approx(weight @ cost / weight.sum(), abs=1e-12)
         value = off_policy_value(policy, log, "snips", PhiBall(method, "auto"))
         assert certificate.bound == pytest.approx(value, abs=1e-10)
 
@@ -186,11 +198,11 @@ def test_certificate_of_a_difference_is_the_bound_on_paired_differences(
     z, _, cost, context = repeated_rows(heldout, estimate)
     reference = cost if kind == "logging" else repeated_rows((baseline, log, model), estimate)[0]
     certificate = policy_certificate(policy, log, estimate, 0.9, method, by, cost_model=model, baseline=baseline)
-    groups = context if by == "context" else None
-    assert certificate.bound == pytest.approx(upper_bound(z - reference, 0.9, method, groups=groups), abs=1e-10)
+    difference = z - reference
+    expected = upper_bound(clustered(difference, context) if by == "context" else difference, 0.9, method)
+    assert certificate.bound == pytest.approx(expected, abs=1e-10)
     assert repr(certificate).startswith(f"cost difference at most {certificate.bound:.6g} with probability 0.9")
-    if by == "row":
-        assert certificate.value == pytest.approx((z - reference).mean(), abs=1e-10)
+    assert certificate.value == pytest.approx(difference.mean(), abs=1e-10)
 
 
 def test_counts_repeated_rows_and_sparse_features_have_the_same_certificates():

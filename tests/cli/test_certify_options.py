@@ -36,7 +36,8 @@ def watch(answer, tmp_path):
         paths = [tmp_path / f"week{number}.csv" for number in range(len(frames))]
         for path, frame in zip(paths, frames, strict=True):
             frame.to_csv(path, index=False)
-        config = json.dumps(MAPPING | {"features": {"numeric": ["age", "price"], "categorical": ["city"]}} | changes)
+        mapping = MAPPING | {"features": {"numeric": ["age", "price"], "categorical": ["city"]}} | changes
+        config = json.dumps({key: value for key, value in mapping.items() if value is not None})
         arguments = ["certify", RULE, *paths, "--config", config, "--anytime", "--report", tmp_path / "r.html"]
         return answer(*arguments, *options)[0]
 
@@ -85,12 +86,52 @@ class TestAnytime:
         assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
 
     def test_a_group_is_one_unit_at_its_last_row(self, watch):
-        frame = weekly(900).assign(user=np.random.default_rng(2).integers(0, 300, 900))
+        frame = weekly(900).assign(user=np.random.default_rng(2).permutation(900) % 300)
         running, users = watch(frame, group="user")["running"], frame["user"].to_numpy()
         last = pd.Series(np.arange(900)).groupby(users).max().sort_values()
         means = pd.Series(terms(frame)).groupby(users).mean().loc[last.index].to_numpy()
         assert (running["n"], running["by"], running["difference_bound"]) == (len(means), "group", bound_of(means))
         assert running["curve"][-1][0] == 900
+
+    def test_a_constant_changes_neither_the_difference_nor_its_bound(self, watch):
+        frame = weekly(1500)
+        frame["minutes"] = frame["late"] = 2000.0 - frame["click"]
+        rails = {"late": {"cost": "late", "at_most": 0.1, "range": [1999, 2000]}}
+        for options in ((), ("--asymptotic",)):
+            other = {"reward": None, "cost": "minutes", "cost_range": [1999, 2000], "guardrails": rails}
+            plain, moved = (watch(frame, options=options, **changes) for changes in ({}, other))
+            [was], [found], [rail] = plain["candidates"], moved["candidates"], moved["guardrails"]
+            expected = pytest.approx(plain["running"]["difference"], abs=1e-9)
+            assert (found["difference"]["value"], rail["difference"]["value"]) == (expected, expected)
+            bound = pytest.approx(plain["running"]["difference_bound"], abs=1e-9)
+            assert (found["difference"]["bound"], rail["difference"]["bound"]) == (bound, bound)
+            estimate, before = found["estimates"]["ips"], was["estimates"]["ips"]
+            for end in ("value", "low", "high"):
+                assert estimate[end] - 2000 == pytest.approx(before[end])
+            assert estimate["value"] == pytest.approx(moved["running"]["value"])
+            assert estimate["value"] < found["certificate"]["bound"]
+
+    def test_groups_of_different_sizes_need_asymptotic_bounds_of_the_mean_per_row(self, run, watch, tmp_path):
+        """Users with 10 rows lose, those with 1 row win: the mean per user rises, and the mean per row falls."""
+        rng = np.random.default_rng(1)
+        rows = np.where(rng.random(400) < 0.3, 10, 1)
+        frame = decisions(rows.sum(), 3).assign(user=np.repeat(np.arange(400), rows))
+        is_mine, is_frequent = rng.random(len(frame)) < 0.5, np.repeat(rows == 10, rows)
+        chance = np.where(is_frequent, 0.8 - 0.6 * is_mine, 0.1 + 0.8 * is_mine)
+        frame = frame.assign(
+            item=np.where(is_mine, NAMES[0], NAMES[1]),
+            p=0.5,
+            mine=np.where(is_mine, 0.9, 0.1),
+            click=(rng.random(len(frame)) < chance) * 1,
+        )
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}, "group": "user"})
+        status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
+        assert (status, "groups or contexts with equally many rows, but they have 1 to 10" in error) == (1, True)
+        running = watch(frame, options=("--asymptotic",), group="user")["running"]
+        truth = 0.4 * np.where(is_frequent, 0.6, -0.8).mean()
+        assert 0 < truth - 0.1 < running["difference"] < truth + 0.1
+        assert running["difference_bound"] > truth
 
     def test_other_outcomes_need_their_range(self, run, tmp_path):
         weekly(300).assign(click=lambda frame: 2.5 * frame["click"]).to_csv(tmp_path / "log.csv", index=False)
@@ -139,16 +180,16 @@ class TestAsymptotic:
         assert running["first_better"] <= (plain["first_better"] or 901)
         assert plain["asymptotic"] is False
 
-    def test_revenue_needs_no_range_and_groups_count_at_their_last_row(self, watch, tmp_path):
+    def test_revenue_needs_no_range_and_groups_count_with_the_rows_so_far(self, watch, tmp_path):
         frame = weekly(2000).assign(user=np.random.default_rng(2).integers(0, 800, 2000))
         frame["click"] *= np.random.default_rng(3).lognormal(sigma=0.3, size=2000)
         answer = watch(frame, options=("--asymptotic",), group="user", time="day")
         running, ordered = answer["running"], frame.sort_values("day", ignore_index=True)
-        last = ordered.reset_index().groupby("user")["index"].transform("max")
         for rows, bound in running["curve"][20::25]:
-            complete = ordered[last < rows]
-            z, users = terms(complete), complete["user"].value_counts()
-            excess = pd.Series(z - z.mean()).groupby(complete["user"].to_numpy()).sum()
+            seen = ordered[:rows]
+            mean, weight = seen["click"].mean(), seen["mine"] / seen["p"]
+            z, users = ((1 - weight) * (seen["click"] - mean)).to_numpy(), seen["user"].value_counts()
+            excess = pd.Series(z - z.mean()).groupby(seen["user"].to_numpy()).sum()
             values = z.mean() + excess * (len(users) / len(z))
             assert bound == pytest.approx(upper_bound(values, method="confidence_sequence"), abs=1e-9)
         assert (running["by"], running["n"], running["curve"][0][1]) == ("group", frame["user"].nunique(), None)

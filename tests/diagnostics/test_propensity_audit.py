@@ -16,6 +16,7 @@ from diagnosed_logs import (
     with_columns,
 )
 from drawn_actions import draw_actions
+from dropped_logs import draw_dropped_log
 from scipy.special import softmax
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
@@ -217,3 +218,26 @@ def test_actions_that_are_not_always_available_accuse_no_right_log(kind):
     for diagnosis in (diagnose(log), diagnose(shuffled)):
         assert find_check(diagnosis, "propensity audit, mean ratio").level == "good"
         assert find_check(diagnosis, LIKELIHOOD).level == "good"
+
+
+def test_dropped_events_without_a_click_accuse_no_right_log():
+    """Kept events over-represent actions with clicks; each bets once, with its weight."""
+    evidence = []
+    for seed in range(5):
+        log = draw_dropped_log(4000, seed, 0.9, gain=0.3)
+        tests, _ = audit_propensities(log, cross_fit_propensities(log))
+        assert [test.level for test in tests] == ["good"] * 2, seed
+        wrong = log.replace(propensity=np.where(log.Y == 1, 0.3, 0.7))
+        assert "fail" in [test.level for test in audit_propensities(wrong, cross_fit_propensities(wrong))[0]]
+        right = np.where(log.X == 1, 0.25, 0.75)  # of the kept events
+        evidence.append(log_evidence(log, [right], log.log_propensity, None))
+    assert max(evidence) < 0  # without weights about 100
+
+
+def test_copies_bet_once_each():
+    log = LOG.take(slice(0, 200))
+    count = np.random.default_rng(0).integers(1, 4, 200)
+    rows, model = np.repeat(np.arange(200), count), cross_fit_propensities(log)
+    once = log_evidence(log.replace(count=count), [model], log.log_propensity, None)
+    repeated = log.take(rows)
+    assert once == pytest.approx(log_evidence(repeated, [model[rows]], repeated.log_propensity, None))

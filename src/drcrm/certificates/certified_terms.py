@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from drcrm.certificates.bounds import Bound
-from drcrm.certificates.independent_units import group_means, unit_ratios, unit_values
+from drcrm.certificates.independent_units import group_means, require_equal_units, unit_ratios, unit_values
 from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights, subtract
@@ -56,22 +56,31 @@ class CertifiedTerms:
         return cls(builder, bound, by, costs, check_tails, factor, full_support, terms, reference)
 
     @property
+    def units(self) -> np.ndarray | None:
+        """The independent unit of each row, (n,); None if these are the copies of the rows."""
+        groups, log = self.builder.inputs.groups, self.builder.log
+        return log.context if groups is None and self.by == "context" else log.weighted_units(groups)
+
+    @property
     def sides(self) -> list[PolicyTerms]:
         """The terms of the policy, and of the baseline."""
         return [self.policy] if self.baseline is None else [self.policy, self.baseline]
 
     def certify(self) -> dict[str, Any]:
         """Return value, bound, n, missing and skewness of the certificate."""
-        log, bound, groups = self.builder.log, self.bound, self.builder.inputs.groups
+        log, bound, units = self.builder.log, self.bound, self.units
         z = self.policy.z
         gaps = [factor * side.gap for factor, side in zip((1.0, self.factor), self.sides, strict=False)]
         if self.baseline is not None:
             z = subtract(z, self.factor * self.baseline.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-        units = log.context if groups is None and self.by == "context" else groups
-        counts_once = units is not None and (groups is None or not bound.asymptotic)  # each unit, whatever its size
-        z, *gaps, count = (group_means if counts_once else unit_values)(units, log.count, z, *gaps)
+        if not bound.asymptotic:
+            require_equal_units(units, log, bound.name, "choose an asymptotic method, such as 'kl'")
+        if units is None or bound.asymptotic:
+            z, *gaps, count = unit_values(units, log.count, z, *gaps)
+        else:
+            z, *gaps, count = group_means(units, log.count, z, *gaps)  # of equal units, so rounding keeps their range
         is_ratio = self.builder.kind.is_ratio and self.baseline is None and self.builder.radius is None
         value, upper = self._bound_ratio() if is_ratio else (np.average(z, weights=count), bound(z, count))
         if lacking := self._lacking_gaps(gaps, count):
@@ -86,13 +95,9 @@ class CertifiedTerms:
 
     def _bound_ratio(self) -> tuple[float, float]:
         """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
-        log, groups, cost = self.builder.log, self.builder.inputs.groups, self.policy.cost
+        log, cost = self.builder.log, self.policy.cost
         weight = np.maximum(self.policy.counted, LEAST_WEIGHT * self.policy.counted.max())
-        if groups is None and self.by == "context":
-            gain, weight, count = group_means(log.context, log.count, weight * cost, weight)
-            cost = gain / weight
-        else:
-            cost, weight, count = unit_ratios(groups, log.count, cost, weight)
+        cost, weight, count = unit_ratios(self.units, log.count, cost, weight)
         self.bound.check_size(count.sum())
         estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.bound.ball)
         with np.errstate(divide="ignore"):
@@ -124,11 +129,13 @@ class CertifiedTerms:
         """
         log, side = self.builder.log, self.policy
         weight = subtract(side.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
+        relative = log.relative_weight
         if is_lacking:
-            skewness = upper_skewness(weight, side.cost - self.costs[1], log.count, units)
+            residual = (side.cost - self.costs[1]) * relative
+            skewness = upper_skewness(weight, residual, log.count / relative, units)
         else:
             cost = log.cost if self.builder.radius is None else side.cost
-            skewness = estimate_skewness(weight, side.residual, cost, log.count, units)
+            skewness = estimate_skewness(weight, side.residual, cost, log.count, units, relative)
         if np.ptp(log.cost) == 0:
             raise InputError(
                 f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a bound with "
@@ -150,7 +157,7 @@ class CertifiedTerms:
         for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
             if is_safe and not builder.kind.is_translation_equivariant:  # the bound is too high if weights are missing
                 continue
-            rows = effective_sample_size(side.weight, log.count)
+            rows = effective_sample_size(side.weight * log.relative_weight, log.copies)
             few = (
                 f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by "
                 f"{builder.estimate!r} can be too low, and hold with less than the stated confidence"

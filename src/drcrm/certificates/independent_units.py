@@ -119,6 +119,29 @@ def unit_ratios(
     return gain / weight, weight * (len(weight) / count.sum()), np.ones(len(weight))
 
 
+def require_equal_units(groups: Any, log: BanditLog, method: str, advice: str) -> None:
+    """Raise InputError unless the mean over units is the mean per row: without weights, in units of equal size."""
+    if log.is_weighted:
+        raise InputError(
+            f"the rows have weights, such as those of pdrop, and a bound by {method} needs rows without: {advice}"
+        )
+    size = log.count if groups is None else np.bincount(number_groups(groups, len(log.count)), log.count)
+    if groups is not None and np.ptp(size) > 0:
+        raise InputError(
+            f"a bound by {method} on the mean per row needs groups or contexts with equally many rows, but they have "
+            f"{size.min():.0f} to {size.max():.0f}: {advice}"
+        )
+
+
+def require_single_rows(log: BanditLog) -> None:
+    """Raise InputError unless each row of a log occurs once, as bounds at every look need."""
+    if not log.is_weighted and (log.count > 1).any():
+        raise InputError(
+            f"bounds that hold at every look need rows that occur once, but count is up to {log.count.max()}: write "
+            "each occurrence as a row of its own, in the order of time"
+        )
+
+
 def mean_and_deviation(z: np.ndarray, weights: np.ndarray, n: float) -> tuple[float, float]:
     """Return the mean and the standard deviation (divisor n − 1) of values that occur ``weights`` times, with sum n.
 
@@ -210,8 +233,8 @@ class Interval(float):
             Further attributes.
         """
         value = float(log.count @ z / log.size) if value is None else value
-        by = "group" if groups is not None else "context" if 1 < log.n_contexts < log.size else "row"
-        values, count = unit_values(log.context if by == "context" else groups, log.count, z)
+        by = "group" if groups is not None else "context" if 1 < log.n_contexts < len(log.Y) else "row"
+        values, count = unit_values(log.context if by == "context" else log.weighted_units(groups), log.count, z)
         n, error, width = count.sum(), np.nan, np.nan
         if n > 1:
             if np.isfinite(values).all():
@@ -219,6 +242,21 @@ class Interval(float):
             width = stdtrit(n - 1, (1 + confidence) / 2) * error
         attributes |= {"standard_error": error, "low": float(value - width), "high": float(value + width)}
         return cls(value, confidence=confidence, n=int(n), by=by, **attributes)
+
+    def shifted(self, change: float) -> Interval:
+        """Return the interval of the estimate plus a known number.
+
+        Parameters
+        ----------
+        change : float
+            Number to add.
+
+        Returns
+        -------
+        Interval
+            Interval with the same standard error.
+        """
+        return Interval(self + change, **{**self.__dict__, "low": self.low + change, "high": self.high + change})
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
-from drcrm.certificates.bounds import ANYTIME, Bound, as_bound
+from drcrm.certificates.bounds import ANYTIME, SEQUENCE, Bound, as_bound
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.certified_terms import CertifiedTerms
+from drcrm.certificates.independent_units import require_single_rows
 from drcrm.certificates.terms.anytime import anytime_terms, choose_anytime_estimate
 from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
 from drcrm.certificates.terms.overlap import summarize_weights
@@ -75,8 +76,9 @@ def policy_certificate(
         Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
         every number of rows together, with the terms of :mod:`drcrm.certificates.terms.anytime`.
     by : "row" or "context"
-        Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats the mean
-        of a context's rows as one observation. It covers new contexts, if no row of these contexts was in training.
+        Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats all rows
+        of a context as one observation. It covers new contexts, if no row of these contexts was in training. Both bound
+        the mean over rows.
     choices : int
         Number K of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1 or "auto", optional
@@ -101,8 +103,8 @@ def policy_certificate(
         Logging policy π0, if it is known, in the forms of ``policy``; it replaces the logging policy of the cost model.
         Do not pass a policy that was estimated from the log.
     groups : array (n,), optional
-        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. It needs an
-        asymptotic method, or "anytime", which bounds the mean over groups.
+        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. A method that
+        holds for every n needs groups, or contexts, with equally many rows, and a log without weights of rows.
     check_tails : bool
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
@@ -200,8 +202,8 @@ def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: An
     kind, limited, *_ = EVALUATIONS[estimate]
     if bound.name == ANYTIME and bound.high is not None:
         raise InputError("high= does not apply to the method anytime here; it follows from cost_range=")
-    if inputs.groups is not None and not (bound.asymptotic or bound.name == ANYTIME):
-        raise InputError(f"groups need an asymptotic method, got {bound.name}")
+    if bound.name in (ANYTIME, SEQUENCE):
+        require_single_rows(inputs.log)
     if kind.uses_model and inputs.cost_model is None and not bound.asymptotic:
         raise InputError(f"{estimate!r} by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
     if kind.is_ratio and inputs.baseline is None and bound.ball is None and not is_shifted:

@@ -19,6 +19,8 @@ Sources: Johnson 1978 and Hall 1992 for the correction. ``studies/heavy_tails.py
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
@@ -61,11 +63,15 @@ def tail_residual(residual: np.ndarray, cost: np.ndarray, count: np.ndarray) -> 
 
 
 def estimate_skewness(
-    weight: np.ndarray, residual: np.ndarray, cost: np.ndarray, count: np.ndarray, units: int
+    weight: np.ndarray, residual: np.ndarray, cost: np.ndarray, count: np.ndarray, units: int, relative: Any = 1.0
 ) -> float:
-    """Return γ of an estimate, the larger one with its residuals and with its ``tail_residual``."""
+    """Return γ of an estimate, the larger one with its residuals and with its ``tail_residual``.
+
+    ``relative`` are the weights of rows in a log whose logger dropped some. They depend on the costs, so they multiply
+    the residuals.
+    """
     residuals = residual, tail_residual(residual, cost, count)
-    return max(upper_skewness(weight, values, count, units) for values in residuals)
+    return max(upper_skewness(weight, values * relative, count / relative, units) for values in residuals)
 
 
 def corrected_bound(values: np.ndarray, count: np.ndarray, confidence: float, skewness: float) -> float:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import largest_probability
+from drcrm.certificates.terms.overlap import summarize_weights
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
-from drcrm.cli.common.running_bounds import Watch, watch
+from drcrm.cli.common.running_bounds import Watch, WatchedOutcome, watch
 from drcrm.diagnostics.comparison.baseline import find_rows
 from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import BASELINE, LOGGING_POLICY, ComparisonSettings
@@ -139,7 +140,8 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
 
 def _is_own_log(evaluation: Evaluation) -> bool:
     """Return whether a policy that is compared with the logging policy has the logged propensities: weights of 1."""
-    difference, n = evaluation.comparisons[0].difference, evaluation.opened.evaluated.size
+    difference, log = evaluation.comparisons[0].difference, evaluation.opened.evaluated
+    n = summarize_weights(np.ones(len(log.Y)), log)["effective_size"]
     is_equal = abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
     return evaluation.opened.baseline is None and is_equal
 
@@ -167,7 +169,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     model = case.policy.cost_model if is_asymptotic and uses_model else None
     watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic, model)
     try:
-        running = watch(case.opened, case.policy.policy, watched)
+        running, [main, *watched_rails] = watch(case.opened, case.policy.policy, watched)
     except InputError as error:
         if not is_asymptotic:
             raise
@@ -175,14 +177,16 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     name = "better" if running["difference_bound"] < 0 else "worse" if running["difference_lower"] > 0 else "not shown"
     outcomes = guarded_outcomes(case.opened, UNBIASED, evaluation.diagnosis.units)
     guardrails = [
-        _with_bounds(rail, *bounds)
-        for rail, bounds in zip(outcomes.judge(case.policy.policy, settings), running["guardrails"], strict=True)
+        _with_bounds(rail, outcome)
+        for rail, outcome in zip(outcomes.judge(case.policy.policy, settings), watched_rails, strict=True)
     ]
     is_open = name == "not shown" and running["difference"] < 0
     changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
     verdict = replace(verdict, verdict=name, changes=changes)
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
     results = {"sensitivity": None, "shift_curve": None, "running": running, "guardrails": guardrails}
+    comparison = replace(comparison, difference=main.difference, reference=main.reference)
+    results |= {"comparisons": [comparison], "watched": main}
     return replace(evaluation, verdict=verdict, **results)
 
 
@@ -193,11 +197,15 @@ def _refuse_looks(evaluation: Evaluation, reason: str, changes: list[str]) -> Ev
     return _without_bounds(evaluation, reason, Verdict("the log cannot say", sentence, changes, cautions))
 
 
-def _with_bounds(rail: JudgedGuardrail, lower: float, upper: float) -> JudgedGuardrail:
+def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardrail:
     """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
-    excess = rail.margin if rail.guardrail.is_relative else 0.0
-    refusal = rail.refusal if np.isnan(rail.margin) or not np.isfinite(upper) else ""
-    return replace(rail, bound=upper + excess, lower_bound=lower + excess, refusal=refusal)
+    (lower, upper), margin = outcome.bounds, rail.margin
+    if rail.guardrail.is_relative and not np.isnan(margin):
+        margin = rail.guardrail.margin_of(outcome.reference)
+    excess = margin if rail.guardrail.is_relative else 0.0
+    refusal = rail.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
+    bounds = {"bound": upper + excess, "lower_bound": lower + excess, "margin": margin}
+    return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
 
 
 def _without_bounds(evaluation: Evaluation, reason: str, verdict: Verdict) -> Evaluation:

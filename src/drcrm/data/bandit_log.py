@@ -75,6 +75,9 @@ class BanditLog:
         For each reason, the number of rows that the reader of a file skipped.
     imitated_propensities : bool
         Whether the propensities are estimated, not logged.
+    is_weighted : bool
+        Whether ``count`` has the weights of single observations, not numbers of copies. A logger that dropped events
+        with probability ``pdrop`` leaves such weights, in proportion to 1/(1 − pdrop).
 
     Raises
     ------
@@ -93,6 +96,7 @@ class BanditLog:
     description: Any = None
     skipped: Mapping[str, int] = MappingProxyType({})
     imitated_propensities = False
+    is_weighted = False
 
     @classmethod
     def from_frame(cls, frame: Any, mapping: Any) -> BanditLog:
@@ -204,6 +208,31 @@ class BanditLog:
     def size(self) -> int:
         """Sum of the counts of all rows."""
         return int(self.count.sum())
+
+    @property
+    def copies(self) -> np.ndarray:
+        """Number of independent observations of each row, (n,): its count, or 1 if counts are weights."""
+        return np.minimum(self.count, 1) if self.is_weighted else self.count
+
+    @property
+    def relative_weight(self) -> Any:
+        """Weight of each observation, (n,), with mean 1; the number 1 if counts are copies."""
+        return self.count * (self.copies.sum() / self.size) if self.is_weighted else 1.0
+
+    def weighted_units(self, groups: np.ndarray | None) -> np.ndarray | None:
+        """Return the groups, or without groups the rows of a log with weights, (n,); None for independent copies.
+
+        Parameters
+        ----------
+        groups : array (n,) or None
+            Independent group of each row.
+
+        Returns
+        -------
+        array or None
+            Independent unit of each row.
+        """
+        return np.arange(len(self.Y)) if groups is None and self.is_weighted else groups
 
     @property
     def is_paired(self) -> bool:

@@ -24,6 +24,9 @@ rows, and a mean below 1 fails only if q explains p, that is, if p has no inform
 The level α is exact for the rows of one fold, and holds over all folds in large samples. In these, twice the log ratio
 is about χ²_d − 2d for a model with d coefficients.
 
+If the logger dropped events, the identity holds for the rows with their weights h. A row then bets h/h_max times as
+much, and counts once in every number of rows.
+
 Sources: Li, Chen, Kleban & Gupta 2015 for the means. Their arithmetic mean uses π0 of all actions. Wasserman, Ramdas &
 Balakrishnan 2020 for likelihood ratios with models of other rows. Waudby-Smith & Ramdas 2024 for the bets.
 """
@@ -134,9 +137,10 @@ def audit_propensities(
     if log.imitated_propensities:
         return [_untested("they are estimated from the log itself")], tenths
     needed = required_rows(log)
-    n, kind = (log.size, "rows") if units is None else (len(np.unique(units)), "groups of rows")
+    size = int(log.copies.sum())
+    n, kind = (size, "rows") if units is None else (len(np.unique(units)), "groups of rows")
     too_few = _untested(f"about {needed} {kind} are needed, got {n}")
-    if log.size < MIN_ROWS:
+    if size < MIN_ROWS:
         return [too_few], tenths
     boosted = boost_model(log, modelled, units) if boosted is None else boosted
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
@@ -196,15 +200,17 @@ def log_evidence(
     """Return the log of the capital, 1 at the start, after bets on f/p > 1 in every unit of rows.
 
     The capital is the mean over the values of BETS and over the models f, arrays in the shape of scores. A unit bets
-    once, on its mean ratio f/p. By Ville's inequality, the capital exceeds 1/α with probability at most α if the
-    propensities are right.
+    once, on its mean ratio f/p; without units, each copy of a row bets. By Ville's inequality, the capital exceeds 1/α
+    with probability at most α if the propensities are right.
     """
-    groups, gains = np.arange(len(log.Y)) if units is None else units, []
+    weight, gains = log.relative_weight / np.max(log.relative_weight), []
     for model in models:
-        log_prob = log.actions.log_prob(model, log.Y, log.context)
+        log_prob, copies = log.actions.log_prob(model, log.Y, log.context), log.copies.astype(float)
         with np.errstate(over="ignore"):
-            ratio, _ = group_means(groups, log.count.astype(float), np.exp(log_prob - log_propensity))
-            gains += [np.log1p(bet * (ratio - 1)).sum() for bet in BETS]
+            excess = weight * np.expm1(log_prob - log_propensity)
+            if units is not None:
+                excess, copies = group_means(units, copies, excess)
+            gains += [copies @ np.log1p(bet * excess) for bet in BETS]
     return float(np.logaddexp.reduce(gains) - np.log(len(gains)))
 
 
@@ -218,7 +224,7 @@ def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     return [
         {
             "decile": number,
-            "rows": int(log.count[rows].sum()),
+            "rows": int(log.copies[rows].sum()),
             "propensity": mean(log.propensity, rows),
             "model": mean(model, rows),
         }
@@ -265,9 +271,10 @@ def _tested_actions(log: BanditLog, modelled: np.ndarray) -> list[tuple]:
     everywhere, order = np.ones(len(log.Y)), time_order(log)
     actions, absent_share = [], np.zeros(len(log.Y))
     if log.actions.n_classes:
-        for action in np.flatnonzero(np.bincount(log.Y, log.count, *log.actions.shape) >= MIN_ACTION_ROWS):
+        for action in np.flatnonzero(np.bincount(log.Y, log.copies, *log.actions.shape) >= MIN_ACTION_ROWS):
             is_action, expected = action == log.Y, modelled[log.context, action]
-            absent = expected * _is_absent(is_action, log.count * expected, order)
+            rate = log.copies @ is_action / (log.count @ is_action)  # the kept rows for each logged row
+            absent = expected * _is_absent(is_action, rate * log.count * expected, order)
             absent_share += absent
             actions += [(int(action), is_action, expected, expected - absent)] if expected.any() else []
     return [(None, everywhere > 0, everywhere, everywhere - absent_share), *actions]

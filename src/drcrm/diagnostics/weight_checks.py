@@ -87,33 +87,34 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
     if not 0 < total < np.inf:
         reason = "the policy never takes a logged action" if not total else "importance weights overflow"
         return [Diagnostic("effective sample size", 0.0, SIZE_THRESHOLD, "fail", reason, "Kish 1965")]
+    relative, copies = log.relative_weight, log.copies
     of_costs = {
-        "the weighted costs": weight * np.abs(log.cost),
-        "the cost differences to the logging policy": np.abs(weight - 1) * np.abs(log.cost),
+        "the weighted costs": weight * relative * np.abs(log.cost),
+        "the cost differences to the logging policy": np.abs(weight - 1) * relative * np.abs(log.cost),
     }
     support = _check_support(weights)
     checks = (
         support,
         _check_mean(weights, units, support.value if support else None),
         _check_effective_size(log, weight),
-        _report_tail(weight, log.count),
-        _check_largest("largest share of one row", {"the total weight": weight}, log.count),
+        _report_tail(weight * relative, copies),
+        _check_largest("largest share of one row", {"the total weight": weight * relative}, copies),
         _check_clipping(log, weight, units),
-        _check_largest("largest share of weighted costs", of_costs, log.count),
+        _check_largest("largest share of weighted costs", of_costs, copies),
         _check_skewness(weights, units),
     )
     return [check for check in checks if check]
 
 
 def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Diagnostic:
-    size = effective_sample_size(weight, log.count)
-    share = size / log.size
+    size, n = effective_sample_size(weight * log.relative_weight, log.copies), int(log.copies.sum())
+    share = size / n
     return Diagnostic(
         "effective sample size",
         share,
         SIZE_THRESHOLD,
-        worst_level(not has_enough_rows(size, log.size), share < LOW_SHARE),
-        f"the effective sample size is {size:.3g} of {log.size} rows, {percent(share, 1)}",
+        worst_level(not has_enough_rows(size, n), share < LOW_SHARE),
+        f"the effective sample size is {size:.3g} of {n} rows, {percent(share, 1)}",
         "Kish 1965",
     )
 
@@ -165,8 +166,9 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnos
     log, weight, residual = weights.log, weights.weight, weights.residual
     if not np.isfinite(log.count @ weight * (1 + np.abs(residual).max())):
         return None
-    n = log.size if units is None else len(np.unique(units))
-    costs, rewards = (upper_skewness(weight, sign * residual, log.count, n) for sign in (1, -1))
+    residual, copies = residual * log.relative_weight, log.copies
+    n = int(copies.sum()) if units is None else len(np.unique(units))
+    costs, rewards = (upper_skewness(weight, sign * residual, copies, n) for sign in (1, -1))
     skewness = max(costs, rewards)
     sentence = f"the skewness of the estimate is {skewness:.2g}"
     if is_skewed := skewness > LARGEST_SKEWNESS:

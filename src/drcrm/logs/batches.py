@@ -174,6 +174,7 @@ def join_batches(
 def _make_log(description: LogDescription, features: Table, rows: Table, starts: np.ndarray | None) -> BanditLog:
     mapping, action, cost, context = description.mapping, rows.get("action"), rows.get("cost"), rows.get("context")
     names: list = description.names
+    count, is_weighted = _counts(rows)
     if "action" in rows.values or description.first_action is not None:
         names, action = _named_actions(description, rows.values.get("action", []), action)
     actions = ACTIONS[description.kind].create(len(names)).over(starts)
@@ -184,7 +185,8 @@ def _make_log(description: LogDescription, features: Table, rows: Table, starts:
         propensity=rows.get("propensity"),
         cost=cost,
         context=as_mapped(np.arange(rows.size), cost) if context is None else context,
-        count=_counts(rows),
+        count=count,
+        is_weighted=is_weighted,
         rows=_further_columns(rows, mapping),
         description=replace(description, names=names, missing=dict(features.missing)),
         skipped=description.skipped,
@@ -196,12 +198,12 @@ def _make_log(description: LogDescription, features: Table, rows: Table, starts:
     return log.replace(propensity=as_mapped(mapping.known_propensity.probabilities(n_choices, follows), cost))
 
 
-def _counts(rows: Table) -> np.ndarray:
-    """Return how often each row occurred: logged counts, or weights rounded to counts, or 1."""
+def _counts(rows: Table) -> tuple[np.ndarray, bool]:
+    """Return how often each row occurred, or weights rounded to counts, or 1; and whether they are weights."""
     weights, count = rows.get("weights"), rows.get("count")
     if weights is not None and (rounded := draw_counts(weights)) is not None:
-        count = as_mapped(rounded, weights)
-    return np.broadcast_to(np.intp(1), rows.size) if count is None else count
+        return as_mapped(rounded, weights), True
+    return (np.broadcast_to(np.intp(1), rows.size) if count is None else count), False
 
 
 def _further_columns(rows: Table, mapping: LogMapping) -> Table:
@@ -235,7 +237,8 @@ def draw_counts(weights: np.ndarray) -> np.ndarray | None:
 
     Each weight is divided by the smallest one, then rounded up or down at random (seed 0). The expected count is thus
     the relative weight. If lines were dropped with probability ``pdrop``, each remaining line has the weight
-    1/(1 − pdrop). Means over the rows then estimate means over the log before lines were dropped.
+    1/(1 − pdrop). Means over the rows then estimate means over the log before lines were dropped. A line is still one
+    observation.
     """
     if np.ptp(weights) <= 1e-9 * weights.max():
         return None

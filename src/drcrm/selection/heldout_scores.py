@@ -66,7 +66,8 @@ class HeldoutScores:
         log = log.without_empty_rows()
         self._log = log = log.replace(X=read_only(log.X))
         self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
-        self._share, self._largest, self._groups = log.count / log.size, max(log.cost.max(), 0.0), log.column("groups")
+        self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
+        self._groups = log.weighted_units(log.column("groups"))
         self.logged = self._share @ log.cost
         tabular = None if model is None else TabularModel(model.action_effects(log.X, log.actions))
         inputs = EvaluationInputs(log, None, cost_model=tabular)

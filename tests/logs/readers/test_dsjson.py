@@ -86,8 +86,11 @@ def test_probabilities_may_be_zero_rounded_or_incomplete(tmp_path, p):
 
 @pytest.mark.parametrize(("dropped", "count"), [([0.5] * 3, [1, 1, 1]), ([0.5, 0, 0.75, 0.0], [2, 1, 4, 1])])
 def test_counts_are_relative_weights_of_lines_that_were_not_dropped(tmp_path, dropped, count):
-    path = write_lines(tmp_path, *(decision(pdrop=value) for value in dropped))
-    assert drcrm.read_log(path).count.tolist() == count
+    log = drcrm.read_log(write_lines(tmp_path, *(decision(pdrop=value) for value in dropped)))
+    assert log.count.tolist() == count
+    assert log.is_weighted is (max(count) > 1)
+    assert log.copies.tolist() == [1] * len(count)
+    np.testing.assert_allclose(log.relative_weight * np.ones(len(count)), np.array(count) / np.mean(count))
 
 
 def test_the_mean_count_is_the_weight(tmp_path):

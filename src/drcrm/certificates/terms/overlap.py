@@ -88,11 +88,12 @@ def grade_overlap(weight: np.ndarray, log: BanditLog, residual: np.ndarray) -> i
     """
     magnitude = np.abs(log.cost)
     sums = weight, weight * magnitude, np.abs(weight - 1) * magnitude
-    if not has_enough_rows(effective_sample_size(weight, log.count), log.size):
+    relative, copies, n = log.relative_weight, log.copies, int(log.copies.sum())
+    if not has_enough_rows(effective_sample_size(weight * relative, copies), n):
         return 0
-    if any(largest_share(values, log.count) > DOMINANT_SHARE for values in sums):
+    if any(largest_share(values * relative, copies) > DOMINANT_SHARE for values in sums):
         return 0
-    skewness = [estimate_skewness(weight - shift, residual, log.cost, log.count, log.size) for shift in (0, 1)]
+    skewness = [estimate_skewness(weight - shift, residual, log.cost, log.count, n, relative) for shift in (0, 1)]
     return 2 if max(skewness) <= LARGEST_SKEWNESS else 1
 
 
@@ -109,7 +110,7 @@ def summarize_weights(weight: np.ndarray, log: BanditLog) -> dict[str, float]:
 
     If some weights are infinite, the effective sample size is the number of these rows.
     """
-    size = effective_sample_size(weight, log.count)
+    size = effective_sample_size(weight * log.relative_weight, log.copies)
     return {"effective_size": size, "mean_weight": float(log.count @ weight / log.size)}
 
 
@@ -126,9 +127,8 @@ def low_weight_warning(weight: np.ndarray, log: BanditLog) -> str:
 
     The expectation of π/p is 1 if the logging policy can take every action of the policy.
     """
-    share = log.count / log.size
-    mean = share @ weight
-    error = np.sqrt(share @ (weight - mean) ** 2 / log.size)
+    mean, copies = log.count @ weight / log.size, log.copies
+    error = np.sqrt(copies @ (log.relative_weight * (weight - mean)) ** 2) / copies.sum()
     if not (mean < LOW_WEIGHT and mean + LOW_BY * error < 1):
         return ""
     return (

@@ -10,6 +10,7 @@ from typing import Any
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.certificates.terms.evaluation import LOGGING
+from drcrm.cli.common.running_bounds import WatchedOutcome
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import (
     Comparison,
@@ -83,6 +84,8 @@ class Evaluation:
         Worst cases around the environment. None if the policy is not better and no shift was given.
     running : mapping or None
         Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
+    watched : WatchedOutcome or None
+        The estimates of the best policy by the terms of these bounds.
     guardrails : list of JudgedGuardrail
         Results of the guardrails for the best policy.
     """
@@ -97,6 +100,7 @@ class Evaluation:
     sensitivity: Sensitivity | None = None
     shift_curve: ShiftCurve | None = None
     running: Mapping[str, Any] | None = None
+    watched: WatchedOutcome | None = None
     guardrails: Sequence[JudgedGuardrail] = ()
 
     @property
@@ -123,6 +127,8 @@ class Evaluation:
             common["shift"] = settings.shift
         if opened.baseline is not None:  # its cost model is that of the policy
             estimates = self._estimates(opened.baseline, self.best.cost_model)
+            if self.running is not None and self.watched is not None and self.watched.baseline is not None:
+                estimates[self.running["estimate"]] = self.watched.baseline.as_dict()
             common["baseline"] = {"name": settings.reference, "estimates": estimates}
         return build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
 
@@ -138,7 +144,9 @@ class Evaluation:
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
             values = self._estimates(policy.policy, policy.cost_model, clip=policy.clip)
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
-            entry |= {} if self.running is None else self._running_bounds(entry["difference"])
+            if self.running is not None and self.watched is not None:
+                values[self.running["estimate"]] = self.watched.cost.as_dict()
+                entry |= self._running_bounds(entry["difference"])
             entries.append(entry | defaults | dict(policy.settings) | {"chosen": policy is self.best})
         return entries
 

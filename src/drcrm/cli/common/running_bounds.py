@@ -12,7 +12,14 @@ import numpy as np
 
 from drcrm.certificates.bounds import ANYTIME, SEQUENCE, Bound
 from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.independent_units import group_means, number_groups
+from drcrm.certificates.independent_units import (
+    Interval,
+    group_means,
+    number_groups,
+    require_equal_units,
+    require_single_rows,
+)
+from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.certificates.terms.anytime import anytime_terms
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
@@ -58,13 +65,39 @@ class Watch:
         return default_estimate(self.cost_model is not None, UNBIASED)
 
 
-def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
+@dataclass(frozen=True)
+class WatchedOutcome:
+    """The estimates of an outcome by the terms of its bounds, and bounds on its difference from the reference.
+
+    Attributes
+    ----------
+    cost, difference : Interval
+    baseline : Interval or None
+        The estimate of the baseline's cost; None if the reference is the logging policy.
+    bounds : (float, float)
+        Lower and upper bound on the difference, or for a relative margin on the difference minus the margin; infinite
+        if they are refused. The lower bound has the level δ/(2K).
+    """
+
+    cost: Interval
+    difference: Interval
+    baseline: Interval | None
+    bounds: tuple[float, float]
+
+    @property
+    def reference(self) -> float:
+        """The estimated cost of the reference."""
+        return float(self.cost - self.difference)
+
+
+def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, Any], list[WatchedOutcome]]:
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
-    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit, and counts from its last
-    row on. The policy is better from the row on at which the bound on the main outcome, and those on the guardrails,
-    have been below their limits: all these bounds hold together. Outcomes are those of the given rows. If an outcome
-    differs from that of an earlier look, the answer is for the new one.
+    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. For bounds that are not
+    asymptotic, it counts from its last row on; for others, with the rows so far. The policy is better from the row on
+    at which the bound on the main outcome, and those on the guardrails, have been below their limits: all these bounds
+    hold together. Outcomes are those of the given rows. If an outcome differs from that of an earlier look, the answer
+    is for the new one.
 
     Parameters
     ----------
@@ -75,34 +108,36 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
 
     Returns
     -------
-    dict
+    running : dict
         - value and bound: the estimate of the policy's cost, and its upper bound.
         - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
         - difference_lower: a lower bound on this difference at level δ/(2K); −∞ if it is refused.
         - first_better: the number of rows after which the policy was first shown to be better, or None. For large logs,
-          and for asymptotic bounds if there are more than 10⁴ units, it is one of 10⁴ numbers between 1 and the number
+          and for asymptotic bounds if there are more than 10⁴ rows, it is one of 10⁴ numbers between 1 and the number
           of rows.
-        - guardrails: the lower and the upper bound on the difference of each guardrail's outcome, or for a relative
-          margin on the difference minus the margin; infinite if they are refused.
+        - guardrails: the bounds of each guardrail's outcome.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
         - asymptotic: whether the bounds are asymptotic.
         - estimate: "ips" or "dr".
+    outcomes : list of WatchedOutcome
+        The main outcome and those of the guardrails.
 
     Raises
     ------
     InputError
-        If the range of costs, or of a guardrail's outcome, is unknown, or an asymptotic bound is refused.
+        If a row occurs several times, or an asymptotic bound is refused. Without asymptotic bounds: if the range of
+        costs, or of a guardrail's outcome, is unknown, groups have different sizes, or rows have weights.
     """
     log, rows, is_reward = opened.evaluated, opened.evaluated.rows, opened.evaluated.description.is_reward
-    units, policy = _Units.of(opened), policy_for_log(policy, log)
+    require_single_rows(log)
+    units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, log)
     reference = LOGGING if opened.baseline is None else opened.baseline
     main = _Outcome(log, opened.mapping.cost_range, is_reward, "cost_range in the mapping", "the possible costs")
     cost, difference = (main.run(policy, units, settings, baseline) for baseline in (None, reference))
-    value, bound = cost.look(units.size)
-    change, difference_bound = difference.look(units.size)
-    difference_lower = main.bound_below(policy, units, settings, reference)
-    firsts, guardrails = [difference.first_below(0.0)], []
+    bound, difference_bound = cost.look(units.size), difference.look(units.size)
+    bounds = main.bound_below(policy, units, settings, reference), difference_bound
+    firsts, outcomes = [difference.first_below(0.0)], [main.estimate(policy, units, settings, reference, bounds)]
     for number, guardrail in enumerate(opened.mapping.guardrails):
         factor, needed = guardrail.baseline_factor, f"range in the {guardrail.label.rstrip(',')}"
         part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
@@ -110,70 +145,78 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, Any]:
         arguments = policy, units, replace(settings, cost_model=None), reference, factor
         excess = outcome.run(*arguments)
         firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
-        guardrails.append((outcome.bound_below(*arguments), float(excess.bounds[-1])))
+        bounds = outcome.bound_below(*arguments), float(excess.bounds[-1])
+        outcomes.append(outcome.estimate(*arguments[:4], bounds))
     return {
-        "value": value,
+        "value": float(outcomes[0].cost),
         "bound": bound,
-        "difference": change,
+        "difference": float(outcomes[0].difference),
         "difference_bound": difference_bound,
-        "difference_lower": difference_lower,
+        "difference_lower": outcomes[0].bounds[0],
         "first_better": None if None in firsts else int(units.rows[max(firsts) - 1]),
-        "guardrails": guardrails,
-        "n": units.size,
+        "guardrails": [outcome.bounds for outcome in outcomes[1:]],
+        "n": outcomes[0].cost.n,
         "by": "row" if rows.get("groups") is None else "group",
         "curve": [[int(units.rows[n - 1]), float(y)] for n, y in zip(units.looks, difference.bounds, strict=True)],
         "asymptotic": settings.is_asymptotic,
         "estimate": settings.estimate,
-    }
+    }, outcomes
 
 
 @dataclass(frozen=True, eq=False)
 class _Units:
-    """Independent units in the order in which they are complete.
+    """Steps by which the log grows: rows, or for bounds that are not asymptotic groups when they are complete.
+
+    The mean of complete groups is not the mean per row if small groups are complete sooner. So asymptotic bounds, which
+    permit groups of different sizes, are on the rows so far.
 
     Attributes
     ----------
     place : int array (n,)
-        Position of each row's unit in this order.
+        Position of each row's step.
     rows : int array (N,)
-        Number of rows after which each unit is complete.
+        Number of rows after each step.
+    groups : array (n,) or None
+        Independent unit of each row; None if these are the rows.
     """
 
     place: np.ndarray
     rows: np.ndarray
+    groups: np.ndarray | None
 
     @classmethod
-    def of(cls, opened: OpenedLog) -> _Units:
+    def of(cls, opened: OpenedLog, is_asymptotic: bool) -> _Units:
         n, time = len(opened.evaluated.Y), opened.evaluated.rows.get("time")
         order = np.arange(n) if time is None else np.argsort(time, kind="stable")
-        unit = np.arange(n) if opened.units is None else number_groups(opened.units, n)
+        by_row = is_asymptotic or opened.units is None
+        unit = np.arange(n) if by_row else number_groups(opened.units, n)
         last = np.zeros(unit.max() + 1, dtype=int)
         np.maximum.at(last, unit[order], np.arange(n))
-        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1)
+        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1, opened.units)
 
     @property
     def size(self) -> int:
-        """Number N of units."""
+        """Number N of steps."""
         return len(self.rows)
 
     @property
     def looks(self) -> np.ndarray:
-        """Numbers of units after which the bound is computed."""
+        """Numbers of steps after which the bound is computed."""
         return np.unique(np.linspace(1, self.size, LOOKS).astype(int))
 
 
 @dataclass(frozen=True, eq=False)
 class _Running:
-    """The estimate and the bound after the first n units: ``look(n)``."""
+    """The bound after the first n steps: ``look(n)``."""
 
-    look: Callable[[int], tuple[float, float]]
+    look: Callable[[int], float]
     looks: np.ndarray
     most_terms: int
 
     def bound(self, n: int) -> float:
-        """Return the bound after n units; infinite if it is refused."""
+        """Return the bound after n steps; infinite if it is refused."""
         try:
-            return self.look(n)[1]
+            return self.look(n)
         except InputError:
             return np.inf
 
@@ -183,7 +226,7 @@ class _Running:
         return np.array([self.bound(n) for n in self.looks])
 
     def first_below(self, limit: float) -> int | None:
-        """Return the first number of units with a bound below a limit, at the first such look or since the last."""
+        """Return the first number of steps with a bound below a limit, at the first such look or since the last."""
         is_below = self.bounds < limit
         if not is_below.any():
             return None
@@ -208,7 +251,7 @@ class _Outcome:
         return _Running(make(policy, units, settings, baseline, factor), units.looks, most_terms)
 
     def bound_below(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> float:
-        """Return a lower bound on the difference after all units: minus the bound on negated costs, at level δ/(2K)."""
+        """Return a lower bound on the difference after all rows: minus the bound on negated costs, at level δ/(2K)."""
         log, model, costs = self.log, settings.cost_model, self.cost_range
         if model is not None:
             model = -action_effects(model, log.X, log.actions)
@@ -217,40 +260,68 @@ class _Outcome:
         settings = replace(settings, choices=2 * settings.choices, cost_model=model)
         return -mirrored.run(policy, units, settings, baseline, factor).bound(units.size)
 
+    def estimate(
+        self, policy: Any, units: _Units, settings: Watch, baseline: Any, bounds: tuple[float, float]
+    ) -> WatchedOutcome:
+        """Return the estimates by the terms of the bounds, with intervals."""
+        costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
+        largest = None if settings.is_asymptotic or costs is None else costs[1]
+        log, origin = _centre(self.log, settings, largest)
+        options: dict[str, Any] = {"groups": units.groups, "confidence": settings.confidence}
+        options |= {"cost_model": settings.cost_model, "estimate": settings.estimate}
+        with warnings.catch_warnings(action="ignore"):
+            cost, difference = (off_policy_value(policy, log, baseline=known, **options) for known in (None, baseline))
+            known = None if isinstance(baseline, str) else off_policy_value(baseline, log, **options).shifted(origin)
+        return WatchedOutcome(cost.shifted(origin), difference, known, bounds)
+
     def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
         """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
+        require_equal_units(units.place, self.log, "--anytime", "add --asymptotic, whose bounds permit them")
         inputs = EvaluationInputs.create(policy, self.log, baseline, None, None, None)
         terms, high = anytime_terms(inputs, UNBIASED, costs, settings.largest_weight, factor)
         z = np.minimum(group_means(units.place, self.log.count, terms.z)[0], high)
         bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
-        return lambda n: (float(z[:n].mean()), bound(z[:n], np.ones(n)))
+        return lambda n: bound(z[:n], np.ones(n))
 
     def _certify(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
-        """Return the look of the confidence sequence: a certificate on the rows of the first n units."""
+        """Return the look of the confidence sequence: a certificate on the first n rows."""
         options: dict[str, Any] = {
             "estimate": settings.estimate,
             "confidence": settings.confidence,
             "choices": settings.choices,
             "method": SEQUENCE,
             "cost_model": settings.cost_model,
-            "cost_range": self.cost_range,
-            "groups": units.place,
+            "groups": units.groups,
             "baseline_factor": factor,
         }
 
-        def look(n: int) -> tuple[float, float]:
-            if n < FEWEST:
-                raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {n}")
-            log = self.log.replace(count=self.log.count * (units.place < n))
+        def look(n: int) -> float:
+            is_seen = units.place < n
+            size = n if units.groups is None else len(np.unique(units.groups[is_seen]))
+            if size < FEWEST:
+                raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {size}")
+            log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
+            costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
             part, reference = (_restrict(known, log) for known in (policy, baseline))
             with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-                certificate: Certificate = policy_certificate(part, log, baseline=reference, **options)
-            return certificate.value, certificate.bound
+                found: Certificate = policy_certificate(part, log, baseline=reference, cost_range=costs, **options)
+            return found.bound + origin * (1.0 if baseline is None else 1 - factor)
 
         return look
+
+
+def _centre(log: BanditLog, settings: Watch, origin: float | None = None) -> tuple[BanditLog, float]:
+    """Return the log with costs minus an origin, and the origin: by default the mean cost, or 0 with a cost model.
+
+    Then a constant that is added to all costs does not change differences by "ips".
+    """
+    if settings.cost_model is not None:
+        return log, 0.0
+    origin = float(log.count @ log.cost / log.size) if origin is None else origin
+    return log.with_cost(log.cost - origin), origin
 
 
 def _restrict(policy: Any, log: BanditLog) -> Any:

@@ -125,14 +125,15 @@ def _estimate_part(
     value = Interval.of(terms, log, units, confidence)
     paired = Interval.of(terms - log.cost, log, units, level)
     residual = weights.residual[part.rows]
-    skewness = max(upper_skewness(weight - 1, sign * residual, log.count, paired.n) for sign in (1, -1))
+    residual, copies = residual * log.relative_weight, log.copies
+    skewness = max(upper_skewness(weight - 1, sign * residual, copies, paired.n) for sign in (1, -1))
     ends = paired.interval if skewness <= LARGEST_SKEWNESS else (np.nan, np.nan)
     return to_json(
         {
             part.kind: part.name,
             **({"column": part.column} if part.column else {}),
-            "rows": log.size,
-            "effective_size": effective_sample_size(weight, log.count),
+            "rows": int(copies.sum()),
+            "effective_size": effective_sample_size(weight * log.relative_weight, copies),
             "logging": log.count @ log.cost / log.size,
             "policy": float(value),
             **dict(zip(ENDS, value.interval, strict=True)),
