@@ -2,29 +2,43 @@
 //     const {action, propensity} = decide(policy, {age: 31, price: 12.5, city: null});
 // If the policy has features of type hour, weekday or hashed, add TERMS of score_terms.mjs as third argument.
 
-const DECIMAL = /^-?(?:0|[1-9]\d*)(?=[.eE])(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+const DECIMAL = /^-?(?:0|[1-9]\d*)\.\d+$/, EXPONENT = /^(-?)(\d+)\.?(\d*)e([+-]\d+)$/;
+const BOOLEANS = {True: "true", TRUE: "true", False: "false", FALSE: "false"};
 const own = (object, key) => Object.hasOwn(object, key) ? object[key] : undefined; // not "constructor" of every object
 
 /** Return the text of a category. Whole numbers that JavaScript may have rounded are an error. */
 export function text(value) {
   if (value === null) return "";
-  if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "string") return value.replace(/^(0|-?[1-9]\d*)\.0+$/, "$1");
-  if (typeof value !== "bigint" && !Number.isFinite(value)) throw new Error(`must be a text or a finite number, got ${value}`);
-  if (Number.isInteger(value) && !Number.isSafeInteger(value) && !/^-?\d{1,15}0*$/.test(value))
+  if (typeof value !== "bigint" && typeof value !== "boolean" && !Number.isFinite(value))
+    throw new Error(`must be a text or a finite number, got ${value}`);
+  const plain = plainDecimal(String(value));
+  if (Number.isInteger(value) && !Number.isSafeInteger(value) && !/^-?\d{1,15}0*$/.test(plain))
     throw new Error(`must be a text or a BigInt, because numbers beyond 2 ** 53 are rounded, got ${value}`);
-  return String(value);
+  return plain;
 }
 
-/** Return the only text of a decimal number, such as 2.5 for 2.50; other texts unchanged. */
-export const numberText = (text) => DECIMAL.test(text) && Number.isFinite(Number(text)) ? String(Number(text)) : text;
+/** Return the text of a number without an exponent. */
+function plainDecimal(text) {
+  if (!EXPONENT.test(text)) return text;
+  const [, sign, whole, decimals, exponent] = EXPONENT.exec(text), digits = whole + decimals;
+  const point = whole.length + Number(exponent); // never inside of the digits that JavaScript writes
+  return sign + (point > 0 ? digits.padEnd(point, "0") : `0.${"0".repeat(-point)}${digits}`);
+}
 
-const VERSION = 2;
-const categoryCoef = ({coef}, value) => own(coef, text(value)) ?? own(coef, numberText(text(value)));
+/** Return the text that equal categories share: 2.5 for the plain decimal 2.50, true for True; others unchanged. */
+export function canonicalText(text) {
+  if (!DECIMAL.test(text)) return own(BOOLEANS, text) ?? text;
+  const short = text.replace(/\.?0+$/, ""), digits = short.replace(".", "").replace(/^[-0]+/, "").length;
+  return short === "-0" ? "0" : short.includes(".") && digits <= 17 ? plainDecimal(String(Number(short))) : short;
+}
+
+const VERSION = 3;
+const categoryCoef = ({coef}, value) => own(coef, text(value)) ?? own(coef, canonicalText(text(value)));
 
 export const NUMBERS_AND_CATEGORIES = { // a vector of coefficients, and its factor
   number: ({missing, coef, mean, scale}, value) =>
-    value === null ? [missing, 1] : [coef, Number.isFinite(value) ? (value - mean) / scale : NaN],
+    value === null ? [missing, 1] : [coef, Number.isFinite(value) || value === !!value ? (value - mean) / scale : NaN],
   category: (feature, value) => [categoryCoef(feature, value), 1],
 };
 

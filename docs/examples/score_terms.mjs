@@ -1,7 +1,7 @@
 // Features of type hour, weekday or hashed for score.mjs:
 //     const {action, propensity} = decide(policy, {age: 31, when: "2024-05-01 18:00", page: "/home"}, TERMS);
 
-import {NUMBERS_AND_CATEGORIES, numberText, text} from "./score.mjs";
+import {NUMBERS_AND_CATEGORIES, canonicalText, text} from "./score.mjs";
 
 const TIME = new RegExp([ // date, hour, and a time zone that is ignored
   /^\s*(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?)?/,
@@ -37,7 +37,7 @@ export const TERMS = {
   hour: ({coef}, value) => [coef[time(value)[1]], 1],
   weekday: ({coef}, value) => [coef[DAYS[time(value)[0]?.getUTCDay()] ?? ""], 1],
   hashed({coef, columns}, value) {
-    const h = hash(numberText(text(value)));
+    const h = hash(canonicalText(text(value)));
     return [coef[Math.abs(h) % columns], h < 0 ? -1 : 1];
   },
 };

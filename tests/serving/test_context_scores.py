@@ -19,7 +19,7 @@ from strategies import examples
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import ArrayEncoding
-from drcrm.logs.encoding.columns import as_text, number_text
+from drcrm.logs.encoding.columns import as_text, canonical_text
 from drcrm.logs.encoding.tables import TableEncoding, table_features
 from drcrm.logs.policy_file import StoredPolicy
 from drcrm.policies.exponential import SoftmaxPolicy
@@ -45,6 +45,7 @@ def test_the_fast_scores_are_those_of_the_table(unusual, plain, kind):
             assert (abs(actual - expected[number]) <= tolerance[number]).all()
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*the policy has not seen it")
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 SCHEMA = json.loads(resources.files("drcrm.serving").joinpath("policy.schema.json").read_text(encoding="utf-8"))
 RUN = f"""import {{readFileSync}} from "node:fs";
@@ -97,21 +98,22 @@ EQUAL = {  # values in JSON for which JavaScript must give Python's probabilitie
         9007199254740991 | -9007199254740991 | 123456789.12345678 | "1e-05" | "1.0E-5" | "2.500" | "1e400" | "007"
         "3.0" | "+3" | "1152921504606846977" | "-0.0" | ".5" | "constructor" | "toString" | "__proto__" | "valueOf"
         "hasOwnProperty" | "" | "true" | "5e-324" | "1.10" | "\\u0661.5" | "1e+22" | "12345678901234567890.0" | "0x10"
-        "Infinity" | "NaN" | " 3.0" | "3. 0"
+        "Infinity" | "NaN" | " 3.0" | "3. 0" | 1e21 | 1e300 | 1.25e-30 | "2E4" | 20000 | "31e2" | "0.10000000000000001"
+        "True" | "TRUE" | "false" | false | "FALSE" | "tRUE" | "12345678901234567.25" | "12345678901234567.250"
     """,
     "at": """
         null | "" | "2024-02-29" | "2024-05-01T13:45:10,5+02" | "2024-05-01 23:59 UTC" | "01.05.2024 07:45"
         "1.5.2024, 07:45" | "9999-12-31T00:00Z" | "0001-01-01" | "2100-03-01T00:00:59.123456789GMT"
     """,
-    "age": "null | -0 | 1e3 | 12345678901234567890 | 0.1",
+    "age": "null | -0 | 1e3 | 12345678901234567890 | 0.1 | true | false",
 }
 REFUSED = {  # values that JavaScript must refuse
-    "tier": "9007199254740993 | 1152921504606846977 | 1e21 | 1.7976931348623157e308 | [1] | {}",
+    "tier": "9007199254740993 | 1152921504606846977 | 1.7976931348623157e308 | [1] | {}",
     "at": """
         "2024-02-30" | "2023-02-29" | "2024-05-01T25:61" | "2024-05-01T24:00" | "2024-05-01T23:60" | "2024-13-01" | true
         "0000-01-01" | "2024-05-01T23:59:60" | 0 | [] | "31.04.2024" | "constructor" | "2024-5-1"
     """,
-    "age": '"1" | true | 1e999 | [] | {}',
+    "age": '"1" | 1e999 | [] | {}',
 }
 ASK = f"""import {{readFileSync}} from "node:fs";
 import {{probabilities}} from {json.dumps((EXAMPLES / "score.mjs").as_uri())};
@@ -161,12 +163,18 @@ def test_javascript_reads_values_as_python_does(n_more, tmp_path):
 
 
 @needs_node
-def test_the_text_of_a_number_is_that_of_javascript(tmp_path):
+def test_the_text_of_a_number_is_a_plain_decimal_as_in_javascript(tmp_path):
     rng = np.random.default_rng(0)
-    values = np.concatenate([rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300), 10.0 ** np.arange(-25, 25)])
-    (tmp_path / "run.mjs").write_text(f"console.log(JSON.stringify({values.tolist()}.map(String)));", encoding="utf-8")
+    powers = [float(f"1e{power}") for power in range(-25, 25)]
+    values = np.concatenate([rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300), powers])
+    expected = [np.format_float_positional(value, trim="-") for value in values]
+    assert [as_text(value) for value in values] == [canonical_text(text) for text in expected] == expected
+    values = values[(abs(values) < 2**53) | np.isin(np.arange(len(values)), np.arange(300, 350))]  # not rounded
+    score = (EXAMPLES / "score.mjs").as_uri()
+    program = f"import {{text}} from {json.dumps(score)}; console.log(JSON.stringify({values.tolist()}.map(text)));"
+    (tmp_path / "run.mjs").write_text(program, encoding="utf-8")
     output = subprocess.run(["node", tmp_path / "run.mjs"], capture_output=True, text=True, check=True).stdout
-    assert [number_text(as_text(value)) for value in values] == json.loads(output)
+    assert [as_text(value) for value in values] == json.loads(output)
 
 
 @pytest.mark.parametrize("kind", ["single", "labels"])

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 from copy import deepcopy
 from decimal import Decimal
 from typing import Any
@@ -26,6 +27,7 @@ from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.serving.served_policy import ServedPolicy
 
 CONTEXT = {"age": 30, "price": 12.5, "city": "Bern", "id": 7, "at": "2024-05-01T13:45", "day": "2024-05-01"}
+pytestmark = pytest.mark.filterwarnings("ignore:.*the policy has not seen it")
 STORED = {kind: stored_policy(kind, scale=0.3) for kind in ("single", "labels")}
 
 
@@ -138,16 +140,45 @@ def test_invalid_contexts_are_refused(context, message):
         ServedPolicy(STORED["single"]).decide(context)
 
 
+@pytest.mark.parametrize("kind", ["single", "labels"])
+@pytest.mark.parametrize("as_list", [False, True])
+def test_values_unseen_in_training_are_counted_and_reported_once(kind, as_list, tmp_path):
+    served = ServedPolicy(STORED[kind])
+    unseen = [CONTEXT | {"city": "Chur"}, CONTEXT | {"age": None, "city": "Ulm"}, CONTEXT | {"city": True}]
+    rows, reason = [*unseen, CONTEXT, CONTEXT | {"price": None}], "new value of 'city'"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            for context in [rows] if as_list else rows:
+                served.decide(context)
+    assert served.unseen == {reason: 6, "missing value of 'age'": 2}
+    expected = [f"{name} in a context; the policy has not seen it" for name in (reason, "missing value of 'age'")]
+    assert [str(warning.message) for warning in caught] == expected
+    assert {warning.filename for warning in caught} == {__file__}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    [(_, of_predict, *_)] = context_batches(tmp_path / "rows.csv", served.encoding, 1000)
+    assert {name: 2 * count for name, count in of_predict.items()} == served.unseen
+
+
+def test_categories_in_older_files_are_found_by_their_text():
+    """Older files store booleans as True and False, and numbers as texts with exponents."""
+    encoding = TableEncoding("single", [0, 1], {}, {"tier": ["False", "True", "1e+22", "2.5"]}, has_number_texts=True)
+    values = [[False, "False", "false"], [True, "TRUE"], ["1e+22"], [2.5, "2.50"]]
+    for place, forms in enumerate(values):
+        assert encoding.contexts(pd.DataFrame({"tier": pd.Series(forms, dtype=object)}))[:, place].all()
+
+
 NUMBERS = {  # ways to write a number as a category: its texts in CSV, and its values in Parquet and Python
-    2.5: ["2.50", "2.5", 2.5, Decimal("2.500"), np.float64(2.5), "25e-1"],
-    0.00001: ["0.00001", "1e-05", "1.0E-5", 0.00001, np.float64(1e-5)],
-    0.1: ["0.10", np.float32(0.1), 0.1],
-    1e16: ["1e+16", "10000000000000000", 1e16, 10**16],
+    2.5: ["2.50", "2.5", 2.5, Decimal("2.500"), np.float64(2.5)],
+    0.00001: ["0.00001", "0.000010", Decimal("1E-5"), 0.00001, np.float64(1e-5)],
+    0.1: ["0.10", "0.10000000000000001", np.float32(0.1), 0.1],
+    1e16: ["10000000000000000.0", "10000000000000000", Decimal("1E+16"), 1e16, 10**16],
     3: ["3.0", "3", 3, 3.0, np.int8(3)],
     0: ["0.00", "-0.0", 0, -0.0],
+    "a boolean": ["False", "false", "FALSE", False, np.False_],
     2**60 + 1: [str(2**60 + 1), 2**60 + 1],
     2**60 + 3: [str(2**60 + 3), 2**60 + 3],
-    True: ["True", True, np.True_],
+    True: ["True", "true", "TRUE", True, np.True_],
 }
 
 
@@ -156,7 +187,7 @@ NUMBERS = {  # ways to write a number as a category: its texts in CSV, and its v
 def test_a_number_is_one_category_however_it_is_written(form, n):
     """Texts that are not decimal numbers remain other categories."""
     tiers = [forms[form] for forms in NUMBERS.values()]
-    tiers += ["007", "+2.5", "7", "v1.10", *(f"x{row}" for row in range(n))]
+    tiers += ["007", "+2.5", "7", "v1.10", "25e-1", "1e-05", "1e16", "1E16", *(f"x{row}" for row in range(n))]
     frame = pd.DataFrame({"tier": pd.Series(tiers, dtype=object)})
     encoding = encoding_of(
         json.loads(json.dumps(TableEncoding.fit(table_features(frame, [], ["tier"]), "single", [0, 1]).as_dict()))

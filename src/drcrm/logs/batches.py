@@ -17,7 +17,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import report_progress, run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
-from drcrm.logs.encoding.columns import as_names, number_marks, reject_values
+from drcrm.logs.encoding.columns import as_names, canonical_text, number_marks, reject_values
 from drcrm.logs.mapping import LogMapping
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
@@ -333,8 +333,10 @@ def _with_names_of(log: BanditLog, encoding: Encoding) -> BanditLog:
         return log
     if not log.actions.are_choices:
         raise InputError(f"the labels are {_listed(description.names)}, expected {_listed(names)}")
-    place = {str(name): at for at, name in enumerate(names)}
-    action = np.array([place.get(str(name), -1) for name in description.names], dtype=np.intp)[log.Y]
+    place = {canonical_text(str(name)): at for at, name in enumerate(names)}  # other formats write True as true
+    place |= {str(name): at for at, name in enumerate(names)}
+    texts = map(str, description.names)
+    action = np.array([place.get(text, place.get(canonical_text(text), -1)) for text in texts], dtype=np.intp)[log.Y]
     if (action < 0).any():
         logged, label = np.array(description.names, dtype=object)[log.Y], description.mapping.label_of("action")
         reject_values(action < 0, logged, label, f"one of {_listed(names)}", log.column("number"))

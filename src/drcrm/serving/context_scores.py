@@ -23,7 +23,7 @@ from drcrm.logs.policy_file import StoredPolicy
 
 TIME = re.compile(ISO)
 CACHED = 2**14  # texts that each categorical feature remembers
-FORMAT, VERSION = "drcrm-linear-policy", 2
+FORMAT, VERSION = "drcrm-linear-policy", 3
 
 
 class UnusualValue(Exception):
@@ -51,8 +51,13 @@ class Number:
     column: int
     missing_column: int | None
 
+    @property
+    def reason(self) -> str:
+        """How :meth:`TableEncoding.unseen` names a value without a column."""
+        return f"missing value of {self.name!r}"
+
     def entry(self, value: Any) -> tuple[int | None, float]:
-        """Return the column and the entry of X that a value sets."""
+        """Return the column and the entry of X that a value sets; no column for a missing one without indicator."""
         if isinstance(value, float) or (type(value) is int and -LARGEST < value < LARGEST):
             scaled = (value - self.mean) / self.scale
             if -inf < scaled < inf:
@@ -88,6 +93,11 @@ class Category:
     def __reduce__(self) -> tuple[type[Category], tuple]:
         """Pickle the arguments, because a cache cannot be pickled."""
         return Category, self._arguments
+
+    @property
+    def reason(self) -> str:
+        """How :meth:`TableEncoding.unseen` names a value without a column."""
+        return f"new value of {self.column!r}"
 
     def entry(self, value: Any) -> tuple[int | None, float]:
         """Return the column and the entry of X that a value sets; no column for an unknown value."""
@@ -160,10 +170,20 @@ class ContextScores:
     intercept : array (K,) or (q,)
     features : FeatureMap, optional
         Map to learned scores, for which ``has_fast_scores`` is true.
+    report : callable, optional
+        It receives the number of contexts with a value that the policy has not seen, by reason.
     """
 
-    def __init__(self, encoding: TableEncoding, coef: np.ndarray, intercept: np.ndarray, features: Any = None):
-        self._features = [(feature.name, feature.entry) for feature in features_of(encoding)]
+    def __init__(
+        self,
+        encoding: TableEncoding,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        features: Any = None,
+        report: Callable[[dict[str, int]], None] | None = None,
+    ):
+        self._features = [(feature.name, feature.entry, feature.reason) for feature in features_of(encoding)]
+        self._report = report
         width = encoding.n_features
         self._coef, self._constant, self._width = coef, coef[width - 1] + intercept, width
         self._learned: Any = None
@@ -174,11 +194,13 @@ class ContextScores:
 
     def __call__(self, context: Mapping[str, Any]) -> np.ndarray | None:
         """Return the scores u of a context; None if its values need ``TableEncoding`` or are out of range."""
-        columns, entries = [], []
+        columns, entries, unseen = [], [], []
         try:
-            for name, entry in self._features:
+            for name, entry, reason in self._features:
                 column, value = entry(context[name])
-                if column is not None:
+                if column is None:
+                    unseen.append(reason)
+                else:
                     columns.append(column)
                     entries.append(value)
         except (KeyError, UnusualValue):
@@ -189,7 +211,11 @@ class ContextScores:
             x[columns], x[-1] = entries, 1.0
             learned_scores, mapped_coef = self._learned
             scores = scores + learned_scores(x) @ mapped_coef
-        return scores if isfinite(scores.sum()) else None
+        if not isfinite(scores.sum()):
+            return None
+        if unseen and self._report is not None:
+            self._report(dict.fromkeys(unseen, 1))
+        return scores
 
 
 TYPES = {hour_text: "hour", weekday_text: "weekday"}  # of categorical features that are parts of a time

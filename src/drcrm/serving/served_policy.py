@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pandas as pd
 from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.errors import InputError, prefix_errors
+from drcrm.logs.encoding.base import Contexts, number_rows
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
@@ -66,15 +68,19 @@ class ServedPolicy:
         Encoding of contexts as features.
     names : list
         Names of the actions or labels in the log; empty for lists of actions.
+    unseen : Counter
+        Number of contexts so far with a value that the policy has not seen, by reason, such as "new value of 'city'".
     """
 
     def __init__(self, stored: StoredPolicy):
         self._stored = stored
         self.policy, self.encoding, self.names = stored.policy, stored.encoding, list(stored.encoding.names)
+        self.unseen: Counter[str] = Counter()
         self._scores = None
         features = self.policy.features
         if isinstance(self.encoding, TableEncoding) and (features is None or has_fast_scores(features)):
-            self._scores = ContextScores(self.encoding, self.policy.coef, self.policy.intercept, features)
+            coef, intercept = self.policy.coef, self.policy.intercept
+            self._scores = ContextScores(self.encoding, coef, intercept, features, self._report)
         self._rng, self._process = np.random.default_rng(), os.getpid()
 
     def __repr__(self) -> str:
@@ -119,7 +125,8 @@ class ServedPolicy:
         Warns
         -----
         UserWarning
-            If ``explore`` differs from the policy's own share, because no certificate then covers the decisions.
+            If ``explore`` differs from the policy's own share, because no certificate then covers the decisions. And
+            once for each feature with a value that the policy has not seen; ``unseen`` has the counts.
         """
         policy = self.policy if explore is None else self._exploring(explore)
         is_single = isinstance(context, Mapping)
@@ -163,6 +170,13 @@ class ServedPolicy:
             )
         return policy
 
+    def _report(self, unseen: Mapping[str, int]) -> None:
+        """Count contexts with values that the policy has not seen, and warn of each reason once."""
+        for reason, count in unseen.items():
+            if reason not in self.unseen:
+                warnings.warn(f"{reason} in a context; the policy has not seen it", stacklevel=4)
+            self.unseen[reason] += count
+
     def _encode(self, contexts: Any) -> Features | ActionLists:
         """Return X of several contexts."""
         encoding = self.encoding
@@ -172,6 +186,9 @@ class ServedPolicy:
             elif isinstance(encoding, HashedEncoding):
                 decisions = [_decision_of(number, context, encoding) for number, context in _numbered(contexts)]
                 contexts = contexts_of(decisions, encoding.interactions)
+            if not isinstance(contexts, Contexts):
+                contexts = encoding.read(number_rows(contexts))
+            self._report(encoding.unseen(contexts.features))
             return encoding.contexts(contexts)
         except InputError:
             raise

@@ -20,6 +20,7 @@ from text_logs import LOGS
 import drcrm
 from drcrm.__main__ import main
 from drcrm.errors import InputError
+from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.read_log import read_raw_log
 
@@ -262,6 +263,18 @@ def test_fields_of_nested_objects_are_columns(frame, mapping, tmp_path, form, is
         log.replace(propensity=log.propensity.round(12)), expected.replace(propensity=expected.propensity.round(12))
     )
     assert np.allclose(read_contexts(path, log.encoding)[0], expected.X)
+
+
+def test_names_of_actions_are_the_same_in_another_format(frame, mapping, tmp_path):
+    """Python writes a boolean as True in CSV, and as a value in Parquet."""
+    frame["item"] = frame["item"] == frame["item"][0]
+    frame.to_parquet(tmp_path / "log.parquet")
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    logs = [read_raw_log(tmp_path / f"log.{suffix}", as_mapping(mapping)) for suffix in ("csv", "parquet")]
+    encodings = [fit_encoding(log) for log in logs]
+    assert [encoding.names for encoding in encodings] == [["False", "True"], ["false", "true"]]
+    for log, encoding in zip(logs, reversed(encodings), strict=True):
+        assert np.array_equal(encode(log, encoding).Y, frame["item"])
 
 
 VARIANTS = {  # how another program writes a CSV file, and keys of the mapping for it

@@ -63,6 +63,11 @@ def require_distinct(name: str, values: Collection, *types: type) -> None:
         raise ValueError(f"{name} must be different values of type {kinds}")
 
 
+def number_rows(data: Any) -> Any:
+    """Return a frame with the numbers of its rows as index; other data unchanged."""
+    return data.set_axis(range(len(data))) if isinstance(data, pd.DataFrame) else data
+
+
 class Encoding(ABC):
     """Encoding of features as X, with the names of the actions. A policy file stores it.
 
@@ -105,8 +110,7 @@ class Encoding(ABC):
 
     def contexts(self, data: Any) -> Features | ActionLists:
         """Return X, array or CSR (m, d), or the lists of actions."""
-        data = data.set_axis(range(len(data))) if isinstance(data, pd.DataFrame) else data
-        features, starts = data if isinstance(data, Contexts) else self.read(data)
+        features, starts = data if isinstance(data, Contexts) else self.read(number_rows(data))
         actions = self.actions.over(starts)
         return actions.unbind(self.encode(features))
 

@@ -4,6 +4,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,13 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}\.\d{1,2}\.\d{4}")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u2019\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 PERCENT = re.compile(r"[+-]?[\d.,]+\s*%")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
-DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)(?=[.eE])(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)  # no whole number
+DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+", re.ASCII)
+BOOLEAN_TEXTS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # of Python, R and spreadsheets
+DIGITS = 17  # a decimal number with more significant digits may differ from the nearest float
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet would run, perhaps after apostrophes
 NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
+CODE = re.compile(r"[+-]?[0-9]+([eE][0-9]+)?")  # a whole number, or a code: programs write floats as 1e+20 or 1.0E20
 EXACT = 2**53  # floats represent all integers below
 NONE = 2**64 - 1  # mark of a missing id
 ADVICE = "an integer or a text: a float represents several integers above 2⁵³"
@@ -154,7 +158,8 @@ def reject_values(bad: np.ndarray, values: Any, name: str, expected: str, rows: 
 def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
     """Return the code of each row, (n,), and the distinct values as texts; a code is a place among the values.
 
-    The text of a missing value is empty. The whole numbers 1, 1.0 and "1" have the same text, so they are one category.
+    The text of a missing value is empty. The whole numbers 1, 1.0 and "1" have the same text. :func:`canonical_text`
+    decides which other texts are one category.
     """
     try:
         if column.dtype == object and pd.api.types.infer_dtype(column).startswith("mixed"):
@@ -171,26 +176,38 @@ def categories(column: pd.Series, name: str) -> tuple[np.ndarray, list[str]]:
 
 
 def as_text(value: object) -> str:
-    """Return a categorical value as text."""
+    """Return a categorical value as text: a number as a plain decimal, a boolean in lower case, a text as written.
+
+    Only a text of a whole number with a decimal point, such as 3.0, loses its point.
+    """
     if isinstance(value, np.float32 | np.float16):
         value = float(str(value))  # 0.1, not 0.10000000149011612
     value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
-        value = int(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float | Decimal) and isfinite(value):
+        return _without_zeros(f"{Decimal(str(value)):f}")
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
     return WHOLE.sub(r"\1", text)
 
 
-def number_text(text: str) -> str:
-    """Return the only text of a decimal number, such as 2.5 for 2.50 and 0.00001 for 1e-05; other texts unchanged.
+def canonical_text(text: str) -> str:
+    """Return the text that equal categories share: 2.5 for the plain decimal 2.50, true for True; others unchanged.
 
-    It is the text of JavaScript's ``String(number)``. Whole numbers without exponent are unchanged, so they keep
-    their leading zeros and all digits.
+    A text with an exponent is a code, and other texts of whole numbers keep leading zeros and all digits. So this text
+    of a number's ``as_text`` is the same for a value in Python or JSON, and for its text in a CSV file.
     """
-    if not DECIMAL.fullmatch(text) or not np.isfinite(number := float(text)):
-        return text
-    digits = Decimal(repr(number)).normalize()
-    return f"{digits:f}" if 1e-6 <= abs(number) < 1e21 else "0" if not number else f"{digits:e}"
+    if not DECIMAL.fullmatch(text):
+        return BOOLEAN_TEXTS.get(text, text)
+    text = _without_zeros(text)
+    is_float = "." in text and len(text.replace(".", "").lstrip("-0")) <= DIGITS
+    return as_text(float(text)) if is_float else text
+
+
+def _without_zeros(text: str) -> str:
+    """Return a plain decimal without zeros at its end, and without a decimal point if it is a whole number."""
+    text = text.rstrip("0").removesuffix(".") if "." in text else text
+    return "0" if text == "-0" else text
 
 
 def escape_formula(value: object) -> object:
@@ -243,9 +260,7 @@ def reject_rounded(column: pd.Series, label: str) -> None:
     if column.dtype.kind in "biuMm":
         return
     codes, texts = pd.factorize(column.astype(object).map(str))
-    is_rounded = [
-        NUMBER.fullmatch(text) and abs(float(text)) >= EXACT and not text.lstrip("+-").isdigit() for text in texts
-    ]
+    is_rounded = [NUMBER.fullmatch(text) and not CODE.fullmatch(text) and abs(float(text)) >= EXACT for text in texts]
     reject_values(np.array(is_rounded, dtype=bool)[codes], column, label, ADVICE)
 
 

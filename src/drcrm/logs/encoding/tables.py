@@ -18,9 +18,9 @@ from drcrm.logs.encoding.columns import (
     MISSING,
     boolean_numbers,
     calendar,
+    canonical_text,
     categories,
     hour_of,
-    number_text,
     numbers,
     weekday_of,
 )
@@ -87,7 +87,7 @@ class TableEncoding(Encoding):
     booleans : tuple of str
         Pairs of texts that are read as 1 and 0, such as yes/no.
     has_number_texts : bool
-        Whether categories are texts of ``number_text``. It is true; older files, which lack it, are refused.
+        Whether categories are texts of ``canonical_text``. It is true; older files, which lack it, are refused.
     """
 
     kind: str
@@ -109,9 +109,9 @@ class TableEncoding(Encoding):
         for name in ("indicators", "times", "booleans"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         self._check_content()
-        for name, known in self.known.items():  # a number also by its only text
-            by_number = {number_text(value): place for place, value in enumerate(known) if isinstance(value, str)}
-            self.places[name] = by_number | {feature: place for place, feature in enumerate(known)}
+        for name, known in self.known.items():  # older files have other texts
+            by_text = {canonical_text(value): place for place, value in enumerate(known) if isinstance(value, str)}
+            self.places[name] = by_text | {feature: place for place, feature in enumerate(known)}
 
     def _check_content(self) -> None:
         """Raise ValueError if the content cannot be that of a fitted encoding."""
@@ -178,9 +178,9 @@ class TableEncoding(Encoding):
         """Return, for each value of a categorical column, its place in ``known``, −1 if it is unknown, and its sign."""
         places = self.places[name]
         if self.is_hashed(name):
-            hashed = hash_categories([*map(number_text, values)])
+            hashed = hash_categories([*map(canonical_text, values)])
             return [(places.get(feature, -1), sign) for feature, sign in hashed]
-        return [(places[value] if value in places else places.get(number_text(value), -1), 1.0) for value in values]
+        return [(places[value] if value in places else places.get(canonical_text(value), -1), 1.0) for value in values]
 
     def is_hashed(self, name: str) -> bool:
         """Return whether a categorical column is hashed."""
@@ -297,7 +297,7 @@ def _fit_categories(values: list[str], codes: np.ndarray) -> list[str] | list[in
     """Return the sorted values that occur in a categorical column, or their hashed features if the column is hashed."""
     in_use = np.zeros(len(values), dtype=bool)
     in_use[codes] = True
-    texts = sorted({number_text(values[code]) for code in np.flatnonzero(in_use)})
+    texts = sorted({canonical_text(values[code]) for code in np.flatnonzero(in_use)})
     return texts if len(texts) <= ONE_HOT else sorted({feature for feature, _ in hash_categories(texts)})
 
 
