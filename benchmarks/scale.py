@@ -30,7 +30,7 @@ vw TYPE   ``--cb K --cb_type TYPE -d LOG -f MODEL --quiet`` on VW's text, and fo
 
 Times include reading the logs, which are in the page cache, but not writing them. The script calls VW's binding without
 the rest of its package. VW parses in a second thread, so its CPU seconds can exceed the wall-clock seconds. ``MB`` is
-peak anonymous memory, which excludes memory-mapped files.
+peak anonymous memory (RssAnon), which excludes memory-mapped files; ``resident MB`` includes them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PASSES = 1, 2, 4, 8
 NEAR = 0.01
 CLICK_INTERCEPT = -1.0
 OUTPUT = Path("results/scale.json")
-COLUMNS_OF_TABLE = ["kind", "rows", "learner", "passes", "wall", "cpu", "rows/s", "MB"]
+COLUMNS_OF_TABLE = ["kind", "rows", "learner", "passes", "wall", "cpu", "rows/s", "MB", "resident MB"]
 COLUMNS_OF_TABLE += ["greedy", "drawn", "closed", "note"]
 
 VW = "import sys, pylibvw; vw = pylibvw.vw(sys.argv[1:]); vw.run_parser(); vw.finish()"
@@ -279,7 +279,7 @@ def _text(column: np.ndarray) -> pa.Array:
 def measure_learning(*command: str | Path) -> dict[str, float]:
     """Return wall and CPU seconds and peak memory of a command."""
     used = measure(*command)
-    return {"wall": used["wall"], "cpu": used["user"] + used["system"], "MB": used["MB"]}
+    return {name: used[name] for name in ("wall", "MB", "resident MB")} | {"cpu": used["user"] + used["system"]}
 
 
 def learn_by_vw(vw: tuple[str, str], world: World, files: dict, kind: str, form: str, passes: int) -> dict[str, object]:

@@ -13,6 +13,7 @@ clipped      from Θ = 0, with weights clipped at the 90th over the 10th percent
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -45,10 +46,10 @@ def learned_rewards(fit: str, radius: float, rows: int, seed: int) -> list[float
     return [mean if radius == NO_SHIFT else own, mean, largest]
 
 
-def table(repetitions: int, sizes: tuple[int, ...] = SIZES) -> pd.DataFrame:
-    """Return the rows of the study; ``sizes`` are the numbers of rows of the logs, for tests."""
+def table(repetitions: int, sizes: Sequence[int] = SIZES, radii: Sequence[float] = (NO_SHIFT, *RADII)) -> pd.DataFrame:
+    """Return the rows of the study; ``sizes`` are the numbers of rows of the logs."""
     results = []
-    for n, radius, fit in product(sizes, (NO_SHIFT, *RADII), STARTS):
+    for n, radius, fit in product(sizes, radii, STARTS):
         rewards, mean, largest = np.transpose([learned_rewards(fit, radius, n, s) for s in range(repetitions)])
         measured = {"value": rewards.mean(), "value_error": rewards.std(ddof=1) / np.sqrt(repetitions)}
         measured |= {"least": rewards.min(), "mean": mean.mean(), "at_largest": largest.mean()}

@@ -10,21 +10,11 @@ from pages.published import losses, study
 from pages.reference_pages import format_table
 
 RADII = (0.1, 0.2, 0.3)
-# Robust rewards by n: means over 30 logs, from the published rows.
-LEARNED = {
-    5000: {"SNIPS": (0.513, 0.436, 0.377), "CDR": (0.519, 0.439, 0.378)},
-    20_000: {"SNIPS": (0.520, 0.443, 0.383), "CDR": (0.523, 0.445, 0.385)},
-}
 # Mean squared errors × 10⁵ at n = 20 000, by kind of propensities.
 EFFICIENCY_BOUND = (1.48, 2.14, 2.96)
 EVALUATED = {
     "known": {"SNIPS": (3.6, 4.6, 5.7), "LDR": (1.6, 2.2, 3.0)},
     "estimated": {"SNIPS": (91, 105, 117), "LDR": (6.4, 8.2, 9.4)},
-}
-OURS = {  # fits of the study, as in its docstring
-    "clipped": "clipped at M",
-    "zero": "`EnvironmentDRO`",
-    "model": "from the tilted π0, like `shift_snips`",
 }
 SHIFTED_SETS = {  # label, factor of the loss, and digits
     "digits": ("Digits, labels", 1, 3),
@@ -41,21 +31,10 @@ def with_errors(values: Sequence[float], errors: Sequence[float], digits: int) -
     return [f"{value:.{digits}f} ± {error:.{digits}f}" for value, error in zip(values, errors, strict=True)]
 
 
-def rows_of(name: str, *keys: object) -> pd.DataFrame:
-    """Return a row of a study for each κ; keys are n and the fit, or n, the kind of propensities and the estimate."""
-    columns = ["n", "fit"] if name == "shift_learning" else ["n", "propensities", "estimate"]
-    return study(name).set_index([*columns, "radius"]).loc[[(*keys, radius) for radius in RADII]]
-
-
-def shift_learning() -> str:
-    """Return robust rewards of learned policies at each κ."""
-    lines = []
-    for n, published in LEARNED.items():
-        lines += [(str(n), f"{name}, theirs", *(f"{value:.3f}" for value in of)) for name, of in published.items()]
-        for fit, name in OURS.items():
-            rows = rows_of("shift_learning", n, fit)
-            lines.append((str(n), name, *with_errors(rows["value"], rows["value_error"], 4)))
-    return format_table(("n", "fit", *(f"κ = {radius}" for radius in RADII)), lines)
+def rows_of(n: int, propensities: str, estimate: str) -> pd.DataFrame:
+    """Return a row of the study for each κ."""
+    rows = study("shift_accuracy").set_index(["n", "propensities", "estimate", "radius"])
+    return rows.loc[[(n, propensities, estimate, radius) for radius in RADII]]
 
 
 def shift_evaluation() -> str:
@@ -64,7 +43,7 @@ def shift_evaluation() -> str:
     for kind, published in EVALUATED.items():
         lines += [(kind, f"{name}, theirs", "30", *map(str, of)) for name, of in published.items()]
         for estimate in ("snips", "dr"):
-            rows = rows_of("shift_accuracy", 20_000, kind, estimate)
+            rows = rows_of(20_000, kind, estimate)
             name = f"`shift=`, {estimate}"
             lines.append(
                 (

@@ -11,7 +11,7 @@ PAGE = "docs/user-guide/environment-shift.md"
 def test_sentences_on_estimates():
     """By a one-sided test at 5 %."""
     assert study("shift_accuracy")["missing"].sum() == 0
-    rows = rows_of("shift_accuracy", 20_000, "known", "dr")
+    rows = rows_of(20_000, "known", "dr")
     excess = 1e5 * rows["square"].to_numpy() - 1.3 * np.array(EFFICIENCY_BOUND)
     assert (excess < 1.645e5 * rows["square_error"].to_numpy()).all()
     squares, errors = (1e5 * rows[name].to_numpy() / EFFICIENCY_BOUND for name in ("square", "square_error"))
