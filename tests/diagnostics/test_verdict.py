@@ -23,6 +23,7 @@ from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
+from drcrm.certificates.sample_size import correct_for_choice
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
@@ -34,9 +35,10 @@ from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 def test_the_verdict_on_a_correct_log_is_true():
     verdict, _, comparison = judge(BEST)
     assert verdict.verdict == "better"
+    low, high = comparison.difference.interval
     assert verdict.sentence == (
-        f"Compared with the logging policy, the policy changes cost by {comparison.difference:+.4g} per row, and by at "
-        f"most {comparison.certificate.bound:+.4g} with 95 % confidence."
+        f"Compared with the logging policy, the policy changes cost by {comparison.difference:+.4g} per row (95 % "
+        f"interval {low:+.4g} to {high:+.4g}), and by at most {comparison.certificate.bound:+.4g} with 95 % confidence."
     )
     worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -158,6 +160,9 @@ def test_the_best_of_several_candidates_needs_more_rows():
     assert shrunk == pytest.approx(0.75 * difference, rel=0.01)
     factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) * difference / shrunk) ** 2
     assert more / rows == pytest.approx(factor, rel=0.12)
+    alone = re.search(r"To certify this one candidate takes ([\d ]+) new rows\.", _advise_rows(many, 300))
+    assert int(alone[1].replace(" ", "")) / rows == pytest.approx((difference / shrunk) ** 2, rel=0.12)
+    assert "this one candidate" not in _advise_rows(one, 300)
 
 
 def test_the_lower_bound_is_the_certificate_of_the_negated_costs():
@@ -177,10 +182,42 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert many.certificate.bound > single.certificate.bound
     assert many.lower_bound < single.lower_bound
     verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
-    percent = f"{100 * many.difference / LOG.cost.mean():+.0f} %"
-    assert "Compared with the logging policy, kl_dro changes reward by +" in verdict.sentence
-    assert f" per row, {percent}, and by at least +" in verdict.sentence
+    assert single.corrected["value"] == single.difference < many.corrected["value"] < many.certificate.bound
+    assert many.difference.low == many.corrected["low"] < many.certificate.bound < many.corrected["high"] < 0
+    percent = f"{100 * many.corrected['value'] / LOG.cost.mean():+.0f} %"
+    amount = (
+        f"Compared with the logging policy, kl_dro changes reward by {-many.corrected['value']:+.4g} per row (95 % "
+    )
+    assert verdict.sentence.startswith(amount)
+    assert f", corrected for the choice among 10 candidates), {percent} (+" in verdict.sentence
+    assert "), and by at least +" in verdict.sentence
     assert verdict.sentence.endswith("with 95 % confidence, adjusted for 10 candidates.")
+
+
+def test_the_change_in_per_cent_has_the_error_of_a_ratio():
+    """The jackknife of the ratio of the difference to the logged mean is another route to its standard error."""
+    comparison = compare_with_logging(BEST, LOG, ComparisonSettings("ips"))
+    weight = np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity
+    z, c, n = (weight - 1) * LOG.cost, LOG.cost, len(LOG.cost)
+    left_out = ((z.sum() - z) / np.abs(c.sum() - c))[:, None]
+    error = np.sqrt((n - 1) * left_out.var())
+    assert comparison.relative_error == pytest.approx(error, rel=0.02)
+    relative, difference = comparison.relative, comparison.difference
+    assert relative["value"] == pytest.approx(difference / abs(c.mean()))
+    width = (difference.high - difference.low) / difference.standard_error
+    assert relative["high"] - relative["low"] == pytest.approx(width * error, rel=0.02)
+
+
+def test_the_best_of_many_estimates_is_corrected_by_its_median_excess():
+    """The corrected best of k independent estimates of equal policies is above the truth in half of the logs."""
+    rng = np.random.default_rng(0)
+    for k in (2, 5, 40):
+        best = rng.normal(-9.0, 0.5, size=(4000, k)).min(axis=1)
+        corrected = np.array([correct_for_choice(value, 0.5, k) for value in best])
+        assert abs((corrected < -9.0).mean() - 0.5) < 0.03
+    assert correct_for_choice(-0.1, 0.5, 5) == 0.0
+    assert correct_for_choice(-0.1, 0.5, 1) == -0.1
+    assert correct_for_choice(0.2, 0.5, 5) == 0.2
 
 
 def test_a_policy_known_by_its_probabilities_of_the_logged_actions():

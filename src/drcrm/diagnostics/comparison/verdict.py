@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -147,18 +148,33 @@ def reach_verdict(
     return Verdict("not shown", sentence, [_advise_rows(comparison, diagnosis.rows, reward, rounding)], cautions)
 
 
-def describe_change(comparison: Comparison, label: str, reward: bool, outcome: str) -> str:
+def describe_change(comparison: Comparison, label: str, reward: bool, outcome: str, has_intervals: bool = True) -> str:
     """Return how a policy changes the outcome, in units of the outcome and in per cent.
 
-    The change in per cent is left out unless the logging policy's mean outcome is positive.
+    With intervals, the estimates are corrected for the choice among several candidates. The change in per cent is left
+    out unless the logging policy's mean outcome is positive.
     """
-    sign = -1 if reward else 1
-    change = f"changes {name_quantity(comparison, outcome)} by {sign * comparison.difference:+.4g} per row"
+    sign, choices = -1 if reward else 1, comparison.settings.choices
+    shown = comparison.corrected if has_intervals else {"value": float(comparison.difference)}
+    amount, start = sign * shown["value"], f"{100 * comparison.settings.confidence:g} % interval "
+    end = f", corrected for the choice among {choices} candidates" if choices > 1 else ""
+    interval = _describe_interval(shown, sign, "{:+.4g}".format, start, end)
+    text = f"changes {name_quantity(comparison, outcome)} by {amount:+.4g} per row{interval}"
     has_mean = not comparison.settings.reference.startswith(BASELINE) and comparison.settings.shift is None
-    relative = 100 * comparison.difference / comparison.reference if comparison.reference else np.nan
-    if has_mean and sign * comparison.reference > 0 and abs(relative) < MAX_PERCENT:
-        change += f", {relative:+.0f} %" if abs(relative) >= 10 else f", {relative:+.2g} %"
-    return f"Compared with {comparison.settings.reference}, {label} {change}"
+    share = amount / abs(comparison.reference) if comparison.reference else np.inf
+    if has_mean and sign * comparison.reference > 0 and 100 * abs(share) < MAX_PERCENT:
+        form = ("{:+.0f} %" if abs(share) >= 0.1 else "{:+.2g} %").format
+        interval = _describe_interval(comparison.relative if has_intervals else {}, 100 * sign, form)
+        text += f", {form(100 * share)}{interval}"
+    return f"Compared with {comparison.settings.reference}, {label} {text}"
+
+
+def _describe_interval(
+    estimate: Mapping[str, float], sign: int, form: Callable[[float], str], start: str = "", end: str = ""
+) -> str:
+    """Return the interval of an estimate in brackets, in the direction of the outcome; empty if it has none."""
+    low, high = sorted(sign * estimate.get(key, np.nan) for key in ("low", "high"))
+    return f" ({start}{form(low)} to {form(high)}{end})" if np.isfinite([low, high]).all() else ""
 
 
 def _claim(comparison: Comparison, is_better: bool, bound: float, label: str, reward: bool, outcome: str) -> str:
@@ -173,8 +189,9 @@ def _describe_difference(comparison: Comparison, upper_bound: float, label: str,
     sign = -1 if reward else 1
     ends = sorted(sign * end for end in (comparison.lower_bound, upper_bound))
     sides = [f"{side} {end:+.4g}" for side, end in zip(("above", "below"), ends, strict=True) if np.isfinite(end)]
+    change = describe_change(comparison, label, reward, outcome, has_intervals=False)
     return (
-        f"{describe_change(comparison, label, reward, outcome)}, by estimate. The change is {sides[0]} "
+        f"{change}, by estimate. The change is {sides[0]} "
         f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
     )
 
@@ -220,11 +237,11 @@ def _advise_rows(comparison: Comparison, rows: int, reward: bool = False, roundi
             f"{MORE_ROWS}. The estimated difference is smaller than its standard error, so the number of rows that "
             "would show it is unknown."
         )
-    needed = replace(look, deviation=error * np.sqrt(rows)).required_size(-expected)
+    look = replace(look, deviation=error * np.sqrt(rows))
+    needed, alone = look.required_size(-expected), _round_up(replace(look, choices=1).required_size(-expected))
     if needed > MAX_ROWS:
         return "Try another policy. No number of rows that can be logged would show a difference this small."
-    unit = 10 ** max(len(str(int(needed))) - 2, 0)
-    rounded = int(-(-needed // unit)) * unit
+    rounded = _round_up(needed)
     shrunk = (
         f", the estimate shrunk because it is the best of {comparison.settings.choices} candidates" if is_chosen else ""
     )
@@ -232,7 +249,14 @@ def _advise_rows(comparison: Comparison, rows: int, reward: bool = False, roundi
         f"{MORE_ROWS}. If the difference is {(-1 if reward else 1) * expected:.3g}{shrunk}, "
         f"{100 * POWER:g} % of all logs with {format_rows(rounded)} rows for the evaluation show it. "
         f"That is {rounded / rows:.3g} times the {format_rows(rows)} rows of this evaluation."
+        + (f" To certify this one candidate takes {format_rows(alone)} new rows." if is_chosen else "")
     )
+
+
+def _round_up(rows: float) -> int:
+    """Return a number of rows, rounded up to two digits."""
+    unit = 10 ** max(len(str(int(rows))) - 2, 0)
+    return int(-(-rows // unit)) * unit
 
 
 def format_rows(rows: int) -> str:

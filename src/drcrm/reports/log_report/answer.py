@@ -79,10 +79,15 @@ class Units:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy that a command evaluated."""
+    """A policy that a command evaluated.
+
+    ``is_corrected`` says whether its difference is corrected for the choice among the candidates: see
+    :attr:`drcrm.diagnostics.comparison.policy_comparison.Comparison.corrected`.
+    """
 
     raw: Mapping
     units: Units
+    is_corrected: bool = False
 
     @property
     def label(self) -> str:
@@ -148,10 +153,21 @@ class Candidate:
     @cached_property
     def difference(self) -> ConfidenceInterval:
         """Its cost or reward minus the logging policy's. Without an upper end, the interval is symmetric."""
-        value, low, high = (self.comparison.get(key) for key in ("value", "low", "high"))
+        part = (self.raw.get("corrected") if self.is_corrected else None) or self.comparison
+        value, low, high = (part.get(key) for key in ("value", "low", "high"))
         if is_number(value) and is_number(low) and not is_number(high):
             high = 2 * value - low
         return self.units.interval({"value": value, "low": low, "high": high})
+
+    @property
+    def value(self) -> float | None:
+        """Its cost or reward by the main estimate, with the correction of the difference."""
+        value, raw, corrected = (
+            self.interval.value,
+            self.units.convert(self.comparison.get("value")),
+            self.difference.value,
+        )
+        return value + corrected - raw if is_number(value) and is_number(raw) and is_number(corrected) else value
 
     @property
     def difference_bound(self) -> float | None:
@@ -207,7 +223,9 @@ class Answer:
     @cached_property
     def candidates(self) -> list[Candidate]:
         """The evaluated policies: the chosen one, the logging policy, then the others by :attr:`Candidate.rank`."""
-        candidates = [Candidate(raw, self.units) for raw in self.items("candidates")]
+        choices, is_better = self.raw.get("choices"), self.part("verdict").get("verdict") == "better"
+        is_corrected = is_better and is_number(choices) and choices > 1
+        candidates = [Candidate(raw, self.units, is_corrected) for raw in self.items("candidates")]
         return sorted(
             candidates, key=lambda candidate: (not candidate.is_chosen, not candidate.is_logging, candidate.rank)
         )

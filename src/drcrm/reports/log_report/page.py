@@ -161,10 +161,12 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
     if candidate is not None:
         method = f", by {ESTIMATES[candidate.main_estimate]}" if candidate.main_estimate else ""
         interval = _interval_with_level(answer, candidate.interval) + method
+        if candidate.is_corrected:
+            interval = f"corrected for the choice among {format_count(answer.raw['choices'])} candidates{method}"
         title = f"{answer.subject.removeprefix('The ').capitalize()}: estimated {unit}"
         size = format_count(candidate.raw.get("effective_size"))
         n_rows, kind = log.get("heldout") or log["rows"], "held-out rows" if log.get("heldout") else "rows"
-        tiles.append((title, answer.format(candidate.interval.value), interval))
+        tiles.append((title, answer.format(candidate.value), interval))
         tiles += [certificate(answer, candidate), ("Effective sample size", size, f"of {format_count(n_rows)} {kind}")]
     return [tile for tile in tiles if tile[1] != DASH]
 
