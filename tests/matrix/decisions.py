@@ -88,7 +88,9 @@ def expected_probabilities(log: SmallLog, actions: Any) -> np.ndarray:
 
 @relation()
 def predict_has_the_policys_probabilities(case: Case) -> None:
-    path, log = case.new_folder().with_suffix(".csv"), case.log
+    folder, log = case.new_folder(), case.log
+    folder.mkdir(parents=True)
+    path = folder / "actions.csv"
     answer = run("predict", case.policies[0], *case.files, "--output", path, "--seed", 4)
     assert answer.status == 0, answer.error
     table = pd.read_csv(path)
@@ -100,7 +102,7 @@ def predict_has_the_policys_probabilities(case: Case) -> None:
 @relation(lambda row: row.is_table and row.kind != "lists" and shutil.which("node") is not None)
 def exported_scorer_has_the_policys_probabilities(case: Case) -> None:
     folder = case.new_folder()
-    folder.mkdir()
+    folder.mkdir(parents=True)
     policy = json.loads(load_policy(case.policies[0]).to_json())
     contexts = contexts_of(case.log, lambda value: value)
     (folder / "run.mjs").write_text(SCORER, encoding="utf-8")

@@ -17,7 +17,7 @@ from matrix.options import Row
 ARMS = ("left", "middle", "right")
 LABELS = ("banner", "mail")
 EXPLORED = 0.3  # share of uniform actions of the logging policy
-N, EARLIER = 420, 320  # rows that evaluate policies, and rows of the earlier log that a policy file recognises
+N, EARLIER = 330, 200  # rows that evaluate policies, and rows of the earlier log that a policy file recognises
 CATEGORIES = {
     "city": ("Bern", "Genf", "Zürich"),
     "member": (False, True),

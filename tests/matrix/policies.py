@@ -1,22 +1,27 @@
 """Fixed policies in drcrm's files: a policy is a function of the context, whatever the encoding of a format is.
 
-``drcrm learn`` writes the file of an earlier log. Its coefficients are then replaced by those with which the encoding
-gives the scores of the function.
+``drcrm learn`` writes a file for each kind of action and format. Its encoding is then replaced by that of an earlier
+log, and its coefficients by those with which this encoding gives the scores of the function.
 """
 
 from __future__ import annotations
 
 import json
+from copy import copy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from drcrm import read_log
-from drcrm.logs.policy_file import read_policy, write_policy
+from drcrm.logs.mapping import as_mapping
+from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
 from matrix.commands import run
 from matrix.logs import EARLIER, SmallLog, draw_log, linear_scores, list_orders, mapping_of, probabilities, write_log
+from matrix.options import Row
 
 MINE, OTHER = 11, 12  # seeds of the policy to evaluate and of the baseline
 LOGGING = 1  # seed of the logging policy
@@ -48,9 +53,9 @@ def write_fixed_policies(
     """Write the files of fixed policies for the format of a log, and return their paths."""
     earlier = earlier or earlier_log(log)
     [path] = write_log(earlier, folder)
-    mapping, learned = mapping_of(earlier), folder / "learned.npz"
-    run("learn", path, "--config", json.dumps(mapping), "--output", learned)
-    stored, encoded, paths = read_policy(learned, with_rows=True), read_log(path, mapping), []
+    mapping, paths = mapping_of(earlier), []
+    stored, encoded = learned_policy(log.row.kind, log.row.format), read_log(path, mapping)
+    header = {**stored.header, "mapping": as_mapping(mapping).as_dict()}
 
     def solve(scores: np.ndarray) -> np.ndarray:
         return solve_coefficients(encoded.X, in_file_order(earlier, scores))
@@ -69,11 +74,21 @@ def write_fixed_policies(
     for seed in seeds:
         scores = earlier.logging if seed == LOGGING else policy_scores(earlier, seed)
         policy = linear(scores, 0.3 if seed == LOGGING else SHARE)
-        write_policy(
-            folder / f"policy{seed}.npz", replace(stored, policy=policy, encoding=encoded.encoding, model=model)
-        )
+        parts = {"policy": policy, "encoding": encoded.encoding, "model": model, "header": header}
+        write_policy(folder / f"policy{seed}.npz", replace(stored, **parts))
         paths.append(folder / f"policy{seed}.npz")
     return paths
+
+
+@cache
+def learned_policy(kind: str, form: str) -> StoredPolicy:
+    """Return the policy that ``drcrm learn`` writes for a kind of action and a format."""
+    log = draw_log(Row(kind=kind, format=form), EARLIER, seed=2)
+    with TemporaryDirectory() as folder:
+        output = Path(folder) / "learned.npz"
+        [path] = write_log(log, Path(folder) / "log")
+        run("learn", path, "--config", json.dumps(mapping_of(log)), "--output", output)
+        return read_policy(output, with_rows=True)
 
 
 def earlier_log(log: SmallLog) -> SmallLog:
@@ -103,5 +118,6 @@ def solve_coefficients(X: Any, scores: np.ndarray) -> np.ndarray:
 
 
 def _fixed_model(model: Any, coef: np.ndarray) -> Any:
-    model.coef_, model.intercept_ = coef, np.zeros(coef.shape[1:])
-    return model
+    fixed = copy(model)
+    fixed.coef_, fixed.intercept_ = coef, np.zeros(coef.shape[1:])
+    return fixed

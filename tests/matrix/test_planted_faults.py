@@ -1,0 +1,128 @@
+"""Each relation catches a fault that is planted in drcrm, and holds without it."""
+
+import pytest
+
+import matrix.decisions  # noqa: F401, it registers relations
+from matrix.cases import Case
+from matrix.options import Row
+from matrix.planting import plant
+from matrix.relations import RELATIONS
+
+SLICES = Row(features="categories", extra="slices", estimate="dr")
+GROUPS = Row(units="groups_unequal", estimate="snips")
+FAULTS = {  # the text, the faulty text, and the row whose relation catches it
+    "another_table_format": (
+        "table = _flatten(arrow.table(batch))",
+        "table = _flatten(arrow.table(batch)).slice(1)",
+        Row(),
+    ),
+    "another_kind_of_file": ("0 - cost if is_reward else cost", "cost", Row(estimate="snips")),
+    "another_number_of_files": (
+        "for file in reader.files:\n        start = before",
+        "for file in reader.files[:2]:\n        start = before",
+        Row(estimate="snips"),
+    ),
+    "another_order": (
+        "        value = value - reference.value if z.any() else 0.0",
+        "        value = value - reference.value + 1e-6 * float(log.cost[0] * log.propensity[0])",
+        Row(estimate="snips"),
+    ),
+    "other_names": (
+        "places = np.array([place[name] for name in appeared], dtype=np.intp)",
+        "places = np.arange(len(appeared))",
+        Row(features="categories", estimate="snips"),
+    ),
+    "each_row_is_a_group": (
+        "mean + np.bincount(index, count * (z - mean)) * (size / n)",
+        "mean + np.bincount(index, count * (z - mean)) * (size / n) ** 2 * 1.02",
+        Row(estimate="snips"),
+    ),
+    "known_propensities_as_a_column": (
+        "(1 - self.exploration) * follows + explored",
+        "self.exploration * follows + explored",
+        Row(propensity="rule", estimate="snips"),
+    ),
+    "reward_is_minus_cost": (
+        '_numbers_of_key(frame, mapping, "cost") if reward is None',
+        '-_numbers_of_key(frame, mapping, "cost") if reward is None',
+        Row(outcome="revenue", estimate="snips"),
+    ),
+    "other_units_of_costs": (
+        "return ratio, self.cost - ratio",
+        "return 0.0, self.cost",
+        Row(outcome="revenue", estimate="snips"),
+    ),
+    "lists_of_the_same_actions": (
+        "return self.starts[context] + Y",
+        "return self.starts[context] + (Y + 1) % 3",
+        Row(estimate="snips"),
+    ),
+    "policy_is_its_own_baseline": (
+        "        value = value - reference.value if z.any() else 0.0",
+        "        value = value - float(log.cost.mean())",
+        Row(estimate="snips"),
+    ),
+    "logging_policy_differs_by_zero": (
+        "policy = TabularPolicy.for_log(self.log.log_propensity, None, self.log)",
+        "policy = TabularPolicy.for_log(0.9 * self.log.log_propensity, None, self.log)",
+        Row(estimate="snips"),
+    ),
+    "estimates_by_numpy": (
+        "limited(limit) if limited else weight or Clipped(None)",
+        "Clipped(2.0)",
+        Row(estimate="snips"),
+    ),
+    "estimates_are_inside_their_bounds": (
+        "return -np.inf if certificate is None else -certificate.bound",
+        "return -np.inf if certificate is None else certificate.bound",
+        Row(guardrail="absolute", estimate="snips"),
+    ),
+    "slices_add_up": (
+        'kept = np.argsort(-np.bincount(index, log.count), kind="stable")[:MAX_SLICES]',
+        'kept = np.argsort(-np.bincount(index, log.count), kind="stable")[1:]',
+        SLICES,
+    ),
+    "guardrail_is_an_outcome": (
+        "log.with_cost(column) for column in columns",
+        "log.with_cost(-column) for column in columns",
+        Row(guardrail="absolute", estimate="ips"),
+    ),
+    "counts_are_copies": (
+        "        return *values, count\n    index, n",
+        "        return *values, np.ones(len(count))\n    index, n",
+        Row(units="count", format="npz"),
+    ),
+    "decide_has_the_policys_probabilities": (
+        "scaled = (value - self.mean) / self.scale",
+        "scaled = (value + self.mean) / self.scale",
+        Row(),
+    ),
+    "predict_has_the_policys_probabilities": (
+        "return (1 - explore) * mean + explore",
+        "return mean + explore",
+        Row(kind="labels"),
+    ),
+    "exported_scorer_has_the_policys_probabilities": (
+        '"intercept": (policy.coef[-1] + policy.intercept).tolist()',
+        '"intercept": policy.intercept.tolist()',
+        Row(),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_relation_catches_a_planted_fault(name, monkeypatch, tmp_path):
+    text, faulty, row = FAULTS[name]
+    check, applies = RELATIONS[name]
+    assert applies(row)
+    with monkeypatch.context() as planted:
+        plant(planted, text, faulty)
+        with pytest.raises(AssertionError):
+            check(Case(row, tmp_path / "faulty"))
+    check(Case(row, tmp_path / "right"))
+
+
+@pytest.mark.slow
+def test_each_relation_has_a_fault():
+    assert not RELATIONS.keys() - FAULTS.keys()
