@@ -9,7 +9,6 @@ from matrix.planting import plant
 from matrix.relations import RELATIONS
 
 SLICES = Row(features="categories", extra="slices", estimate="dr")
-GROUPS = Row(units="groups_unequal", estimate="snips")
 FAULTS = {  # the text, the faulty text, and the row whose relation catches it
     "another_table_format": (
         "table = _flatten(arrow.table(batch))",
