@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from drcrm import BanditLog, ExponentialPolicy
+from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 
 COSTS = (-2.0, 0.5)
@@ -132,3 +133,49 @@ def test_label_vectors_use_ips():
     assert bound == pytest.approx(upper_bound(weight * log.cost, method="anytime", high=0), abs=1e-12)
     with pytest.raises(InputError, match="needs one of K actions or lists of actions, not label vectors"):
         policy_certificate(policy, log, "dr", **settings)
+
+
+def week(n: int, seed: int, coef: np.ndarray) -> BanditLog:
+    """Return a log of two actions by a softmax policy. The second one is good in contexts with x = 1."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, 2, n), np.ones(n)])
+    policy = SoftmaxPolicy(coef)
+    action = policy.sample(X, rng)
+    cost = -(rng.random(n) < 0.2 + 0.6 * action * X[:, 0]).astype(float)
+    return BanditLog(X, action, np.exp(policy.log_prob(X, action)), cost, n_actions=2)
+
+
+def test_a_log_of_another_policy_than_the_stored_one_uses_no_control_variates():
+    """The stored policy takes the second action rarely, that of the later log often; both have right propensities."""
+    stored, later = np.array([[0.0, 0.0], [0.0, -3.0]]), np.array([[0.0, 1.0], [0.0, 0.5]])
+    policy = SoftmaxPolicy(np.array([[-2.0, 2.0], [0.0, 0.0]]))
+    first = week(3000, 0, stored)
+    model = SupportedModel.of(CostModel().fit_log(first), first, SoftmaxPolicy(stored), 0.05)
+    settings = {"method": "anytime", "cost_range": (-1, 0), "cost_model": model}
+    assert policy_certificate(policy, first, **settings).estimate == "dr"
+    share = policy.marginals(np.array([[0.0, 1.0], [1.0, 1.0]]))[:, 1]
+    truth = -(0.2 + 0.6 * share[1] / 2)
+    for seed in range(5):
+        log = week(2000, seed + 1, later)
+        certificate = policy_certificate(policy, log, **settings)
+        assert certificate.estimate == "ips"
+        assert certificate.bound > truth
+        own = policy_certificate(policy, log, logging_policy=SoftmaxPolicy(later), **settings)
+        assert (own.estimate, own.bound > truth) == ("dr", True)
+    with pytest.raises(InputError, match="has other probabilities than the propensities of the log"):
+        policy_certificate(policy, log, "dr", **settings)
+    with pytest.raises(InputError, match="logging_policy= with the propensities of the log, which differ by up to"):
+        policy_certificate(policy, log, "dr", logging_policy=SoftmaxPolicy(stored), **settings)
+    rounded = log.replace(propensity=log.propensity.round(2))
+    rounded.__dict__.pop("log_propensity", None)
+    assert policy_certificate(policy, rounded, logging_policy=SoftmaxPolicy(later), **settings).estimate == "dr"
+
+
+def test_the_stored_policy_of_another_log_does_not_hide_missing_actions():
+    """The stored policy takes both actions; that of the later log never takes the second one for x = 1."""
+    stored = np.zeros((2, 2))
+    first, policy = week(2000, 0, stored), SoftmaxPolicy(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    model = SupportedModel.of(CostModel().fit_log(first), first, SoftmaxPolicy(stored), 0.05)
+    later = week(2000, 1, np.array([[0.0, -30.0], [0.0, 0.0]]))
+    assert not policy_certificate(policy, first, "dr", cost_model=model).missing
+    assert policy_certificate(policy, later, "dr", cost_model=model).missing

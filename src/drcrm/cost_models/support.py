@@ -32,6 +32,7 @@ from drcrm.policies.base import Policy
 from drcrm.policies.exponential import as_policy
 
 SUPPORT = 0.05  # τ
+ROUNDED = 0.02  # relative error of propensities of two digits, such as 0.17 for 1/6
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,13 @@ class SupportedModel:
         mean = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
         return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
 
+    def known_logging_policy(self, log: BanditLog) -> Any:
+        """Return π0 if it is known and has the propensities of a log; None if it was cloned, or another policy logged.
+
+        A policy with other propensities says neither which actions the log lacks, nor the mean of a control variate.
+        """
+        return None if self.is_cloned or misses_propensities(self.logging_policy, log) else self.logging_policy
+
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
         return replace(self, support=support)
@@ -125,6 +133,14 @@ class SupportedModel:
     def _logging_mean(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the probabilities of all actions under π0."""
         return _logging_mean(self.logging_policy, X, actions, self.support, self.is_supported)
+
+
+def misses_propensities(policy: Policy, log: BanditLog) -> float:
+    """Return the largest relative difference between a policy's probabilities and the propensities; 0 if rounded."""
+    _, log_prob, _ = policy.evaluate(log, name="logging policy")
+    with np.errstate(over="ignore"):
+        largest = float(np.abs(np.expm1(log_prob - log.log_propensity)).max())
+    return largest if largest > ROUNDED else 0.0
 
 
 def raise_to_support(mean: np.ndarray, log: BanditLog, support: float) -> np.ndarray:

@@ -104,9 +104,9 @@ class HeldoutScores:
             values |= {"dr": self._share @ z, "dr_bound": self._worst_case(*unit_values(self._groups, log.count, z))}
             compared = terms if is_plain else self._compared.terms(policy, extreme=self._largest)
             difference, residual = compared.z - self._baseline, terms.residual
-            gap = unit_values(self._groups, log.count, compared.gap)
+            gap, gap_count = unit_values(self._groups, log.count, compared.gap)
             is_missing = self._model.is_cloned and np.isfinite(compared.gap).all()
-            if is_missing and has_missing_mass(*gap, np.abs(log.cost).max()):
+            if is_missing and has_missing_mass(gap, gap_count, np.abs(log.cost).max()):
                 difference, residual = difference + compared.gap, log.cost - self._largest
             limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
             valid, limited, count = unit_values(self._groups, log.count, difference, limited)

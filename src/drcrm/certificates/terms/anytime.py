@@ -32,7 +32,7 @@ from drcrm.arrays.validation import check_choice
 from drcrm.certificates.terms.evaluation import AUTO, LOGGING, EvaluationInputs
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
-from drcrm.cost_models.support import SupportedModel
+from drcrm.cost_models.support import SupportedModel, misses_propensities
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.policies.prepared_log import importance_weights, modelled_cost
@@ -67,7 +67,12 @@ def choose_anytime_estimate(
     elif inputs.cost_model is None:
         lacking = "cost_model=, a cost model that was fitted to earlier rows"
     elif _logging_policy(inputs) is None:
-        lacking = "logging_policy=, the policy that logged the rows"
+        lacking = (
+            "logging_policy=, the policy that logged the rows: that of the cost model is unknown, or has other "
+            "probabilities than the propensities of the log"
+        )
+    elif misses := misses_propensities(_logging_policy(inputs), inputs.log):
+        lacking = f"logging_policy= with the propensities of the log, which differ by up to {misses:.2g} times"
     elif not inputs.policy.knows_all_actions:
         lacking = "the policy's probabilities of all actions"
     elif has_policy:
@@ -129,8 +134,8 @@ def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[
 
 
 def _logging_policy(inputs: EvaluationInputs) -> Any:
-    """Return π0 if it is known, from the argument or from the cost model; None if it is unknown or was estimated."""
+    """Return π0 from the argument, or from the cost model; None if it is unknown, estimated, or not that of the log."""
     model = inputs.cost_model
-    if inputs.logging_policy is None and isinstance(model, SupportedModel) and not model.is_cloned:
-        return None if getattr(model.logging_policy, "features", None) else model.logging_policy
+    if inputs.logging_policy is None and isinstance(model, SupportedModel):
+        return None if getattr(model.logging_policy, "features", None) else model.known_logging_policy(inputs.log)
     return inputs.logging_policy

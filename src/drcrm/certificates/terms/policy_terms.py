@@ -126,16 +126,19 @@ class TermBuilder:
         return EVALUATIONS[self.estimate].kind
 
     def with_support(self) -> TermBuilder:
-        """Return the builder that charges unsupported actions, if the logging policy is known."""
+        """Return the builder that charges unsupported actions, if the logging policy of the rows is known."""
         inputs, known = self.inputs, self.inputs.logging_policy
         model = inputs.cost_model if self.kind.uses_model else None
         if model is not None and known is not None:
             support = model.support if isinstance(model, SupportedModel) else 0
             model = restrict_to_support(model, inputs.log, known, support or SUPPORT)
             inputs = replace(inputs, cost_model=model)
-        if isinstance(model, SupportedModel) and model.support and not model.is_cloned:
-            return replace(self, inputs=inputs, support=(model.logging_policy, model.support))
-        return self if known is None else replace(self, support=(known, SUPPORT))
+        if known is not None:
+            return replace(self, inputs=inputs, support=(known, model.support if model is not None else SUPPORT))
+        if isinstance(model, SupportedModel) and model.support:
+            stored = model.known_logging_policy(inputs.log)
+            return self if stored is None else replace(self, support=(stored, model.support))
+        return self
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def terms(self, policy: Policy, name: str = "policy", extreme: float | None = None, sign: int = 1) -> PolicyTerms:
