@@ -140,3 +140,21 @@ def test_columns_that_cannot_be_kept_are_refused(names, message, shop, tmp_path,
     status, error = predict(run, shop, shop / "log.csv", tmp_path / "out.csv", names)
     assert (status, error.count("\n"), message in error) == (1, 1, True)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_values_in_json_are_kept_as_written(shop, tmp_path, run):
+    kept = {
+        "when": ["2026-06-01T00:30:00+08:00", ""],
+        "day": ["2026-06-01", "x"],
+        "order": ["18000000000000000001", "18000000000000000002"],
+        "amount": ["2.50", "3"],
+        "is_new": ["true", "false"],
+    }
+    start = '{"age": 31, "price": 12.5, "city": "Bern", '
+    (tmp_path / "log.jsonl").write_text(
+        f'{start}"when": "2026-06-01T00:30:00+08:00", "day": "2026-06-01", "order": 18000000000000000001, '
+        '"amount": 2.50, "is_new": true}\n'
+        f'{start}"when": null, "day": "x", "order": 18000000000000000002, "amount": 3, "is_new": false}\n'
+    )
+    assert predict(run, shop, tmp_path / "log.jsonl", tmp_path / "kept.csv", kept) == (0, "")
+    assert {name: texts for name, texts in texts_of(tmp_path / "kept.csv").items() if name in kept} == kept

@@ -23,6 +23,7 @@ from drcrm.errors import InputError
 from drcrm.logs.batches import encode, fit_encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.read_log import read_raw_log
+from drcrm.logs.readers import json_files
 
 FORMS = "frame", "csv", "parquet"
 
@@ -242,6 +243,87 @@ def test_tables_in_json_lines_are_read(frame, mapping, tmp_path, name):
     frame["p"] = [json.loads(line)["p"] for line in text.splitlines()]
     assert_same_log(log, drcrm.BanditLog.from_frame(frame, mapping))
     assert np.array_equal(read_contexts(tmp_path / name, log.encoding)[0], log.X)
+
+
+def test_values_in_json_are_read_like_the_texts_of_csv(frame, mapping, tmp_path):
+    """Times keep the hour as written, texts that look like dates stay texts, and codes stay codes."""
+    frame["when"] = [f"2026-01-{1 + row % 20:02d}T{row % 24:02d}:30:00+02:00" for row in range(len(frame))]
+    frame["day"] = [f"2026-01-{1 + row % 5:02d}" for row in range(len(frame))]
+    frame["code"] = [["1E5", "100000", "2.50", "True"][row % 4] for row in range(len(frame))]
+    mapping |= {"features": {"numeric": ["age"], "categorical": ["day", "code"], "time": ["when"]}}
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    lines = [dict(zip(frame, row, strict=True)) for row in frame.astype(object).itertuples(index=False)]
+    numbers = {"100000": 1e5, "2.50": 2.5, "True": True}
+    lines = [line | {"code": numbers.get(line["code"], line["code"])} for line in lines]
+    text = "\n".join(json.dumps(line) for line in lines).replace("100000.0", "1e5").replace("NaN", "null")
+    (tmp_path / "log.jsonl").write_text("\n" + text)
+    logs = [drcrm.read_log(tmp_path / name, mapping) for name in ("log.csv", "log.jsonl")]
+    assert_same_log(*logs)
+    assert logs[1].encoding.known == logs[0].encoding.known
+    assert logs[1].encoding.known["code"] == ["100000", "1E5", "2.5", "true"]
+    assert logs[1].encoding.known["day"] == [f"2026-01-{day:02d}" for day in range(1, 6)]
+    hours = set(logs[1].encoding.known["when: hour"])
+    assert hours == {time[11:13] for time in frame["when"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kind"),
+    [
+        ({"tag": None}, {"tag": "x"}, "categorical"),
+        ({}, {"tag": "x"}, "categorical"),
+        ({}, {"user": {"tag": "x"}, "tag": "y"}, "categorical"),
+        ({"tag": "2026-06-01"}, {"tag": "unknown"}, "categorical"),
+        ({"tag": 3}, {"tag": 3.5}, "numeric"),
+        ({"tag": 3}, {"tag": "4"}, "numeric"),
+    ],
+)
+def test_types_in_json_may_change_in_later_rows(first, last, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "BLOCK", 1000)
+    rows = [(first if row < 90 else last) | {"a": "uv"[row % 2], "p": 0.5, "y": row // 2 % 2} for row in range(100)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {kind: ["tag"]}}
+    frame = pd.DataFrame([{"tag": None} | row for row in rows])
+    frame["tag"] = pd.to_numeric(frame["tag"]) if kind == "numeric" else frame["tag"]
+    assert_same_log(drcrm.read_log(tmp_path / "log.jsonl", mapping), drcrm.BanditLog.from_frame(frame, mapping))
+    message = "column 'other' is missing, expected one of the file's columns"
+    with pytest.raises(InputError, match=message):
+        drcrm.read_log(tmp_path / "log.jsonl", mapping | {"features": {"numeric": ["other"]}})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"tag": 1, "tag": 2}', "line 2: a key occurs twice in one object"),
+        ('{"tag": 1', "line 2: Expecting ',' delimiter"),
+        ("[1]", "line 2 is not an object"),
+        ('{"tag": "\\ud800", "a": "u", "p": 0.5, "y": 1}', "column 'tag' has a text that is not Unicode"),
+        ('{"tag": ["x", 1, null], "a": "u", "p": 0.5, "y": 1}', "tag has values such as lists or maps"),
+        ('{"tag": {"x": {}}, "a": "u", "p": 0.5, "y": Infinity}', "reward 'y' is 'Infinity' in row 1, expected a fin"),
+    ],
+)
+def test_invalid_lines_in_json_are_refused(line, message, tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"tag": "x", "a": "v", "p": 0.5, "y": 0}\n' + line)
+    mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {"categorical": ["tag"]}}
+    with pytest.raises(InputError, match=message):
+        drcrm.read_log(tmp_path / "log.jsonl", mapping)
+
+
+def test_lists_in_json_are_refused_as_features(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"tag": ["x"], "a": "v", "p": 0.5, "y": 0}\n' * 2)
+    mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {"categorical": ["tag"]}}
+    with pytest.raises(InputError, match="tag has values such as lists or maps"):
+        drcrm.read_log(tmp_path / "log.jsonl", mapping)
+
+
+@pytest.mark.parametrize("number", ["1.8e19", "18000000000000000001.0"])
+def test_rounded_ids_in_json_are_refused(number, tmp_path):
+    line = '{"tag": "x", "a": "v", "p": 0.5, "y": 0, "order": '
+    mapping = {"action": "a", "propensity": "p", "reward": "y", "features": {"categorical": ["tag"]}, "id": "order"}
+    (tmp_path / "log.jsonl").write_text(f"{line}18000000000000000001}}\n{line}18000000000000000002}}\n")
+    assert len({*read_raw_log(tmp_path / "log.jsonl", as_mapping(mapping)).column("ids")}) == 2
+    (tmp_path / "log.jsonl").write_text(f"{line}{number}}}\n")
+    with pytest.raises(InputError, match="expected an integer or a text"):
+        drcrm.read_log(tmp_path / "log.jsonl", mapping)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])

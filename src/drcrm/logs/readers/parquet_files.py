@@ -1,4 +1,4 @@
-"""Readers of Parquet, and of tables in JSON with an object on each line."""
+"""Reader of Parquet."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,10 +7,8 @@ from typing import Any
 
 from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra, prefix_errors
-from drcrm.logs.readers.base import Select, one_line, open_file
+from drcrm.logs.readers.base import Select, one_line
 from drcrm.logs.readers.tables import TableReader
-
-BLOCK = 2**22  # bytes of JSON that are read at once
 
 
 class ParquetReader(TableReader):
@@ -57,26 +55,6 @@ class ParquetReader(TableReader):
                     ) from None
             types |= dict(zip([name], kinds, strict=False))  # empty if no file has the column
         return types
-
-
-class JsonReader(TableReader):
-    """Reader of tables in JSON, with an object on each line."""
-
-    name, title = "json", "a table in JSON"
-
-    @classmethod
-    def recognises(cls, start: bytes) -> bool:
-        return start.startswith(b"{")
-
-    def read_tables(self, file: Path, select: Select) -> Iterator[Any]:
-        arrow, reader = import_extra("pyarrow"), import_extra("pyarrow.json")
-        try:
-            with open_file(file, reported=True) as stream:
-                for batch in reader.open_json(stream, reader.ReadOptions(use_threads=False, block_size=BLOCK)):
-                    table = _flatten(arrow.table(batch))
-                    yield table.select(select(table.column_names).names or table.column_names[:1])
-        except arrow.ArrowException as error:
-            raise InputError(f"is not a readable table in JSON: {one_line(error)}") from None
 
 
 def _flatten(table: Any) -> Any:
