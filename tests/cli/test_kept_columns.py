@@ -150,11 +150,12 @@ def test_values_in_json_are_kept_as_written(shop, tmp_path, run):
         "amount": ["2.50", "3"],
         "is_new": ["true", "false"],
     }
-    start = '{"age": 31, "price": 12.5, "city": "Bern", '
-    (tmp_path / "log.jsonl").write_text(
-        f'{start}"when": "2026-06-01T00:30:00+08:00", "day": "2026-06-01", "order": 18000000000000000001, '
-        '"amount": 2.50, "is_new": true}\n'
-        f'{start}"when": null, "day": "x", "order": 18000000000000000002, "amount": 3, "is_new": false}\n'
-    )
+    values = [
+        '"when": "2026-06-01T00:30:00+08:00", "day": "2026-06-01", "order": 18000000000000000001, "amount": 2.50',
+        '"when": null, "day": "x", "order": 18000000000000000002, "amount": 3',
+    ]
+    start, ends = '{"age": 31, "price": 12.5, "city": "Bern", ', [', "is_new": true}\n', ', "is_new": false}\n']
+    lines = [start + line + end for line, end in zip(values, ends, strict=True)]
+    (tmp_path / "log.jsonl").write_text("".join(lines))
     assert predict(run, shop, tmp_path / "log.jsonl", tmp_path / "kept.csv", kept) == (0, "")
     assert {name: texts for name, texts in texts_of(tmp_path / "kept.csv").items() if name in kept} == kept
