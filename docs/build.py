@@ -264,7 +264,7 @@ def write_figures(name: str) -> None:
             write_figure(FIGURES[figure], results(name, figure, dataset), file=Path(link).name)
     if name in WITH_OVERVIEW:
         data = [results(name, "overview", dataset) for dataset in experiment(name).plan.datasets]
-        write_figure(overview, data, len(data), file=f"{name}_overview.png")
+        write_figure(overview, data, file=f"{name}_overview.png")
 
 
 def write_family_figures() -> None:
