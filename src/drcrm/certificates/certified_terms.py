@@ -9,7 +9,13 @@ import numpy as np
 
 from drcrm.certificates.bounds import Bound
 from drcrm.certificates.independent_units import group_means, require_equal_units, unit_ratios, unit_values
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, corrected_bound, estimate_skewness, upper_skewness
+from drcrm.certificates.skewness import (
+    LARGEST_SKEWNESS,
+    corrected_bound,
+    estimate_skewness,
+    rare_charge,
+    upper_skewness,
+)
 from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning
 from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights, subtract
 from drcrm.errors import InputError, warn_all
@@ -66,6 +72,11 @@ class CertifiedTerms:
         """The terms of the policy, and of the baseline."""
         return [self.policy] if self.baseline is None else [self.policy, self.baseline]
 
+    @property
+    def _weight(self) -> np.ndarray:
+        """The weights, minus those of the baseline."""
+        return subtract(self.policy.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
+
     def certify(self) -> dict[str, Any]:
         """Return value, bound, n, missing and skewness of the certificate."""
         log, bound, units = self.builder.log, self.bound, self.units
@@ -75,12 +86,12 @@ class CertifiedTerms:
             z = subtract(z, self.factor * self.baseline.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
+        unlogged = np.broadcast_to(self.policy.unlogged, z.shape)
         if not bound.asymptotic:
             require_equal_units(units, log, bound.name, "choose an asymptotic method, such as 'kl'")
-        if units is None or bound.asymptotic:
-            z, *gaps, count = unit_values(units, log.count, z, *gaps)
-        else:
-            z, *gaps, count = group_means(units, log.count, z, *gaps)  # of equal units, so rounding keeps their range
+        # The means of equal units keep the range of the terms in spite of rounding.
+        of_units = unit_values if units is None or bound.asymptotic else group_means
+        z, unlogged, *gaps, count = of_units(units, log.count, z, unlogged, *gaps)
         is_ratio = self.builder.kind.is_ratio and self.baseline is None and self.builder.radius is None
         value, upper = self._bound_ratio() if is_ratio else (np.average(z, weights=count), bound(z, count))
         if lacking := self._lacking_gaps(gaps, count):
@@ -88,8 +99,11 @@ class CertifiedTerms:
             value, upper = np.average(z, weights=count), bound(z, count)
         skewness = None
         if bound.asymptotic and self.check_tails:
-            skewness = self._check_skewness(int(count.sum()), is_lacking=bool(lacking))
-            upper = max(upper, corrected_bound(z, count, bound.confidence, skewness))
+            n = int(count.sum())
+            skewness = self._check_skewness(n, is_lacking=bool(lacking))
+            charge = 0.0 if lacking else self._charge_rare(n)
+            charged = z if lacking else z + unlogged
+            upper = max(upper, corrected_bound(charged, count, bound.confidence, skewness, charge))
         results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
         return results | {"missing": bool(lacking), "skewness": skewness}
 
@@ -127,9 +141,7 @@ class CertifiedTerms:
         The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and a mean
         far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
         """
-        log, side = self.builder.log, self.policy
-        weight = subtract(side.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
-        relative = log.relative_weight
+        log, side, weight, relative = self.builder.log, self.policy, self._weight, self.builder.log.relative_weight
         if is_lacking:
             residual = (side.cost - self.costs[1]) * relative
             skewness = upper_skewness(weight, residual, log.count / relative, units)
@@ -148,6 +160,15 @@ class CertifiedTerms:
                 "with a known range: certify --anytime, or in Python the method betting"
             )
         return skewness
+
+    def _charge_rare(self, units: int) -> float:
+        """Return r, the charge for rows with large weights and costs that the log lacks by chance."""
+        log, side = self.builder.log, self.policy
+        if self.builder.radius is not None:
+            return 0.0
+        weight, relative = np.maximum(self._weight, 0.0) * log.relative_weight, log.relative_weight
+        raised = weight * np.maximum(self.costs[1] - side.cost + side.residual, 0.0)
+        return rare_charge(weight, raised, log.count / relative, self.bound.confidence, units)
 
     def warn(self) -> None:
         """Warn of a small effective sample size and of a low mean weight."""

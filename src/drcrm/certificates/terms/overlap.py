@@ -21,7 +21,7 @@ import numpy as np
 
 from drcrm.arrays.validation import check_fraction
 from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, estimate_skewness
+from drcrm.certificates.skewness import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.optimization.behaviour_cloning import clone_behaviour
@@ -32,6 +32,7 @@ from drcrm.weights import effective_sample_size
 FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
 SHARE = 30
 SURE = 2  # number of standard errors by which the mean gap must exceed 0
+SIMILAR = 1.01  # propensities are rounded, so a weight must exceed another by this factor
 ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
 LEAST_ROWS, LEAST_SHARE, MANY_ROWS = 10, 0.05, 400  # of the effective sample size: see has_enough_rows
 DOMINANT_SHARE = 0.5  # a row with more than this share of a sum dominates it
@@ -41,6 +42,25 @@ LOW_WEIGHT, LOW_BY = 0.1, 5  # a mean weight below this, and this many standard 
 def worst_case_gaps(z: np.ndarray, weight: np.ndarray, cost: np.ndarray, largest: float) -> np.ndarray:
     """Return a + w (c − a) − z of each row, (n,): the increase of z if the missing mass is charged the cost a."""
     return largest + weight * (cost - largest) - z
+
+
+@np.errstate(divide="ignore", invalid="ignore")
+def unlogged_charges(
+    modelled: np.ndarray, predicted: np.ndarray, weight: np.ndarray, log: BanditLog, largest: float
+) -> np.ndarray:
+    """Return the charge of each row, (n,), for actions of the policy whose weights exceed every logged weight.
+
+    A row with π = π(a|x) and p = π0(a|x) leaves 1 − π and 1 − p to the other actions of its context. Their mean weight
+    is v = (1 − π)/(1 − p). If it exceeds every logged weight, the log says nothing about their costs. They are then
+    charged the largest cost: the charge is (1 − π) C − (m − π ĉ), where m = E_π ĉ is ``modelled``, and ĉ ``predicted``.
+    Nothing is charged if such actions have less than a quarter of E w², to which they contribute (1 − π) v.
+    """
+    probability = np.minimum(weight * log.propensity, 1.0)
+    rest = (1 - probability) / (1 - log.propensity)
+    is_unlogged = rest > SIMILAR * weight.max()
+    unlogged, logged = log.count @ np.where(is_unlogged, (1 - probability) * rest, 0.0), log.count @ weight**2
+    charge = (1 - probability) * largest - (modelled - probability * predicted)
+    return np.where(is_unlogged & (unlogged >= DOMINANT * (unlogged + logged)), np.maximum(charge, 0.0), 0.0)
 
 
 def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:

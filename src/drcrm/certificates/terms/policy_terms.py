@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.certificates.terms.evaluation import EvaluationInputs
-from drcrm.certificates.terms.overlap import clipped_share, worst_case_gaps
+from drcrm.certificates.terms.overlap import clipped_share, unlogged_charges, worst_case_gaps
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
@@ -62,6 +62,8 @@ class PolicyTerms:
         Share of the total weight that the limit of the weights removes.
     refusal : str
         Why the estimate has no standard error, or an empty string.
+    unlogged : array (n,) or 0
+        The ``unlogged_charges`` of a policy; 0 if unsupported actions are charged already.
     """
 
     value: float
@@ -77,6 +79,7 @@ class PolicyTerms:
     unsupported: float | None = None
     clipped: float = 0.0
     refusal: str = ""
+    unlogged: Any = 0.0
 
     @property
     def z(self) -> np.ndarray:
@@ -162,6 +165,7 @@ class TermBuilder:
             estimate = kind(cost, log.count)
         value = estimate.evaluate(self.risk, factor, factor, expected, None)[0]
         modelled, residual = estimate.model_and_residual(factor, expected)
+        is_charged = sign > 0 and self.support is None
         return PolicyTerms(
             float(value),
             importance,
@@ -175,6 +179,7 @@ class TermBuilder:
             unit=float(log.count @ factor / log.size) if kind.is_ratio else 1.0,
             unsupported=unsupported,
             clipped=clipped_share(importance, limited, log),
+            unlogged=unlogged_charges(modelled, cost - residual, importance, log, extreme) if is_charged else 0.0,
         )
 
     def reference(self, baseline: Policy | str, extreme: float | None = None) -> PolicyTerms:
