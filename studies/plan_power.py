@@ -2,46 +2,39 @@
 
 A log has three actions. The plan has the true difference, and the spread of the terms from a log of 200 000 rows. It
 predicts the power: the share of logs that show that the policy is better. The study counts them among simulated logs.
-There are three kinds of log, two kinds of bound and two sets of options. Logs:
+There are three kinds of log and two sets of options. The bound is the certificate of the difference. For clicks it is
+by "dr", and the cost model has the true mean rewards times lognormal errors. For the other logs it is by "snips". Logs:
 
 clicks         softmax logging policy; a reward is 1 with probability 0.1 to 0.3
 revenue        the same, but each reward of 1 is replaced by a lognormal number, cut at 10
 ε-greedy       ε-greedy logging policy with ε = 30 %, and a softmax policy
 
-Bounds:
+Options, both with a predicted power near 0.8, that of the plan:
 
-one look       the certificate of the difference. For clicks it is by "dr", and the cost model has the true mean rewards
-               times lognormal errors. For the other logs it is by "snips"
-every look     the bound after the last row that holds at every look, by "ips"
-
-Options:
-
-1 candidate    no exploration, a predicted power near 0.5
-20 candidates  10 % exploration, a predicted power near 0.85
+1 candidate    no exploration
+20 candidates  10 % exploration
 
 The table has a row per setting: the number of rows, the predicted and the simulated power, and the true difference.
 """
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 from anytime import expected_size
-from scipy.optimize import brentq
 from scipy.special import expit, ndtri, softmax
 from synthetic import draw_actions
 
 from drcrm.certificates import policy_certificate
+from drcrm.certificates.sample_size import OneLook
 from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.exploration_plan import PlannedPolicy, PlanSettings, plan_size
+from drcrm.diagnostics.comparison.exploration_plan import PlannedPolicy, plan_exploration
 
-KINDS, LOOKS = ("clicks", "revenue", "ε-greedy"), ("one", "every")
-OPTIONS = ((1, 0.0, 0.5), (20, 0.1, 0.85))  # candidates, exploration rate, target power
-POPULATION, STEP, MOST = 200_000, 50, 200_000
+KINDS = "clicks", "revenue", "ε-greedy"
+OPTIONS = (1, 0.0), (20, 0.1)  # candidates, exploration rate
+POPULATION, STEP = 200_000, 50
 SCORES = np.array([1, 0, -1])
 
 
@@ -78,16 +71,14 @@ def draw(kind: str, rows: int, rate: float, seed: int) -> tuple[BanditLog, np.nd
     return log, policy, modelled
 
 
-def tested_policy(kind: str) -> tuple[BanditLog, PlannedPolicy, PlanSettings]:
-    """Return the large log, the policy's terms in it, and the settings of a plan for 1 candidate."""
+def tested_policy(kind: str) -> tuple[BanditLog, PlannedPolicy, float]:
+    """Return the large log, the policy's terms in it, and how much more the uniform policy costs."""
     log, policy, modelled = draw(kind, POPULATION, 0.0, seed=10**6)
     estimate = estimate_of(kind)
     inputs = EvaluationInputs.create(policy, log, None, None, None, modelled if estimate == "dr" else None)
     terms = TermBuilder(inputs, estimate).terms(inputs.policy)
-    known = terms.modelled + np.zeros(len(terms.weight))
     gain, cost = true_values(kind)
-    tested = PlannedPolicy(terms.weight, known, terms.residual, gain=gain)
-    return log, tested, PlanSettings(1, cost, cost_range=(-largest_reward(kind), 0.0))
+    return log, PlannedPolicy(terms.weight, terms.modelled, terms.residual, gain=gain), cost
 
 
 def estimate_of(kind: str) -> str:
@@ -98,51 +89,43 @@ def largest_reward(kind: str) -> float:
     return 10.0 if kind == "revenue" else 1.0
 
 
-def is_shown(kind: str, look: str, rows: int, rate: float, choices: int, seed: int) -> bool:
+def is_shown(kind: str, rows: int, rate: float, choices: int, seed: int) -> bool:
     """Return whether the policy is shown to be better by one simulated log."""
     log, policy, modelled = draw(kind, rows, rate, seed)
     options = {"baseline": "logging", "choices": choices, "cost_range": (-largest_reward(kind), 0.0)}
-    if look == "every":
-        return policy_certificate(policy, log, "ips", method="anytime", **options).bound < 0
     estimate = estimate_of(kind)
     model = {"cost_model": modelled} if estimate == "dr" else {}
     return policy_certificate(policy, log, estimate, **options, **model).bound < 0
 
 
 def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per kind, look and options."""
+    """Return a row per kind and options."""
     rows = []
-    for kind, look in product(KINDS, LOOKS):
-        log, tested, settings = tested_policy(kind)
-        for choices, rate, target in OPTIONS:
-            rows.append(measure(kind, look, choices, rate, target, (log, tested, settings), repetitions))
+    for kind in KINDS:
+        plan = tested_policy(kind)
+        for choices, rate in OPTIONS:
+            rows.append(measure(kind, choices, rate, plan, repetitions))
     return pd.DataFrame(rows)
 
 
 def measure(
     kind: str,
-    look: str,
     choices: int,
     rate: float,
-    target: float,
-    plan: tuple[BanditLog, PlannedPolicy, PlanSettings],
+    plan: tuple[BanditLog, PlannedPolicy, float],
     repetitions: int,
 ) -> dict[str, object]:
-    """Return the predicted and the simulated power at the number of rows whose predicted power is near the target."""
-    log, tested, settings = plan
-    settings = PlanSettings(
-        1, settings.cost, choices=choices, cost_range=settings.cost_range if look == "every" else None
-    )
-    key = "power" if look == "one" else "anytime_power"
-
-    def power(n: float) -> float:
-        return plan_size(log, tested, rate, n, settings)[key]
-
-    n = STEP * round(brentq(lambda n: power(n) - target, STEP, MOST, xtol=STEP / 2) / STEP)
-    shown = [is_shown(kind, look, n, rate, choices, seed) for seed in range(repetitions)]
+    """Return the predicted and the simulated power at the number of rows that a plan asks for."""
+    log, tested, cost = plan
+    look = OneLook(1.0, choices=choices)
+    [planned] = [entry for entry in plan_exploration(log, tested, look, 1, cost) if entry["rate"] == rate]
+    n = STEP * round(planned["needed"] / STEP)
+    difference = tested.gain + rate * cost
+    predicted = OneLook(planned["deviation"], choices=choices).power_of(difference, n)
+    shown = [is_shown(kind, n, rate, choices, seed) for seed in range(repetitions)]
     return {
-        **{"kind": kind, "look": look, "choices": choices, "rate": rate, "rows": n, "logs": repetitions},
-        **{"difference": tested.gain + rate * settings.cost, "predicted": power(n), "simulated": np.mean(shown)},
+        **{"kind": kind, "choices": choices, "rate": rate, "rows": n, "logs": repetitions},
+        **{"difference": difference, "predicted": predicted, "simulated": np.mean(shown)},
     }
 
 

@@ -153,14 +153,14 @@ def test_published_intervals_of_the_default_cover_the_cost(study):
     assert errors["auto"] < errors["clipped_ips"]
 
 
-def test_the_published_power_agrees_with_simulated_logs():
+def test_the_published_power_is_that_of_the_page():
     rows = published("plan_power")
-    assert len(rows) == 12
-    assert (rows["logs"] == 2000).all()
-    gap = 100 * (rows["predicted"] - rows["simulated"]).abs().max()
-    assert gap <= 5
+    assert len(rows) == 6
+    assert (rows["logs"] == 600).all()
+    assert rows["predicted"].between(0.79, 0.81).all(), "each setting has the rows that a plan asks for"
+    low, high = (f"{100 * share:.0f}" for share in (rows["simulated"].min(), rows["simulated"].max()))
     text = " ".join((ROOT / "docs/user-guide/every-look.md").read_text(encoding="utf-8").split())
-    assert f"within {gap:.1f} points of the power in [2000 simulated logs]" in text
+    assert f"{low} to {high} % of [600 simulated logs]" in text
 
 
 def test_the_shift_study_knows_its_truth(study):

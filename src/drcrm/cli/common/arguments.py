@@ -202,10 +202,9 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
 Reads   LOG, --config: the same as learn; --policy: the policy to test, like POLICY of evaluate_policy.
 Writes  the plan, on standard output; --json: the plan in JSON.
 
-For exploration rates of 0 to 20 % and 1 to 8 times today's rows, the plan has the cost of exploring per row, the
-smallest difference from the logging policy that is shown with a power of 80 %, and effective sample sizes. Without
---policy, it is for the single action that is hardest to test. Differences are for one look at the next log, and for
-looks at every row (certify --anytime).""",
+For exploration rates of 0 to 20 % and 1 to 8 times today's rows, the plan has the cost of exploring per row, and the
+smallest difference from the logging policy that is shown with a power of 80 %. Without --policy, it is for the single
+action that is hardest to test. Differences are for one look at the next log; certify --anytime needs more rows.""",
         (
             LOG,
             CONFIG,

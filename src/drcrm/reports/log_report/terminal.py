@@ -15,14 +15,13 @@ from drcrm.reports.log_report.formatting import (
     format_imputed,
     format_level,
     format_number,
-    is_number,
     shorten,
 )
 from drcrm.reports.log_report.outcome_sections import guardrail_rows
 
 WIDTH = 100
 MAX_CANDIDATES = 10
-MAX_PLANNED = 6  # largest number of actions in the text of a plan
+FEW_PLANNED = 100  # effective sample size below which the text of a plan says that its numbers are rough
 INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
 GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
 
@@ -156,17 +155,14 @@ def plan_text(answer: Mapping) -> str:
     str
         Lines of at most 100 columns unless a name is longer.
     """
-    units, plans = Units(bool(answer["reward"])), answer["plans"]
-    sizes = [size for plan in plans for size in plan["sizes"]]
-    decimals = decimals_for([size["difference"] for size in sizes])
+    units = Units(bool(answer["reward"]))
+    decimals = decimals_for([size["difference"] for plan in answer["plans"] for size in plan["sizes"]])
     blocks = [
         wrap(_summary(answer, units)),
-        _exploration_lines(answer, units, decimals),
-        _difference_lines(answer, decimals, "", "Smallest difference that is shown, with one look at the next log:"),
-        _difference_lines(answer, decimals, "anytime_", "The same with looks after every row (certify --anytime):"),
+        _difference_lines(answer, units, decimals),
         note_lines("Notes:", _notes(answer)),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def _summary(answer: Mapping, units: Units) -> str:
@@ -185,50 +181,27 @@ def _summary(answer: Mapping, units: Units) -> str:
     return f"{sentence}."
 
 
-def _exploration_lines(answer: Mapping, units: Units, decimals: int) -> list[str]:
-    """Return the table of the cost of exploring and of the effective sample sizes at today's number of rows."""
-    names = answer["log"]["actions"]
-    rarest = sorted(range(len(names)), key=lambda action: answer["plans"][0]["actions"][action : action + 1])
-    actions = sorted(rarest[:MAX_PLANNED]) if answer["plans"][0]["actions"] else []
-    header = ["exploring", f"{units.name}/row", "policy", *(shorten(names[action], 12) for action in actions)]
-    rows = [
-        [
-            format_level(plan["rate"]),
-            format_number(units.convert(plan["cost"]), decimals + 1, sign=True),
-            format_count(plan["effective_size"]),
-            *(format_count(plan["actions"][action]) for action in actions),
-        ]
-        for plan in answer["plans"]
-    ]
-    title = "Cost of exploring, and effective sample sizes at today's number of rows (they grow with the rows):"
-    return [title, *align(header, rows)]
-
-
-def _difference_lines(answer: Mapping, decimals: int, key: str, title: str) -> list[str]:
-    """Return the table of the smallest differences by rate and rows, with the power for the expected difference."""
-    plans = answer["plans"]
-    if any(size[f"{key}difference"] is None for plan in plans for size in plan["sizes"]):
-        return []
-    header = ["exploring", *(f"{format_count(size['rows'])} rows" for size in plans[0]["sizes"])]
+def _difference_lines(answer: Mapping, units: Units, decimals: int) -> list[str]:
+    """Return the cost of exploring and the smallest differences by rate, with the power for the expected difference."""
+    plans, has_power = answer["plans"], answer["expected"] is not None
+    header = ["exploring", f"{units.name}/row", *(f"{format_count(size['rows'])} rows" for size in plans[0]["sizes"])]
     rows = []
     for plan in plans:
-        cells = []
+        cells = [format_level(plan["rate"]), format_number(units.convert(plan["cost"]), decimals + 1, sign=True)]
         for size in plan["sizes"]:
-            power = f" ({100 * size[f'{key}power']:.0f} %)" if is_number(size[f"{key}power"]) else ""
-            cells.append(format_number(size[f"{key}difference"], decimals) + power)
-        rows.append([format_level(plan["rate"]), *cells])
-    return [title, *align(header, rows)]
+            power = f" ({100 * size['power']:.0f} %)" if has_power else ""
+            cells.append(format_number(size["difference"], decimals) + power)
+        rows.append([*cells, *([format_count(plan["needed"]) if plan["needed"] else "–"] * has_power)])
+    title = "Cost of exploring, and smallest difference that the next log shows, in one look:"
+    return [title, *align([*header, *["rows needed"] * has_power], rows)]
 
 
 def _notes(answer: Mapping) -> list[str]:
-    """Return what the numbers mean, and what they lack."""
-    names = zip(answer["log"]["actions"], answer["missing"], strict=False)
-    missing = ", ".join([shorten(name) for name, share in names if share][:MAX_PLANNED])
-    power, first = format_level(answer["target_power"]), answer["plans"][0]["sizes"][0]
+    """Return what the numbers mean, and on how few rows they may rest."""
+    power, size = format_level(answer["target_power"]), answer["tested"]["effective_size"]
     notes = {
         f"{power} of all logs show a difference of the stated size. Evaluated on {clean(answer['rows'])}.": True,
-        "In brackets: the share of logs that show the expected difference.": answer["expected"],
-        "Bounds that hold at every look need cost_range in the mapping.": first["anytime_difference"] is None,
-        f"In some contexts the log lacks {missing}, so the cost of exploring is uncertain there.": missing,
+        "In brackets: the share of logs that show the expected difference. Rows needed: for 80 %.": answer["expected"],
+        f"The effective sample size is only {format_count(size)} rows, so the plan is rough.": size < FEW_PLANNED,
     }
     return [note for note, is_needed in notes.items() if is_needed]
