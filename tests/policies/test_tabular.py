@@ -319,6 +319,13 @@ def test_a_fit_checks_the_columns_of_other_fits():
         with pytest.raises(InputError, match="another order"):
             CIPS(estimate="dr").fit(reordered, **rows, **other)
         CIPS(estimate="dr").fit(X, **rows, **other)
-    for method in (policy.predict, policy.predict_proba):
+    assert model.effects(X) == pytest.approx(model.effects(X.to_numpy()))
+    for method in (
+        policy.predict,
+        policy.predict_proba,
+        policy.policy_.marginals,
+        policy.policy_.greedy,
+        model.effects,
+    ):
         with pytest.raises(ValueError, match="order"):
             method(reordered)

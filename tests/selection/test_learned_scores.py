@@ -75,7 +75,11 @@ class _Memory(KNeighborsClassifier):
 def test_groups_stay_together():
     log, logging = draw_log(300)
     groups = np.random.default_rng(0).integers(0, 30, 300)
-    scores = fit_scores(log.replace(rows=Table(300, {"groups": groups})), logging, [KNeighborsRegressor(1)])
+    log = log.replace(rows=Table(300, {"groups": groups}), is_weighted=True)
+    scores = fit_scores(log, logging, [KNeighborsRegressor(1)])
+    listed = scores.as_lists(log, scores.training)
+    assert listed.column("groups").tolist() == groups.tolist()
+    assert listed.is_weighted, "the bounds on policies over scores have the units of the log"
     for fit in scores.features.transformer.folds[:3]:
         is_inside = np.isin(log.X[:, 0], list(first_features(fit)))
         assert not set(groups[is_inside]) & set(groups[~is_inside])

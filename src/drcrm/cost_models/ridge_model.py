@@ -19,6 +19,7 @@ from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
     append_constant,
     check_coefficients,
+    check_column_names,
     check_positive,
     check_vector,
     column_names,
@@ -235,6 +236,7 @@ class CostModel:
             For label vectors e_1 … e_q and then e_0, otherwise the modelled cost of each action.
         """
         _require_coefficients(self)
+        check_column_names(self, column_names(X), "cost model")
         X, _ = split_contexts(X)
         if X.shape[1] != len(self.coef_):
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")

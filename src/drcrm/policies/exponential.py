@@ -12,7 +12,14 @@ import numpy as np
 from drcrm.actions import ACTIONS
 from drcrm.actions.base import Actions, explored_log_prob, explored_mean, uniform_policy
 from drcrm.arrays.mapped_arrays import Features
-from drcrm.arrays.validation import as_float_array, check_context, check_fraction, check_vector
+from drcrm.arrays.validation import (
+    as_float_array,
+    check_column_names,
+    check_context,
+    check_fraction,
+    check_vector,
+    column_names,
+)
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
@@ -252,6 +259,7 @@ class LinearPolicy(Policy):
 
     def _scores(self, X: Any, eligible: Any) -> tuple[np.ndarray, Actions]:
         """Return the scores of contexts and their available actions."""
+        check_column_names(self, column_names(X), "policy")
         X, actions = self.actions.bind(X, eligible)
         if X.shape[1] != self.n_features:
             raise InputError(f"X has {X.shape[1]} features, the policy has {self.n_features}")

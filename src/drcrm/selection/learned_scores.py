@@ -94,7 +94,8 @@ class LearnedScores:
         lists, place = actions.as_lists(scores, log)
         lists = ActionLists(lists.features / self.spreads, lists.starts)
         listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
-        listed.imitated_propensities, listed.rows = log.imitated_propensities, log.rows
+        listed.imitated_propensities, listed.is_weighted = log.imitated_propensities, log.is_weighted
+        listed.rows = log.rows
         return listed
 
     def scores_of(self, X: Any) -> np.ndarray:
