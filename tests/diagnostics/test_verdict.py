@@ -27,7 +27,12 @@ from drcrm.certificates.sample_size import correct_for_choice
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
-from drcrm.diagnostics.comparison.verdict import RANDOMISE, _advise_rows, reach_verdict
+from drcrm.diagnostics.comparison.verdict import (
+    RANDOMISE,
+    _advise_rows,
+    describe_missing,
+    reach_verdict,
+)
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 
@@ -241,3 +246,31 @@ def test_dependent_rows_accuse_no_right_propensities():
     assert verdict.verdict == "the log cannot say"
     halved = judge(BEST, change_log(log, propensity=log.propensity / 2))[0]
     assert halved.verdict == "the log is wrong"
+
+
+def test_a_better_policy_has_the_share_of_missing_actions_that_would_undo_it():
+    _, _, comparison = judge(BEST)
+    certificate = comparison.certificate
+    share, (low, high) = comparison.missing_share, certificate.costs
+    assert certificate.bound + share * (high - low) == pytest.approx(0, abs=1e-12)
+    assert comparison.as_dict()["missing_share"] == share
+    sentence, cautions = describe_missing(comparison, LOG.size)
+    assert cautions == []
+    assert float(re.search(r"at most ([\d.]+) %", sentence)[1]) == pytest.approx(100 * share, abs=0.1)
+    stated = replace(comparison, settings=replace(comparison.settings, full_support=True))
+    assert describe_missing(stated, LOG.size) == ("", [])  # least_propensity settles it
+    assert describe_missing(judge(WORST)[2], LOG.size) == ("", [])
+
+
+def test_the_caution_names_the_missing_share_that_four_in_five_logs_show():
+    _, _, comparison = judge(BEST)
+    close = replace(comparison, certificate=replace(comparison.certificate, bound=-0.001))
+    _, [caution] = describe_missing(close, LOG.size)
+    shown = float(re.search(r"at least ([\d.]+) %", caution)[1]) / 100
+    rng = np.random.default_rng(1)
+    weight = np.exp(BEST.log_prob(LOG.X, LOG.Y)) / LOG.propensity
+    logs = rng.choice(weight, (2000, LOG.size))
+    lacking = logs * (rng.random(logs.shape) >= shown)  # each row of the policy is missing with this probability
+    error = lacking.std(axis=1) / np.sqrt(LOG.size)
+    detected = lacking.mean(axis=1) / weight.mean() + 1.645 * error < 1
+    assert 0.7 < detected.mean() < 0.9

@@ -12,6 +12,7 @@ from drcrm.diagnostics.comparison.verdict import (
     Verdict,
     describe_breakeven,
     describe_change,
+    describe_missing,
     name_quantity,
     untested,
 )
@@ -60,6 +61,7 @@ def _state_certificates(evaluation: Evaluation) -> Verdict:
     sentence = f"Each bound holds {with_confidence(cost.confidence)}."
     if verdict.verdict == "better" and comparison.settings.shift is None:
         sentence += describe_breakeven(evaluation.sensitivity)
+        sentence += describe_missing(comparison, evaluation.diagnosis.rows)[0]
     return _certified(evaluation, cost.bound, difference.bound, sentence)
 
 

@@ -24,6 +24,7 @@ from drcrm.diagnostics.comparison.verdict import (
     ESTIMATED,
     Verdict,
     describe_breakeven,
+    describe_missing,
     describe_shift,
     next_step,
     reach_verdict,
@@ -220,8 +221,9 @@ def evaluate(
         worst = sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=units)
     if is_better or settings.shift is not None:
         curve = shift_curve(best.policy, log, settings, cost_model=best.cost_model, groups=units, baseline=baseline)
-    sentence = verdict.sentence + (describe_breakeven(worst) if is_better else "")
-    cautions = [*verdict.cautions, *describe_shift(settings.shift)]
+    of_missing, missing = describe_missing(comparison, log.size) if is_better else ("", [])
+    sentence = verdict.sentence + (describe_breakeven(worst) if is_better else "") + of_missing
+    cautions = [*verdict.cautions, *missing, *describe_shift(settings.shift)]
     assumption = ESTIMATED if log.imitated_propensities else ""
     verdict = replace(verdict, sentence=sentence, cautions=cautions, assumption=assumption)
     results = {"sensitivity": worst, "shift_curve": curve, "guardrails": guardrails}

@@ -54,6 +54,9 @@ OPTIONAL = {
     "group": "rows with the same value depend on each other",
     "time": "orders the rows, to check for drift; with `split: last 25 %`, the last rows are held out",
 }
+LEAST_PROPENSITY = (
+    "# least_propensity: 0.01  # optional: the smallest probability of any action, if the logging policy takes them all"
+)
 ADVICE = {  # comments about a key without a column
     "action": ["# labels: [FIRST, SECOND]  # for several decisions per row: a column of 0 and 1 for each"],
     "propensity": [
@@ -164,7 +167,7 @@ def _mapping_sections(columns: list[Column], roles: dict[str, Column], known: Lo
         else:
             names = [_quote(column.name) for column in free if column.has_word(key) and column.fits(key)]
             optional += [f"# {key}: {name}  # optional: {purpose}" for name in names]
-    yield optional
+    yield [*optional, LEAST_PROPENSITY]
     yield [*_feature_lines(free, roles)]
 
 

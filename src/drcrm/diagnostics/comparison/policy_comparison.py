@@ -149,6 +149,17 @@ class Comparison:
         upper = np.inf if self.certificate is None else self.certificate.bound
         return self.lower_bound + excess, upper + excess
 
+    @property
+    def missing_share(self) -> float:
+        """m*, the share of the policy's actions that the log may lack before the bound reaches 0; NaN if unknown.
+
+        Each of them can cost at most the range of the costs more than its estimate. At a shift, m* is unknown.
+        """
+        if self.certificate is None or self.settings.shift is not None:
+            return np.nan
+        low, high = self.certificate.costs
+        return max(-self.bounds[1], 0.0) / (high - low) if high > low else np.nan
+
     def as_dict(self) -> dict[str, object]:
         """Return the difference, the certificate and the overlap as JSON values."""
         certificate, difference = {"refused": self.refusal}, self.difference
@@ -164,6 +175,7 @@ class Comparison:
             "effective_size": to_json(difference.effective_size),
             "mean_weight": to_json(difference.mean_weight),
             "unsupported": to_json(difference.support),
+            "missing_share": to_json(self.missing_share),
         }
 
 

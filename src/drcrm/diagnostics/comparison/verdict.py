@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from drcrm.certificates.sample_size import POWER, OneLook, shrink_difference
 from drcrm.certificates.sensitivity import Sensitivity
@@ -68,6 +69,30 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
         return ""
     factor = f"{np.floor(100 * sensitivity.breakeven) / 100:.3g}"
     return f" It stays better if every propensity's odds are off by a factor of at most {factor}."
+
+
+def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]:
+    """Return a sentence on m*, the share of the policy's actions that the log may lack, and cautions.
+
+    The caution says that m* is below the share that the mean weight shows in 80 % of all logs: the standard error of
+    the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing is returned if the
+    mapping says that the log has every action.
+    """
+    share, certificate = comparison.missing_share, comparison.certificate
+    if certificate is None or not share > 0 or comparison.settings.full_support:
+        return "", []
+    per_row = max(1 / certificate.effective_size - 1 / rows, 0.0)
+    error = certificate.mean_weight * np.sqrt(per_row * rows / certificate.n)
+    shown = error * (ndtri(comparison.settings.confidence) + ndtri(POWER))
+    least = percent(np.floor(1000 * share) / 1000, 1)
+    sentence = f" It stays better if the log lacks at most {least} of the policy's actions."
+    if shown <= share:
+        return sentence, []
+    return sentence, [
+        f"The weights of this log would show missing actions only if these are at least {percent(shown, 1)} of the "
+        f"policy's actions, but {least} can undo the result. If the logging policy can take every action "
+        "in every context, state its smallest probability as least_propensity in the mapping."
+    ]
 
 
 def describe_shift(shift: float | None) -> list[str]:
