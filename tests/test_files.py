@@ -14,7 +14,7 @@ import pytest
 
 import drcrm
 from drcrm.errors import InputError
-from drcrm.files import read_npz, remove, write_npz, write_text
+from drcrm.files import read_npz, write_npz, write_text
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(drcrm.__file__).parents[1])}  # for processes in other folders
 
@@ -64,15 +64,6 @@ class TestOutputs:
         assert target.read_text() == "after"
         assert target.stat().st_ino != before, "the file is replaced, not overwritten"
         assert os.listdir(target.parent) == ["target"]
-
-    def test_the_target_of_a_link_is_removed_and_a_pipe_stays(self, tmp_path):
-        (tmp_path / "target").touch()
-        (tmp_path / "link").symlink_to("target")
-        os.mkfifo(tmp_path / "fifo")
-        for name in ("link", "fifo", "missing", "-"):
-            remove(tmp_path / name if name != "-" else name)
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "link"]
-        assert not (tmp_path / "link").exists()
 
     @pytest.mark.parametrize("through", ["fifo", "link"])
     def test_a_pipe_receives_an_archive(self, tmp_path, through):

@@ -137,12 +137,6 @@ def _streamed(path: Path) -> Iterator[Path]:
             shutil.copyfileobj(source, stream)
 
 
-def remove(path: str | Path) -> None:
-    """Delete the file that ``atomic`` would replace, if it exists; a stream stays."""
-    if not is_stream(path):
-        Path(os.path.realpath(path)).unlink(missing_ok=True)
-
-
 def is_stream(path: str | Path) -> bool:
     """Return whether a path is standard output or error, a pipe, a device or a socket, which cannot be replaced."""
     if standard_descriptor(path):

@@ -116,9 +116,15 @@ def test_the_candidate_has_the_name_that_the_user_gives(tmp_path, run):
     arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--best", tmp_path / "b.npz"]
     assert run(*arguments, "--output", tmp_path / "p.npz")[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.npz", "log.csv", "p.npz"]
+    earlier = (tmp_path / "b.npz").read_bytes()
+    error = run(*arguments, "--seed", 1, "--output", tmp_path / "p.npz")[2]
+    assert error == ""
+    assert earlier != (earlier := (tmp_path / "b.npz").read_bytes())
     decisions(4000).to_csv(tmp_path / "log.csv", index=False)
-    assert run(*arguments, "--output", tmp_path / "p.npz")[0] == 0
-    assert not (tmp_path / "b.npz").exists()  # it was the candidate of an earlier log
+    status, _, error = run(*arguments, "--output", tmp_path / "p.npz")
+    assert status == 0
+    assert (tmp_path / "b.npz").read_bytes() == earlier  # it may have been deployed
+    assert error == f"{tmp_path / 'b.npz'} is the candidate of an earlier log, and stays as it is.\n"
     status, _, error = run(*arguments, "--output", tmp_path / "b.npz")
     assert (status, "is both --output and best, expected two different files" in error) == (1, True)
 
@@ -253,3 +259,20 @@ KL = {"estimator": "KLDRO", "parameter": "radius"}
 def test_invalid_entries_are_refused_with_their_key(algorithm, key):
     with pytest.raises(InputError, match=key):
         algorithms_of(algorithm)
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", "npz"])
+def test_files_of_others_are_neither_replaced_nor_deleted(tmp_path, run, content):
+    decisions(300).to_csv(tmp_path / "log.csv", index=False)
+    path = tmp_path / "p.candidate.npz"
+    path.write_bytes(b"" if content == "npz" else content)
+    if content == "npz":
+        np.savez(path, header=np.array("{}"), coef=np.ones(3))
+    before = path.read_bytes()
+    arguments = "learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "p.npz"
+    status, _, error = run(*arguments)
+    assert (status, path.read_bytes()) == (1, before)
+    assert f"--best {path} has a file that drcrm learn did not write" in error
+    assert not (tmp_path / "p.npz").exists()
+    assert run(*arguments, "--best", tmp_path / "c.npz")[0] == 0
+    assert path.read_bytes() == before

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 POWER = 0.8
+NOT_TOO_GOOD = 2 / 3  # probability that the corrected best of equal candidates is not better than the truth
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,12 @@ class OneLook:
 def correct_for_choice(difference: float, standard_error: float, candidates: int) -> float:
     """Return the estimated difference of the policy with the best of several estimates, corrected for this choice.
 
-    The best estimate is too good by about the largest error of the candidates. So the median of the largest of k
-    independent normal errors, σ Φ⁻¹(½^{1/k}), is added, but the result does not change its sign. k is the effective
-    number of candidates. :func:`shrink_difference` suits a policy that was not chosen by its estimate.
+    The best estimate is too good by about the largest error of the candidates. So a quantile of the largest of k
+    independent normal errors is added, σ Φ⁻¹(q^{1/k}), but the result does not change its sign. k is the effective
+    number of candidates. q is 2/3 and not 1/2, because estimates are stated as *better* only if they are large.
+    :func:`shrink_difference` suits a policy that was not chosen by its estimate.
     """
-    largest = float(ndtri(0.5 ** (1 / candidates))) * standard_error
+    largest = float(ndtri(NOT_TOO_GOOD ** (1 / candidates))) * standard_error
     return min(difference + largest, max(difference, 0.0)) if candidates > 1 else difference
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -25,9 +26,9 @@ from drcrm.data.dask_executor import use_cluster
 from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
-from drcrm.files import is_stream, is_terminal, remove
+from drcrm.files import is_stream, is_terminal
 from drcrm.logs.mapping import import_extra
-from drcrm.logs.policy_file import StoredPolicy, write_policy
+from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import name_of
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.progress import show_progress
@@ -41,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if options.best is None and not is_stream(options.output):
         options.best = options.output.with_suffix(f".candidate{options.output.suffix}")
     require_separate_outputs(options)
+    has_earlier = bool(options.best) and require_replaceable(options.best, "--best")
     if is_terminal(options.output):
         raise InputError(f"--output {options.output} is a terminal, expected a file or a pipe: a policy is binary")
     mapping = read_mapping(options.config, options)
@@ -68,9 +70,9 @@ def run(options: argparse.Namespace) -> int:
         write_policy(options.output, kept)
         if options.best and not evaluation.is_better:
             write_policy(options.best, _stored_policy(evaluation, selection, options, is_candidate=True))
-        elif options.best:
-            remove(options.best)  # a candidate of an earlier log
     write_answer(answer, options)
+    if has_earlier and evaluation.is_better:
+        print(f"{options.best} is the candidate of an earlier log, and stays as it is.", file=sys.stderr)
     return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails, mapping.trusts_propensities)
 
 

@@ -21,7 +21,7 @@ from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError, prefix_errors, refuse_errors
-from drcrm.files import read_npz, write_npz
+from drcrm.files import is_stream, read_npz, write_npz
 from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
@@ -145,6 +145,20 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
 
 
+def require_replaceable(path: Path, option: str) -> bool:
+    """Return whether a policy is in the file of an option; InputError if the file has another content."""
+    if is_stream(path) or not path.exists() or path.stat().st_size == 0:
+        return False
+    try:
+        _read_header(path)
+    except (InputError, OSError):
+        raise InputError(
+            f"{option} {path} has a file that drcrm learn did not write, expected a policy or no file; "
+            f"name another file with {option}"
+        ) from None
+    return True
+
+
 def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
     """Return the policy in a file; on request with the hashes of its log's rows.
 
@@ -170,6 +184,14 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
 
 def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray]]:
     """Return the header and the arrays of a file."""
+    header = _read_header(path)
+    with np.load(path, allow_pickle=False) as archive:
+        names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
+    return header, read_npz(path, ["coef", *names])
+
+
+def _read_header(path: str | Path) -> dict:
+    """Return the header of a file; InputError if it is not a policy."""
     text = read_npz(path, ["header"])["header"]
     with prefix_errors(path):
         try:
@@ -187,9 +209,7 @@ def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray
         lists = _single_level(header), header.get("effective_numbers"), *header.get("guardrail_numbers", {}).values()
         for pairs in lists:
             EffectiveNumber.of_list(header.get("choices", 0), pairs or [])
-    with np.load(path, allow_pickle=False) as archive:
-        names = [name for name in archive.files if name != "header" and (with_rows or not name.startswith(ROWS))]
-    return header, read_npz(path, ["coef", *names])
+    return header
 
 
 def encoding_of(content: Any) -> Encoding:

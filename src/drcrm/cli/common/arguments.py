@@ -116,7 +116,7 @@ to --best. On rows that are logged later, certify may show that this candidate i
                     "type": Path,
                     "metavar": "POLICY",
                     "help": "the best candidate, npz, if it is not shown to be better; by default the name of --output "
-                    "with .candidate before the suffix; otherwise an earlier file of this name is deleted",
+                    "with .candidate before the suffix; it replaces a policy, and no other file",
                 },
             ),
             (
