@@ -14,7 +14,7 @@ from workflows import jobs, snakemake, write_config
 from drcrm.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
-UNPUBLISHED = {"pooled_rounds", "sharp_coverage", "shift_learning"}  # configured studies without a published table
+UNPUBLISHED = {"sharp_coverage", "shift_learning"}  # configured studies without a published table
 OF_LEARN = {"candidate", "learn"}  # rows of click_logs that are a choice among the algorithms
 
 
@@ -267,3 +267,14 @@ def test_the_pooled_rounds_compare_with_the_deployed_policy(study, tmp_path):
     learned = stored.policy.marginals(stored.encoding.contexts(visitors))
     expected = (learned * loop.click_rates("gain", visitors)).sum(axis=1).mean() - mean
     assert gain == pytest.approx(expected, abs=5 * error)
+
+
+def test_published_pooled_rounds_call_no_worse_policy_better():
+    rows = published("pooled_rounds").set_index("way")
+    assert (rows["repetitions"] == 100).all()
+    assert not rows["false better"].any()
+    pooled, text = rows.loc["pooled"], " ".join((ROOT / "docs/user-guide/loop.md").read_text(encoding="utf-8").split())
+    assert f"In {pooled['recognised']:.0f} of 100 repetitions" in text
+    assert f"In {pooled['then better']:.0f} it said *better*" in text
+    assert f"gain {pooled['gain if better']:.3f} clicks per row over it" in text
+    assert f"With `--baseline` it said *better* in {rows.loc['baseline', 'then better']}." in text
