@@ -33,6 +33,7 @@ STUDIES = (
     "coverage",
     "epsilon_greedy",
     "estimate_coverage",
+    "estimated_propensities",
     "guardrails",
     "heavy_tails",
     "kinds",

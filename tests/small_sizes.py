@@ -7,6 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from drcrm.diagnostics import estimated_propensities
 from drcrm.diagnostics.comparison import shift_curve
+from drcrm.logs import context_trees
 from drcrm.logs import estimated_propensities as estimated
 from drcrm.selection import learned_scores
 
@@ -26,6 +27,7 @@ def use_sizes(trees: int, audited_contexts: int, points: int, models) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         for module in (estimated, estimated_propensities):
             patch.setitem(module.TREES, "max_iter", trees)
+        patch.setitem(context_trees.FOREST, "n_estimators", 5 + trees)
         patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)
         patch.setattr(shift_curve, "POINTS", points)
         patch.setattr(learned_scores, "default_models", models)

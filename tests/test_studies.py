@@ -14,7 +14,11 @@ from workflows import jobs, snakemake, write_config
 from drcrm.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
-UNPUBLISHED = {"sharp_coverage", "shift_learning"}  # configured studies without a published table
+UNPUBLISHED = {
+    "estimated_propensities",
+    "sharp_coverage",
+    "shift_learning",
+}  # configured studies without a published table
 OF_LEARN = {"candidate", "learn"}  # rows of click_logs that are a choice among the algorithms
 
 

@@ -164,6 +164,33 @@ def test_a_deterministic_rule_without_propensities_cannot_be_improved(learn):
     assert any("estimated from the log itself" in caution for caution in verdict["cautions"])
 
 
+@pytest.mark.usefixtures("audited_by_trees")
+def test_estimated_propensities_that_miss_a_product_show_no_gain(learn):
+    """The logging policy and the reward depend on x·y. All actions have the same reward."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, 1000))
+    item = (rng.random(1000) < 1 / (1 + np.exp(-2 * x * y))).astype(int)
+    frame = pd.DataFrame({"x": x, "y": y, "item": item, "click": x * y + 0.5 * rng.normal(size=1000)})
+    mapping = {"action": "item", "reward": "click", "features": {"numeric": ["x", "y"]}, "algorithm": "cips"}
+    result = learn(frame, mapping | {"propensity": None, "propensity_model": "auto"})
+    assert result["verdict"]["verdict"] != "better"
+    [overlap] = [check for check in result["diagnostics"] if check["name"] == "overlap of estimated propensities"]
+    assert overlap["level"] == "good"  # all 1000 rows suffice for the check; the 250 held-out rows would not
+
+
+@pytest.mark.usefixtures("audited_by_trees")
+def test_a_gain_by_estimated_propensities_names_its_assumption(learn, tmp_path, run):
+    mapping = FAST | {"propensity": None, "propensity_model": "auto"}
+    result = learn(decisions(3000).drop(columns="p"), mapping)
+    assert (result["verdict"]["verdict"], result["log"]["propensities"]) == ("better", "imitated")
+    assert result["verdict"]["assumption"] == "the estimated propensities are right"
+    log, output = tmp_path / "log.csv", tmp_path / "q.npz"
+    for entry, expected in (("auto", 4), ({"model": "auto", "trusted": True}, 0)):
+        config = json.dumps(mapping | {"propensity_model": entry})
+        status, text, _ = run("learn", log, "--config", config, "--output", output, "--fail-unless", "better")
+        assert (status, "Better, if the estimated propensities are right" in text) == (expected, True)
+
+
 def test_the_seed_determines_the_answer(learn):
     answers = [learn(decisions(300), FAST, "--seed", seed) for seed in ("0", "0", "1")]
     assert answers[0] == answers[1]

@@ -8,10 +8,12 @@ from drawn_actions import draw_actions
 from scipy.special import softmax
 
 from drcrm.actions.action_lists import ActionLists
+from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.estimated_propensities import NAME, check_estimates, correct_along_policy
+from drcrm.diagnostics.estimated_propensities import NAME, check_balance, check_estimates, correct_along_policy
 from drcrm.diagnostics.propensity_audit import cross_fit_propensities
+from drcrm.logs.estimated_propensities import FORECASTS
 
 pytestmark = pytest.mark.usefixtures("shipped_sizes")
 ROWS, ACTIONS = 1500, 4
@@ -51,7 +53,7 @@ def test_label_vectors_small_logs_and_logged_propensities_are_not_checked():
     X, Y = rng.normal(size=(600, 2)), rng.integers(0, 2, (600, 3)).astype(np.uint8)
     labels = BanditLog(X, Y, np.full(600, 1 / 8), rng.normal(size=600))
     small = BanditLog(X[:100], Y[:100, 0].astype(int), np.full(100, 0.5), rng.normal(size=100), n_actions=2)
-    for log, reason in ((labels, "label vectors"), (small, "logs of less than 400 contexts")):
+    for log, reason in ((labels, "label vectors"), (small, "the check needs 400 contexts, got 100")):
         mean = np.full((log.n_contexts, *log.actions.shape), 0.5)
         correction = correct_along_policy(log, mean, mean)
         check = check_estimates(log, mean, mean, correction, None)
@@ -59,6 +61,24 @@ def test_label_vectors_small_logs_and_logged_propensities_are_not_checked():
         assert check.level == "caution"
         assert reason in check.sentence
     assert NAME not in {check.name for check in diagnose(small, mean).diagnostics}
+
+
+def test_weights_that_move_the_forecast_of_the_cost_are_unbalanced():
+    """The logging policy depends on x·y, and so does the forecast. Shares of the actions do not know this."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 2))
+    product = X.prod(axis=1)
+    mean = softmax(np.outer(product, [1.5, 0]), axis=1)
+    action = draw_actions(mean, rng)
+    log = BanditLog(X, action, mean[np.arange(2000), action], product, n_actions=2)
+    probability = np.where(action == 0, 0.9, 0.1)
+    assert check_balance(log, probability / log.propensity, None) is None
+    log = log.replace(rows=Table(2000, {FORECASTS: product[:, None] + 7}))
+    shares = np.bincount(action)[action] / 2000
+    for propensity, level in ((log.propensity, "good"), (shares, "fail")):
+        check = check_balance(log, probability / propensity, None)
+        assert check.level == level, check
+        assert (abs(check.value) > 3) == (level == "fail")
 
 
 def test_lists_are_checked_like_single_actions():

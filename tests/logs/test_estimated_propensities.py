@@ -7,8 +7,9 @@ from drawn_actions import draw_actions
 from scipy.special import softmax
 
 import drcrm
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.logs.estimated_propensities import estimate_propensities
+from drcrm.logs.estimated_propensities import FORECASTS, SECOND, estimate_propensities, supported_floor
 from drcrm.logs.read_log import read_raw_log
 
 MAPPING = {
@@ -31,7 +32,7 @@ def softmax_frame(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def estimates(frame: pd.DataFrame, mapping: dict = MAPPING, **options) -> np.ndarray:
-    return estimate_propensities(read_raw_log(frame, mapping), **options)
+    return estimate_propensities(read_raw_log(frame, mapping), **options).propensity
 
 
 def test_estimates_are_close_to_a_softmax_policy():
@@ -112,19 +113,56 @@ def stepped_frame(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, np.where(action == preferred, 0.8, 0.1)
 
 
-def mean_error(frame: pd.DataFrame, truth: np.ndarray, model: str) -> float:
-    return float(abs(np.log(estimates(frame, MAPPING | {"propensity_model": model})) - np.log(truth)).mean())
+def mean_error(frame: pd.DataFrame, truth: np.ndarray, model: str, mapping: dict = MAPPING) -> float:
+    return float(abs(np.log(estimates(frame, mapping | {"propensity_model": model})) - np.log(truth)).mean())
 
 
 @pytest.mark.usefixtures("shipped_sizes")
-def test_auto_takes_the_model_with_the_larger_likelihood():
-    for draw, chosen in ((softmax_frame, "softmax"), (stepped_frame, "trees")):
-        frame, _ = draw(1500)
-        by_model = {name: estimates(frame, MAPPING | {"propensity_model": name}) for name in ("softmax", "trees")}
-        likelihood = {name: np.log(values).sum() for name, values in by_model.items()}
-        assert max(likelihood, key=likelihood.get) == chosen
-        auto = estimates(frame, MAPPING | {"propensity_model": "auto"})
-        np.testing.assert_array_equal(auto, by_model[chosen])
+def test_auto_takes_the_model_with_the_largest_likelihood_and_keeps_another_one():
+    for draw, is_softmax in ((softmax_frame, True), (stepped_frame, False)):
+        frame, truth = draw(1500)
+        log = estimate_propensities(read_raw_log(frame, MAPPING | {"propensity_model": "auto"}))
+        softmax_estimates = estimates(frame, MAPPING)
+        assert np.array_equal(log.propensity, softmax_estimates) == is_softmax
+        second = log.column(SECOND)
+        assert np.log(second).sum() < np.log(log.propensity).sum()
+        assert abs(np.log(second) - np.log(truth)).mean() < (
+            0.6 if is_softmax else abs(np.log(softmax_estimates / truth)).mean()
+        )
+
+
+@pytest.mark.usefixtures("audited_by_trees")
+def test_a_forest_follows_a_rule_of_two_categories_and_forecasts_follow_its_reward():
+    rng = np.random.default_rng(0)
+    u, v = rng.integers(0, 6, (2, 3000))
+    preferred = rng.integers(0, 3, (6, 6))[u, v]
+    action = np.where(rng.random(3000) < 0.6, preferred, rng.integers(0, 3, 3000))
+    frame = pd.DataFrame({"u": u, "v": v, "a": action, "c": preferred + rng.normal(size=3000)}).astype(
+        {"u": str, "v": str}
+    )
+    mapping = MAPPING | {"propensity_model": "auto", "features": {"categorical": ["u", "v"]}}
+    log = estimate_propensities(read_raw_log(frame, mapping))
+    truth = np.where(action == preferred, 0.6 + 0.4 / 3, 0.4 / 3)
+    assert abs(np.log(log.propensity) - np.log(truth)).mean() < 0.2 < mean_error(frame, truth, "softmax", mapping) / 2
+    assert np.corrcoef(log.column(FORECASTS)[:, 0], preferred)[0, 1] > 0.95
+
+
+@pytest.mark.usefixtures("audited_by_trees")
+def test_estimates_are_at_least_the_rate_that_the_log_supports():
+    """A softmax knows no exploration: without a floor its smallest estimates are far below the true 0.02."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(4000, 2))
+    mean = 0.9 * softmax(4 * np.column_stack([X, -X.sum(axis=1), 0 * X]), axis=1) + 0.02
+    action = draw_actions(mean, rng)
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "a": action, "c": 0.0})
+    assert 0.013 < estimates(frame).min() < 0.027
+    frame, truth = softmax_frame(4000)
+    assert 0.5 < estimates(frame).min() / truth.min() < 2
+    log = BanditLog(
+        np.ones((4000, 1)), np.r_[np.zeros(3900), np.ones(100)].astype(int), np.full(4000, 0.5), np.zeros(4000)
+    )
+    right, wrong = (np.tile([1 - p, p], (4000, 1)) for p in (0.025, 0.0025))
+    assert (supported_floor(log, right), supported_floor(log, wrong)) == (0.0, 0.025)
 
 
 @pytest.mark.usefixtures("shipped_sizes")

@@ -18,7 +18,7 @@ from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.comparison.policy_changes import describe_changes
 from drcrm.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.diagnostic import Diagnostic
-from drcrm.diagnostics.estimated_propensities import check_estimates, correct_along_policy
+from drcrm.diagnostics.estimated_propensities import check_balance, check_overlap
 from drcrm.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.diagnostics.log_checks import (
     check_action_drift,
@@ -77,7 +77,12 @@ class Diagnosis:
     def restrict_to(self, rows: np.ndarray, log: BanditLog) -> Diagnosis:
         """Return the checks of the whole ``log``, without rows of count 0, for selected rows, a mask (n,)."""
         units = None if self.units is None else self.units[rows]
-        return replace(self, units=units, modelled=select_occurring(self.modelled, log.replace(count=log.count * rows)))
+        return replace(self, units=units, modelled=restrict_scores(self.modelled, rows, log))
+
+
+def restrict_scores(values: np.ndarray, rows: np.ndarray, log: BanditLog) -> np.ndarray:
+    """Return values in the shape of scores for the contexts of selected rows, a mask (n,), of a log."""
+    return select_occurring(values, log.replace(count=log.count * rows))
 
 
 def diagnose(
@@ -87,6 +92,7 @@ def diagnose(
     *,
     cost_model: Any = None,
     confidence: float = 0.95,
+    overlap: tuple[Diagnostic, np.ndarray | None] | None = None,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
 
@@ -105,6 +111,9 @@ def diagnose(
         contexts and predicts the costs of the other half.
     confidence : float in (0, 1)
         Level of the intervals in slices and periods.
+    overlap : optional
+        Result of :func:`check_overlap` on a larger log, restricted to the contexts of this log. By default this log is
+        checked.
 
     Raises
     ------
@@ -123,10 +132,10 @@ def diagnose(
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, modelled)
             if log.imitated_propensities and weights.mean is not None:
-                correction = correct_along_policy(log, weights.mean, modelled, units)
-                of_log.append(check_estimates(log, weights.mean, modelled, correction, units))
-                if correction is not None:
-                    weights = weights._replace(logging_mean=correction[0])
+                check, corrected = overlap or check_overlap(log, weights.mean, modelled, units)
+                of_log += [check, check_balance(log, weights.weight, units)]
+                if corrected is not None:
+                    weights = weights._replace(logging_mean=corrected)
             parts = find_parts(log)
             estimates = estimate_parts(weights, parts, units, confidence)
             of_policy = [*check_weights(weights, units), *check_parts(weights, parts, estimates, units, confidence)]

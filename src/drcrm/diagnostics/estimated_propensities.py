@@ -10,6 +10,8 @@ The check fails if f predicts the logged actions better than the estimates do, b
 :func:`drcrm.diagnostics.propensity_audit.log_evidence`, and π has much of its mass on actions with f < q/2. The second
 condition is needed because every estimate is rejected with enough rows. The trees of a row are fitted to other folds.
 On large logs, both use a random sample of the contexts; f = q elsewhere.
+
+Another check compares the forecasts of costs before and after weighting: the prognostic scores of Hansen 2008.
 """
 
 from __future__ import annotations
@@ -18,13 +20,21 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.certificates.independent_units import Interval
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
-from drcrm.logs.estimated_propensities import MAX_ROWS, MAX_SCORES, MIN_CONTEXTS, dense_features, draw_rows, power_of
+from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows
+from drcrm.logs.estimated_propensities import (
+    FORECASTS,
+    MAX_SCORES,
+    MIN_CONTEXTS,
+    power_of,
+)
 
-NAME = "overlap of estimated propensities"
+NAME, BALANCE = "overlap of estimated propensities", "balance of estimated propensities"
+UNBALANCED = 3  # standard errors
 DRAWS = 4  # actions drawn from q for each logged action
 TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 4, "min_samples_leaf": 100, "early_stopping": False}
 HALF = 0.5  # an action with f below this share of q is overestimated
@@ -71,11 +81,43 @@ def correct_along_policy(
             cells = np.concatenate([_cell(log, modelled, actions, contexts) for actions in (log.Y[rows], *drawn)])
             is_logged = np.arange(len(cells)) < len(rows)
             trees = HistGradientBoostingClassifier(**TREES, random_state=0)
-            trees.fit(features[np.searchsorted(kept, cells)], is_logged, np.where(is_logged, 1.0, 1 / DRAWS))
+            trees.fit(features[np.searchsorted(kept, cells)], is_logged)  # DRAWS shifts all log odds alike
             inside = fold[context[kept]] == number
             if inside.any():
                 logit[kept[inside]] = trees.decision_function(features[inside])
     return power_of(log, modelled, 1, logit.reshape(modelled.shape)), is_kept
+
+
+def check_overlap(
+    log: BanditLog, mean: np.ndarray, modelled: np.ndarray, units: np.ndarray | None
+) -> tuple[Diagnostic, np.ndarray | None]:
+    """Check estimated propensities where a policy moves its mass, and return f of :func:`correct_along_policy`.
+
+    The policy may have been learned from some of the rows: the trees of a row are fitted to other folds, and a policy
+    with few coefficients hardly depends on the row.
+    """
+    correction = correct_along_policy(log, mean, modelled, units)
+    return check_estimates(log, mean, modelled, correction, units), None if correction is None else correction[0]
+
+
+def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic | None:
+    """Check that a policy's weights w do not move the forecasts f of the costs: E (w − 1)(f − f̄) = 0.
+
+    A forecast depends on the context only, so right propensities pass. None if the log has no forecasts.
+    """
+    if (forecasts := log.column(FORECASTS)) is None:
+        return None
+    forecast = forecasts[:, 0] - log.count @ forecasts[:, 0] / log.size
+    moved = Interval.of((weight - 1) * forecast, log, units, 0.95)
+    ratio = float(moved) / moved.standard_error if moved.standard_error > 0 else 0.0
+    sentence = (
+        f"weights by the estimated propensities move the forecast of the cost by {ratio:.2g} standard errors, expected "
+        "0 because it depends on the context only"
+    )
+    if fails := abs(ratio) > UNBALANCED:
+        sentence += ". The propensity model misses how the logging policy depends on the context"
+    threshold, source = f"from {-UNBALANCED} to {UNBALANCED} standard errors", "Hansen 2008"
+    return Diagnostic(BALANCE, ratio, threshold, worst_level(fails, False), sentence, source)
 
 
 def check_estimates(
@@ -89,8 +131,9 @@ def check_estimates(
     threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
     source = "Wasserman, Ramdas & Balakrishnan 2020"
     if correction is None:
-        kind = f"logs of less than {MIN_CONTEXTS} contexts" if log.actions.are_choices else "label vectors"
-        sentence = f"the overlap of the estimated propensities was not checked, because the check is not for {kind}"
+        reason = f"the check needs {MIN_CONTEXTS} contexts, got {log.n_contexts}"
+        reason = reason if log.actions.are_choices else "the check is not for label vectors"
+        sentence = f"the overlap of the estimated propensities was not checked, because {reason}"
         return Diagnostic(NAME, None, threshold, "caution", sentence, source)
     corrected, is_kept = correction
     evidence = log_evidence(log, [corrected], log.log_propensity, units)

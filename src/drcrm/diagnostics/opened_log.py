@@ -275,7 +275,7 @@ def _read_checked_log(
         _require_range(log)
         if log.propensity is None:
             tell("estimating propensities")
-            log = log.replace(propensity=estimate_propensities(log))
+            log = estimate_propensities(log)
         tell("encoding")
         checks = check_repeated_rows(log, path, log.column("groups"))
     rows: Any = log.rows

@@ -23,32 +23,46 @@ from drcrm.data.executors import limit_openmp, run_in_order
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of, encode, fit_encoding
+from drcrm.logs.context_trees import (
+    MAX_ACTIONS,
+    MAX_ROWS,
+    dense_features,
+    draw_rows,
+    forecast_costs,
+    forest_propensities,
+)
 from drcrm.logs.encoding.base import Encoding
 from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
+from drcrm.policies.exponential import LinearPolicy
 
 FOLDS = 5
 MOST, MOST_SCORES = 2**19, 2**25  # largest numbers of rows, and of rows times actions, that the model is fitted to
 TOLERANCE = 1e-4  # tolerance of the fits; not tight, because the policies are calibrated afterwards
 LARGEST = 3.0  # largest |log β| of the calibration
 LEAST = 1e-300  # smallest possible estimate
-MAX_ROWS, MAX_SCORES = 40_000, 2**21  # rows times labels that the trees of a fold see, probabilities that are corrected
-MAX_FEATURES = 50  # if there are more, the trees see those that are most often not 0
+SUPPORT_ROWS = 50  # logged actions that support a floor; its relative standard error is then 14 %
+ROUNDING = 1e-12  # relative
+SECOND, FORECASTS = "second_propensity", "forecasts"
+MAX_SCORES = 2**21  # probabilities that are corrected
 MAX_CODES = 255  # largest number of categories of the trees; more actions are ordered by their numbers
 MIN_CONTEXTS = 400  # on smaller logs, trees find nothing
 TREES: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 8, "min_samples_leaf": 40, "early_stopping": False}
 
 
-def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
-    """Return the estimated probability of each logged action of a reader's log, (n,).
+def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> BanditLog:
+    """Return a reader's log with the estimated probability of each logged action as its propensity.
 
     π̂(y|x) ∝ e^{β s(y)}. The scores s have the largest penalised likelihood on the other folds: a softmax, for label
     vectors a logistic regression for each label, for lists a conditional logit. The number β maximises the likelihood
     of the rows left out. All rows of a context, or of a group, are in one fold. Estimates are at least 1/n, or n^{−q}
-    for q labels, because n rows cannot distinguish smaller probabilities from 0.
+    for q labels, because n rows cannot distinguish smaller probabilities from 0, and at least :func:`supported_floor`.
 
     The model is fitted to a random sample of at most 2¹⁹ rows, by contexts or groups. Other rows get the mean over the
-    folds. If the mapping has ``propensity_model: trees``, boosted trees correct the estimates; with ``auto`` only if
-    that increases the cross-fitted likelihood. Label vectors and larger logs keep the softmax.
+    folds. Single actions and lists have a second model, the boosted trees of :func:`boost_propensities`, and one of K
+    actions a third, a forest. The mapping's ``propensity_model`` names the model, with ``auto`` the one with the
+    largest cross-fitted likelihood. The log gets the estimates of the best other model as the column SECOND, and
+    forecasts of the cost and of the guardrails' costs as the column FORECASTS. Label vectors have only the first model,
+    and larger logs have only the first model and no forecasts.
 
     Parameters
     ----------
@@ -70,14 +84,50 @@ def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
     if not fold.any():
         raise InputError("the log has a single context or group, expected at least two to estimate propensities")
     policies = clone_folds(sample, fold, TOLERANCE)
-    least = max(float(len(sample.Y)) ** -sample.Y[0].size, LEAST)
-    mean, power = _calibrate(sample, marginals_of_folds(sample, policies, fold))
-    estimates = _of_rows(sample, mean, least)
-    name = log.description.mapping.propensity_model
-    if name in ("trees", "auto") and log.actions.are_choices and drawn.all():
-        boosted = _of_rows(sample, _calibrate(sample, boost_propensities(sample, mean, fold))[0], least)
-        if name == "trees" or sample.count @ np.log(boosted) > sample.count @ np.log(estimates):
-            estimates = boosted
+    first = marginals_of_folds(sample, policies, fold)
+    mean, power = _calibrate(sample, first)
+    lowest = max(float(len(sample.Y)) ** -sample.Y[0].size, LEAST)
+    least = max(lowest, supported_floor(sample, mean))
+    if not drawn.all():
+        estimates = _of_rows(sample, mean, least)
+        return log.replace(propensity=_of_all_rows(log, drawn, estimates, encoding, policies, power, least))
+    if sample.n_contexts < MIN_CONTEXTS:
+        return log.replace(propensity=write_blocks(scratch_path(log.cost), [_of_rows(sample, mean, least)]))
+    models = {"softmax": mean}
+    models |= {name: _calibrate(sample, model)[0] for name, model in _other_models(sample, mean, fold).items()}
+    ranked = sorted(models, key=lambda name: -(sample.count @ np.log(_of_rows(sample, models[name], lowest))))
+    wanted = log.description.mapping.propensity_model
+    best = wanted if wanted in models else ranked[0]
+    chosen = [best, *(name for name in ranked if name != best)][:2]
+    floors = [max(lowest, supported_floor(sample, models[name])) for name in chosen]
+    estimates, *second = [_of_rows(sample, models[name], floor) for name, floor in zip(chosen, floors, strict=True)]
+    guarded = [] if (costs := log.column("guardrails")) is None else [costs]
+    forecasts = forecast_costs(sample, fold, np.column_stack([log.cost, *guarded]))
+    rows: Any = log.rows
+    columns = {FORECASTS: forecasts, SECOND: second[0] if second else None}
+    return log.replace(propensity=write_blocks(scratch_path(log.cost), [estimates]), rows=rows.assign(**columns))
+
+
+def _other_models(sample: BanditLog, mean: np.ndarray, fold: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the probabilities of all actions by the models that correct or replace the softmax ``mean``."""
+    models = {}
+    if sample.actions.are_choices:
+        models["trees"] = boost_propensities(sample, mean, fold)
+    if 0 < sample.actions.n_classes <= MAX_ACTIONS:
+        models["forest"] = forest_propensities(sample, fold)
+    return models
+
+
+def _of_all_rows(
+    log: BanditLog,
+    drawn: np.ndarray,
+    estimates: np.ndarray,
+    encoding: Encoding,
+    policies: list[LinearPolicy],
+    power: float,
+    least: float,
+) -> np.ndarray:
+    """Return the estimates of the drawn rows, and for other rows the mean over the policies of the folds."""
     ends = np.cumsum(drawn)
 
     def estimate(place: slice, block: BanditLog) -> np.ndarray:
@@ -92,6 +142,28 @@ def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
 
     calls = (partial(estimate, place, block) for place, block in blocks_of(log))
     return write_blocks(scratch_path(log.cost), run_in_order(calls))
+
+
+def supported_floor(log: BanditLog, mean: np.ndarray) -> float:
+    """Return the least propensity that the log supports, from a model's probabilities of all actions; 0 if it has none.
+
+    The rate at t is the number of logged actions that the model gives at most t, per possible action with at most t.
+    The floor is the smallest rate over all t with SUPPORT_ROWS logged actions, the lowest level of an isotonic
+    calibration. It applies only if the model expects significantly fewer logged actions than there are at the smallest
+    of these t. Label vectors have no floor.
+    """
+    if not log.actions.are_choices or log.size < SUPPORT_ROWS:
+        return 0.0
+    logged = np.exp(log.actions.log_prob(mean, log.Y, log.context))
+    rows, cells = np.argsort(logged), np.argsort(mean, axis=None)
+    weight = np.broadcast_to(log.actions.broadcast(np.bincount(log.context, log.count, log.n_contexts)), mean.shape)
+    possible, expected = (np.cumsum(values.ravel()[cells]) for values in (weight, weight * mean))
+    levels = np.unique(logged)
+    found = np.cumsum(log.count[rows])[np.searchsorted(logged[rows], levels, side="right") - 1]
+    levels, found = levels[found >= SUPPORT_ROWS], found[found >= SUPPORT_ROWS]
+    last = np.searchsorted(mean.ravel()[cells], levels * (1 + ROUNDING), side="right") - 1
+    has_misfit = expected[last[0]] < found[0] - 2 * np.sqrt(found[0])
+    return float((found / possible[last]).min()) if has_misfit else 0.0
 
 
 def _calibrate(log: BanditLog, mean: np.ndarray) -> tuple[np.ndarray, float]:
@@ -167,13 +239,6 @@ def boost_propensities(log: BanditLog, modelled: np.ndarray, fold: np.ndarray) -
     return power_of(log, modelled, 1, logit)
 
 
-def draw_rows(log: BanditLog, rng: np.random.Generator) -> np.ndarray:
-    """Return rows in random order, as often as they occur; weights in place of copies would make the trees slow."""
-    if log.size == len(log.Y):
-        return rng.permutation(len(log.Y))
-    return rng.choice(len(log.Y), min(log.size, 2 * MAX_ROWS), p=log.count / log.size)
-
-
 def power_of(log: BanditLog, modelled: np.ndarray, power: float, tilt: Any = 0.0) -> np.ndarray:
     """Return probabilities proportional to q^power e^tilt, in the shape of scores; ``tilt`` is added to the scores."""
     tiny = np.finfo(float).tiny
@@ -181,13 +246,6 @@ def power_of(log: BanditLog, modelled: np.ndarray, power: float, tilt: Any = 0.0
     if not log.actions.are_choices:
         scores -= np.log(np.maximum(1 - modelled, tiny))
     return log.actions.log_partition(power * scores + tilt)[1]
-
-
-def dense_features(X: Any) -> np.ndarray:
-    """Return at most MAX_FEATURES columns of X as a dense array."""
-    if X.shape[1] > MAX_FEATURES:
-        X = X[:, np.sort(np.argsort(-np.asarray((X != 0).sum(axis=0)).ravel(), kind="stable")[:MAX_FEATURES])]
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
 
 
 def _pairs(log: BanditLog, X: np.ndarray, actions: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
     """
     log = read_raw_log(path, mapping)
     if log.propensity is None:
-        log = log.replace(propensity=estimate_propensities(log))
+        log = estimate_propensities(log)
     return encode(log, fit_encoding(log))
 
 

@@ -29,8 +29,10 @@ from drcrm.diagnostics.comparison.verdict import (
     next_step,
     reach_verdict,
 )
-from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
+from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
+from drcrm.diagnostics.estimated_propensities import check_overlap
 from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.policies.tabular import policy_for_log
 from drcrm.version import __version__
 
 
@@ -242,12 +244,17 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confi
     row_checks, whole, rows = opened.checks.diagnostics, opened.whole, opened.evaluated_rows
     if opened.policy_change is not None:
         row_checks = (opened.policy_change.check(), *row_checks)
-    checks = check_log(opened.evaluated if whole is None else whole, row_checks=row_checks)
+    checks, overlap = check_log(opened.evaluated if whole is None else whole, row_checks=row_checks), None
     if whole is not None and rows is not None:
+        if policy is not None and whole.imitated_propensities:
+            mean = policy_for_log(policy.policy, whole).marginals_on(whole.X, whole.actions)
+            check, corrected = check_overlap(whole, mean, checks.modelled, checks.units)
+            overlap = check, None if corrected is None else restrict_scores(corrected, rows, whole)
         checks = checks.restrict_to(rows, whole)
     if policy is None:
         return diagnose(opened.evaluated, checks=checks)
-    return diagnose(opened.evaluated, policy.policy, checks, cost_model=policy.cost_model, confidence=confidence)
+    options = {"cost_model": policy.cost_model, "confidence": confidence, "overlap": overlap}
+    return diagnose(opened.evaluated, policy.policy, checks, **options)
 
 
 def build_answer(

@@ -31,6 +31,7 @@ from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, c
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ROUNDING, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
+from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.selection.multiplicity import EffectiveNumber, effective_number
 
@@ -129,7 +130,7 @@ class GuardedOutcomes:
             Policy to compare with.
         """
         columns = [] if costs is None else [np.array(column) for column in costs.T]
-        logs = [log.with_cost(column) for column in columns]
+        logs = [_with_outcome(log, column, place) for place, column in enumerate(columns, 1)]
         inputs = [EvaluationInputs.create(log.propensity, part, baseline, units, None, None) for part in logs]
         return cls(guardrails, [part.cross_fitted(estimate) for part in inputs], estimate)
 
@@ -177,6 +178,14 @@ def effective_numbers(
         [count] = unit_values(inputs.groups, inputs.log.count)
         numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
     return numbers
+
+
+def _with_outcome(log: BanditLog, cost: np.ndarray, place: int) -> BanditLog:
+    """Return the log with the costs of a guardrail, and their forecasts, which are at ``place`` in the log's."""
+    log, forecasts = log.with_cost(cost), log.column(FORECASTS)
+    if forecasts is None or log.rows is None:
+        return log
+    return log.replace(rows=log.rows.assign(**{FORECASTS: forecasts[:, [place]]}))
 
 
 def _judge(

@@ -19,10 +19,12 @@ from drcrm.certificates.sensitivity import Sensitivity, sensitivity
 from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
 from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.tabular_model import follow_forecasts
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
+from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
 
@@ -212,6 +214,11 @@ def compare_with_logging(
 ) -> Comparison:
     """Compare a policy with the logging policy on rows that trained neither the policy nor the cost model.
 
+    With estimated propensities, the cost model gets the forecasts of the log, see :func:`follow_forecasts`. If the log
+    has a second estimate of its propensities, the comparison is the one of the two with the larger upper bound, and its
+    lower bound is the smaller one. Neither bound includes the error of right models: the influence of propensities of
+    largest likelihood reduces the variance (Hirano, Imbens & Ridder 2003).
+
     Parameters
     ----------
     policy : any policy that :func:`drcrm.off_policy_value` accepts
@@ -231,7 +238,27 @@ def compare_with_logging(
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
     settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
     logging_policy = logging_policy if policy.knows_all_actions else None
-    models = {"cost_model": cost_model, "logging_policy": logging_policy, "groups": groups}
+    models = {
+        "cost_model": follow_forecasts(cost_model, log, log.column(FORECASTS)),
+        "logging_policy": logging_policy,
+        "groups": groups,
+    }
+    logs = [log] if (second := log.column(SECOND)) is None else [log, log.replace(propensity=second)]
+    results = [_compare(policy, part, settings, models, baseline, certifies_cost) for part in logs]
+    return replace(
+        max(results, key=lambda result: result.bounds[1]), lower_bound=min(result.lower_bound for result in results)
+    )
+
+
+def _compare(
+    policy: Any,
+    log: BanditLog,
+    settings: ComparisonSettings,
+    models: dict[str, Any],
+    baseline: Any,
+    certifies_cost: bool,
+) -> Comparison:
+    """Return the comparison by the propensities of a log."""
     options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
     with warnings.catch_warnings(action="ignore"):
         difference = off_policy_value(policy, log, settings.estimate, **options)
@@ -297,7 +324,8 @@ def bound_below(
     negated = None if costs is None else (-costs[1], -costs[0])
     settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
     if model is not None:
-        models = models | {"cost_model": -action_effects(model, log.X, log.actions)}
+        effects = model if isinstance(model, np.ndarray) else action_effects(model, log.X, log.actions)
+        models = models | {"cost_model": -effects}
     certificate, _ = certify_against(policy, log.with_cost(-log.cost), settings, baseline, models)
     return -np.inf if certificate is None else -certificate.bound
 

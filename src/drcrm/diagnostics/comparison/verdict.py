@@ -13,6 +13,7 @@ from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.comparison.policy_comparison import BASELINE, Comparison
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, with_confidence
+from drcrm.diagnostics.estimated_propensities import BALANCE
 from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 from drcrm.diagnostics.repeated_rows.independence import NAME as INDEPENDENCE
@@ -32,6 +33,7 @@ REPAIRS = [
 ]
 RETEST = "Then check the propensities again: the audit fails too, perhaps because of the leak."
 EXPLORE = "let the logging policy take every action of the policy in every context, if it does not."
+MEASURE = "Log the propensities, or add the features by which the logging policy chooses."
 CLOSER = "evaluate a policy that is closer to the logging policy."
 NEXT_STEPS = {
     "better": "Deploy the policy, log its actions with their propensities, and certify it on the new rows.",
@@ -297,6 +299,8 @@ def _advise_logging(diagnosis: Diagnosis) -> list[str]:
         return [f"{ADVICE}.", *([RETEST] if any(name.startswith(AUDIT) for name in diagnosis.failed) else [])]
     if "exploration" in diagnosis.failed:
         return [RANDOMISE]
+    if BALANCE in diagnosis.failed:
+        return [MEASURE, f"Or {CLOSER}"]
     suspicious = {check.name for check in diagnosis.diagnostics if check.level != "good"}
     if "mean weight" in diagnosis.failed and UNSUPPORTED not in suspicious:
         return [REPAIRS[0], f"Or {EXPLORE}", f"Or {CLOSER}"]

@@ -1,0 +1,137 @@
+"""How often is *better* said of nothing with estimated propensities, and what do good logs lose?
+
+``learn`` (``algorithm: cips``) estimates the propensities by ``propensity_model: auto``. In the first four kinds of
+logs all actions have the same reward, so *better* is a false claim. The draw of one of three actions and the reward
+depend on the same function of the context:
+
+product       x·y of two normal features: the score of the first action is 1.5 x·y, and the mean reward is x·y.
+categories    Two categories of 8 values: the pair of values has a preferred action, with probability 0.7. The reward
+              is 1 if this is the first action.
+signs         The same as product with the sign of the product of three normal features.
+nested        A threshold within a threshold: y > 0 where x > 0, else z > 0.
+
+Rewards have normal noise with standard deviation 0.5. In the good logs, those of the study ``verdicts``, a softmax
+draws one of 5 actions, and a click has probability 0.5 for the best action and 0.2 for the others. They are judged with
+the ``logged`` propensities, too.
+
+The part ``verdict`` of the table has a row per kind of log and number of rows: the number of logs, and the share of
+each verdict. The part ``weights`` is about logs of a softmax with scores times 4 that explores 10 % of the time, and
+the policy ``good`` of ``verdicts``. It has medians over the logs of the largest weight and of the effective sample
+size: with true propensities, with estimates, and with estimates without a floor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from synthetic import draw_actions, run_command
+from verdicts import FEATURES, World
+
+from drcrm.diagnostics.comparison.verdict import VERDICTS
+from drcrm.logs import estimated_propensities
+from drcrm.logs.read_log import read_raw_log
+from drcrm.policies.exponential import SoftmaxPolicy
+from drcrm.weights import effective_sample_size
+
+NULLS = (("product", 1000), ("product", 3000), ("categories", 6000), ("signs", 6000), ("nested", 3000))
+GOOD = 1000, 2000
+ACTIONS, NOISE, VALUES = 3, 0.5, 8
+SHARPNESS, EXPLORATION = 4, 0.1
+ESTIMATED = {"propensity": None, "propensity_model": "auto"}
+
+
+def draw_null(kind: str, rows: int, seed: int) -> pd.DataFrame:
+    """Return a log whose rewards do not depend on the actions."""
+    rng = np.random.default_rng([len(kind), rows, seed])
+    if kind == "categories":
+        codes = rng.integers(0, VALUES, (rows, 2))
+        preferred = rng.integers(0, ACTIONS, (VALUES, VALUES))[codes[:, 0], codes[:, 1]]
+        mean = np.where(preferred[:, None] == np.arange(ACTIONS), 0.7, 0.15)
+        level, features = preferred == 0, pd.DataFrame({"u": codes[:, 0], "v": codes[:, 1]}).map("v{}".format)
+    else:
+        X = rng.normal(size=(rows, 2 if kind == "product" else 3))
+        nested = np.sign(np.where(X[:, 0] > 0, X[:, 1], X[:, -1]))
+        level = {"product": X.prod(axis=1), "signs": np.sign(X.prod(axis=1)), "nested": nested}[kind]
+        mean = SoftmaxPolicy(np.array([[1.5, 0.0, 0.0]])).marginals(level[:, None])
+        features = pd.DataFrame(X, columns=[*"xyz"][: X.shape[1]])
+    reward = level + NOISE * rng.normal(size=rows)
+    return features.assign(action=draw_actions(mean, rng), reward=reward)
+
+
+def draw_good(world: World, rows: int, seed: int) -> pd.DataFrame:
+    """Return a log of the study ``verdicts`` with its true propensities."""
+    log = world.log("soft", np.random.default_rng(seed), rows)
+    columns = {"action": log.Y, "p": log.propensity, "reward": -log.cost}
+    return pd.DataFrame(log.X[:, :FEATURES]).rename(columns="x{}".format).assign(**columns)
+
+
+def mapping(log: pd.DataFrame, source: dict[str, Any]) -> dict[str, Any]:
+    """Return the mapping of a log; texts are categories."""
+    names = [name for name in log if name not in ("action", "reward", "p")]
+    texts = [name for name in names if name in ("u", "v")]
+    features = {"numeric": [name for name in names if name not in texts], "categorical": texts}
+    return {"action": "action", "reward": "reward", "features": features, "algorithm": "cips"} | source
+
+
+def judge(log: pd.DataFrame, source: dict[str, Any]) -> str:
+    """Return the verdict of ``learn``."""
+    with TemporaryDirectory() as name:
+        path, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
+        log.to_csv(path, index=False)
+        options = ["--config", json.dumps(mapping(log, source)), "--json", str(answer)]
+        run_command(["learn", str(path), "--output", str(policy), *options])
+        return json.loads(answer.read_text())["verdict"]["verdict"]
+
+
+def verdicts(repetitions: int) -> Iterator[dict[str, Any]]:
+    """Yield the shares of the verdicts for each kind of log."""
+    world = World(is_null=False)
+    cases = [(kind, rows, ESTIMATED) for kind, rows in NULLS]
+    cases += [("good", rows, source) for rows in GOOD for source in (ESTIMATED, {"propensity": "p"})]
+    for kind, rows, source in cases:
+        draws = (draw_good(world, rows, s) if kind == "good" else draw_null(kind, rows, s) for s in range(repetitions))
+        shares = pd.Series([judge(log, source) for log in draws]).value_counts(normalize=True)
+        key = {"part": "verdict", "log": kind if source is ESTIMATED else f"{kind}, logged", "rows": rows}
+        yield key | {"logs": repetitions} | shares.reindex(list(VERDICTS), fill_value=0.0).to_dict()
+
+
+def weigh(world: World, rows: int, seed: int) -> dict[str, float]:
+    """Return the largest weight and the effective sample size with three kinds of propensities."""
+    rng = np.random.default_rng([rows, seed])
+    X = world.contexts(rows, rng)
+    logging = SoftmaxPolicy(SHARPNESS * world.base).with_exploration(EXPLORATION).marginals(X)
+    action, place = draw_actions(logging, rng), np.arange(rows)
+    log = pd.DataFrame(X[:, :FEATURES]).rename(columns="x{}".format).assign(action=action, reward=0.0)
+    raw, least = read_raw_log(log, mapping(log, ESTIMATED)), estimated_propensities.SUPPORT_ROWS
+    propensities = {"true": logging[place, action]}
+    for kind, needed in (("estimated", least), ("no floor", rows + 1)):
+        estimated_propensities.SUPPORT_ROWS = needed
+        propensities[kind] = estimated_propensities.estimate_propensities(raw).propensity
+    estimated_propensities.SUPPORT_ROWS = least
+    probability = world.policies["good"].marginals(X)[place, action]
+    values = {}
+    for kind, p in propensities.items():
+        weight = probability / p
+        values |= {f"largest, {kind}": weight.max(), f"size, {kind}": effective_sample_size(weight, np.ones(rows))}
+    return values
+
+
+def table(repetitions: int) -> pd.DataFrame:
+    """Return the rows of both parts."""
+    world, results = World(is_null=False), [*verdicts(repetitions)]
+    for rows in (2000, 8000):
+        medians = pd.DataFrame([weigh(world, rows, seed) for seed in range(repetitions)]).median()
+        results.append({"part": "weights", "log": "explored", "rows": rows, "logs": repetitions} | medians.to_dict())
+    return pd.DataFrame(results)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return both parts."""
+    parts = [part.dropna(axis=1, how="all") for _, part in rows.groupby("part", sort=False)]
+    return "\n\n".join(part.to_string(index=False, float_format="%.3f") for part in parts)
