@@ -12,7 +12,20 @@ from typing import Any, NamedTuple
 
 from drcrm.__main__ import main
 
-TEXTS = {"name", "label", "column", "outcome", "condition", "slice", "period", "kind", "action", "refused", "margin"}
+TEXTS = {
+    "name",
+    "label",
+    "column",
+    "outcome",
+    "condition",
+    "slice",
+    "period",
+    "kind",
+    "action",
+    "refused",
+    "margin",
+    "share",
+}
 PARTS = ("logging", "candidates", "baseline", "guardrails", "slices", "running")
 
 
