@@ -75,7 +75,7 @@ def test_counts_stand_for_repeated_rows(monkeypatch):
         for log in logs:
             diagnosis = diagnose(log, policy, cost_model=MODEL)
             # These checks depend on the order of the rows, on which of them are independent, or on random draws.
-            excluded = "duplicated", "independence", "drift", "propensity audit, likelihood", "skewness", "sensitivity"
+            excluded = "duplicated", "independence", "drift", "propensity audit, likelihood", "skewness"
             checks = [check for check in diagnosis.diagnostics if not check.name.startswith(excluded)]
             values.append({check.name: check.value for check in checks})
         assert values[0] == pytest.approx(values[1], nan_ok=True)

@@ -153,10 +153,10 @@ def check_log(log: BanditLog, row_checks: tuple[Diagnostic, ...] | None = None) 
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
     """
     log = log.without_empty_rows()
+    units = independent_units(log)
     if row_checks is None:
-        row_checks, units = check_rows(log)
-    else:
-        units = independent_units(log)
+        row_checks, copies = check_rows(log)
+        units = units if copies is None else copies
     modelled = cross_fit_propensities(log, units)  # copies of a row are in the same fold
     audit, calibration = audit_propensities(log, modelled, units)
     diagnostics = [

@@ -9,8 +9,12 @@ from drcrm.data.folds import ranks
 
 
 def independent_units(log: BanditLog) -> np.ndarray | None:
-    """Return the group of each row, (n,); None without groups. Then each row of a log with weights is a unit."""
-    return log.weighted_units(log.column("groups"))
+    """Return the group of each row, (n,). Without groups, each row is a unit, whatever its count.
+
+    None if there are no groups and all counts are 1.
+    """
+    groups = log.column("groups")
+    return np.arange(len(log.Y)) if groups is None and (log.count != 1).any() else groups
 
 
 def time_order(log: BanditLog) -> np.ndarray:
