@@ -7,6 +7,7 @@ import pytest
 
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.certificates.independent_units import Interval
 from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
@@ -119,6 +120,16 @@ def test_an_outcome_that_cannot_be_decided_is_named():
         assert verdict.verdict == "not shown"
         assert f"the guardrail {rail.guardrail.name} cannot be decided: " in verdict.sentence
     assert np.isnan(negative[0].margin)
+    advice = require_guardrails(BETTER, negative, 0.95).changes
+    assert advice == ["Write the margin of money in units of revenue, not in per cent."]
+    assert require_guardrails(BETTER, never, 0.95).changes == ["Log more rows: these rows cannot decide unsubscribed."]
+
+
+def test_a_better_estimate_is_not_said_to_be_beyond_a_margin():
+    rail = judged(replace(REWARD, is_relative=False, margin=-1.0), 1)
+    rail = replace(rail, difference=Interval(-0.5, standard_error=0.1, low=-0.7, high=-0.3))
+    [advice] = require_guardrails(BETTER, [replace(rail, bound=-0.2)], 0.95).changes
+    assert advice == "Try another policy, or require less of money: the estimate is better, but not by its margin."
 
 
 def test_better_needs_all_guardrails():

@@ -1,5 +1,7 @@
 """Exploration and drift of a log."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from diagnosed_logs import BEST, LOG, THETA, change_log, draw_log, find_check, judge, levels, with_columns
@@ -32,6 +34,12 @@ def test_estimated_propensities_near_one_show_a_deterministic_rule(propensity, l
     log = BanditLog(np.ones((200, 1)), np.zeros(200, int), propensity, -np.ones(200), n_actions=2)
     estimated = log.replace(imitated_propensities=True)
     assert (check_exploration(estimated).level, check_exploration(log).level) == (level, "good")
+
+
+def test_drift_is_stated_in_the_direction_of_the_outcome():
+    description = SimpleNamespace(sign=-1, outcome="click")
+    check = check_cost_drift(change_log(LOG, cost=-1.0 - 0.5 * IS_LAST).replace(description=description))
+    assert check.sentence.startswith("the mean click is 1.5 in the last half of the rows and 1 in the rows before")
 
 
 def test_drift_is_a_caution_and_changes_no_verdict():

@@ -154,9 +154,10 @@ class CertifiedTerms:
                 "a known range: certify --anytime, or in Python the method betting"
             )
         if not skewness <= LARGEST_SKEWNESS:
+            cap = "cap the costs, " if len(np.unique(log.cost)) > 2 else ""  # events have no size that could be capped
             raise InputError(
                 f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
-                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, cap the costs, or use a bound "
+                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a bound "
                 "with a known range: certify --anytime, or in Python the method betting"
             )
         return skewness

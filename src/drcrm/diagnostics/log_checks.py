@@ -93,9 +93,9 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnos
         return None
     last_parts = _last_parts(log)
     name, parts = compare_worst(log.cost, log, last_parts, units)
-    sentence = (
-        f"the mean cost is {parts.last:.4g} in the last {name} of the rows and {parts.first:.4g} in the rows before"
-    )
+    sign, outcome = (1, "cost") if log.description is None else (log.description.sign, log.description.outcome)
+    last, first = (0.0 + sign * mean for mean in (parts.last, parts.first))  # never −0
+    sentence = f"the mean {outcome} is {last:.4g} in the last {name} of the rows and {first:.4g} in the rows before"
     if parts.is_shifted and not log.cost[last_parts[name]].any():
         sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
     elif parts.is_shifted:

@@ -70,6 +70,11 @@ class LogDescription:
         return f"the columns {columns}", ACTIONS[self.kind].plural, f"{self.clock} in the column for time"
 
     @property
+    def sign(self) -> int:
+        """−1 for rewards, else 1: times a cost, it is the outcome as it is written."""
+        return -1 if self.is_reward else 1
+
+    @property
     def outcome(self) -> str:
         """The name of the outcome's column; "reward" or "cost" if it has no name."""
         return self.mapping.reward or self.mapping.cost or ("reward" if self.is_reward else "cost")

@@ -65,7 +65,14 @@ def test_headline_numbers_are_of_the_best_other_candidate_if_the_logging_policy_
     assert view.keeps_logging_policy
     assert (view.evaluated.label, view.evaluated.settings) == ("KL-DRO, DR", "radius 0.1")  # least bound
     assert [view.candidates[0].is_logging, view.candidates[1]] == [True, view.evaluated]
-    assert view.subject == "The candidate with the best bound"
+    assert view.subject == "The best candidate"
+
+
+def test_numbers_are_of_the_candidate_that_the_sentence_is_about():
+    answer = not_shown()
+    *_, last = [entry for entry in answer["candidates"] if not entry.get("is_logging")]
+    last["best"] = True
+    assert Answer(answer).evaluated.raw is last
 
 
 def test_the_main_estimate_is_that_of_the_certificate():

@@ -150,7 +150,9 @@ class Evaluation:
             if self.running is not None and self.watched is not None:
                 values[self.running["estimate"]] = self.watched.cost.as_dict()
                 entry |= self._running_bounds(entry["difference"])
-            entries.append(entry | defaults | dict(policy.settings) | {"chosen": policy is self.best})
+            entries.append(
+                entry | defaults | dict(policy.settings) | {"chosen": policy is self.best, "best": policy is self.best}
+            )
         return entries
 
     def _running_bounds(self, difference: Any) -> dict[str, Any]:

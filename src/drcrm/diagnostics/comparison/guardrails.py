@@ -263,6 +263,12 @@ def describe(rail: JudgedGuardrail, confidence: float) -> str:
 def _advise(rail: JudgedGuardrail) -> str:
     """Return what would change the result of a guardrail."""
     name = rail.guardrail.name
+    if np.isnan(rail.margin):
+        return f"Write the margin of {name} in units of {rail.guardrail.column}, not in per cent."
+    if rail.margin < rail.difference <= 0:
+        return f"Try another policy, or require less of {name}: the estimate is better, but not by its margin."
     if not rail.difference <= rail.margin:
         return f"Try another policy, or allow a wider margin for {name}: the estimate is beyond it."
+    if rail.refusal:
+        return f"{MORE_ROWS}: these rows cannot decide {name}."
     return f"{MORE_ROWS}: the estimate of {name} is within its margin, but its bound is not."

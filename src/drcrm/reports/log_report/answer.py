@@ -255,17 +255,17 @@ class Answer:
 
     @cached_property
     def evaluated(self) -> Candidate | None:
-        """The policy of the headline: the chosen one, or the best by its bound if the logging policy was kept."""
+        """The policy of the headline: the chosen one, or the judged candidate if the logging policy was kept."""
         if not self.keeps_logging_policy:
             return self.chosen
         rivals = [candidate for candidate in self.candidates if not candidate.is_reference]
-        return min(rivals, key=lambda candidate: candidate.rank, default=None)
+        return min(rivals, key=lambda candidate: (not candidate.raw.get("best"), candidate.rank), default=None)
 
     @property
     def subject(self) -> str:
         """The noun for the evaluated policy in sentences."""
         if self.keeps_logging_policy:
-            return "The candidate with the best bound"
+            return "The best candidate"
         return "The learned policy" if self.raw["command"] == "learn" else "The evaluated policy"
 
     @cached_property

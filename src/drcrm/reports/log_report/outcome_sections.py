@@ -33,12 +33,13 @@ def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
         units, part = Units(bool(rail["reward"])), rail["difference"]
         difference, bound, margin = (
             units.interval(part),
-            units.convert(part.get("bound")),
+            units.convert(part.get("lower_bound" if rail["status"] == "violated" else "bound")),
             units.convert(rail["margin"]),
         )
         decimals = decimals_for([part.get("standard_error")], [part.get("value")])
         show = partial(format_number, decimals=decimals, sign=True)
         condition = clean(rail["condition"]).replace("-", "−")
+        side = "at least" if units.is_reward == (rail["status"] != "violated") else "at most"
         is_relative = "%" in condition and is_number(margin)
         rows.append(
             {
@@ -49,7 +50,7 @@ def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
                 "Interval": Cell(
                     f"{show(difference.low)} to {show(difference.high)}" if difference.is_bounded else DASH
                 ),
-                "Certified": Cell(f"{units.side} {show(bound)}" if is_number(bound) else DASH),
+                "Certified": Cell(f"{side} {show(bound)}" if is_number(bound) else DASH),
                 "Margin": Cell(f"{condition}, {show(margin)}" if is_relative else condition),
                 "Why undecided": Cell(clean(rail.get("refused") or DASH), "sentence"),
             }
