@@ -25,7 +25,13 @@ from drcrm.diagnostics.comparison.baseline import (
 from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY
 from drcrm.diagnostics.log_columns import independent_units
 from drcrm.diagnostics.logging_policies import PolicyChange, find_policy_change
-from drcrm.diagnostics.repeated_rows.row_checks import RowChecks, check_recognition, check_repeated_rows, hash_log
+from drcrm.diagnostics.repeated_rows.row_checks import (
+    RowChecks,
+    check_identity,
+    check_recognition,
+    check_repeated_rows,
+    hash_log,
+)
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.batches import blocks_of, encode, fit_encoding
@@ -216,9 +222,12 @@ def open_log(
             trained = find_rows(baseline, hashes, checks.propensity, file_digest)
             recognised = leave_out_training(recognised, trained, checks.groups)
         is_evaluated = ~recognised.training if recognised and recognised.training.any() else None
-        if recognised and recognised.undecided:
-            check = check_recognition(recognised.undecided, checks.hashes.ids is not None)
+        if recognised and (recognised.undecided or recognised.equal):
+            check = check_recognition(recognised, checks.hashes.ids is not None)
             checks = replace(checks, diagnostics=(check, *checks.diagnostics))
+        if recognised and seed is not None:
+            identity = check_identity(LearnedRows.of(checks.hashes, recognised.heldout), checks.propensity)
+            checks = replace(checks, diagnostics=(*identity, *checks.diagnostics))
         unseen: Counter[str] = Counter()
         for _, block in blocks_of(log, is_evaluated) if encoding else ():
             unseen.update(encoding.unseen(block.X))

@@ -1,6 +1,6 @@
 """64-bit hashes of arrays. Equal values have equal hashes, and different values almost always differ."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +20,6 @@ class RowHashes(NamedTuple):
         Hashes of features and action.
     rows : array (n,) of uint64
         Hashes of features, action and cost, and of the propensity if it was logged.
-    propensities : array (n,) of uint64, optional
-        Only if they were logged.
     times, ids : array (n,) of uint64, optional
         Hashes of the columns ``time`` and ``id`` of the mapping.
     """
@@ -30,7 +28,6 @@ class RowHashes(NamedTuple):
     actions: np.ndarray
     decisions: np.ndarray
     rows: np.ndarray
-    propensities: np.ndarray | None = None
     times: np.ndarray | None = None
     ids: np.ndarray | None = None
 
@@ -41,25 +38,42 @@ def hash_numbers(values: np.ndarray) -> np.ndarray:
     return pd.util.hash_array(np.where(np.isnan(values), np.nan, values))
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def round_numbers(values: np.ndarray) -> np.ndarray:
+    """Return numbers as float32 with six significant digits, (n,); smaller whole numbers than 2²⁴ are exact.
+
+    So a copy with 32 bits, or most copies with six digits, have the same numbers.
+    """
+    single = np.asarray(values, dtype=np.float32)
+    exact = single.astype(float)
+    scale = 10.0 ** (5 - np.floor(np.log10(abs(exact))))
+    rounded = (np.rint(exact * scale) / scale).astype(np.float32)
+    is_kept = ~np.isfinite(exact) | (exact == 0) | ((exact == np.rint(exact)) & (abs(exact) < 2**24))
+    return np.where(is_kept, single, rounded)
+
+
 def hash_texts(values: list[str]) -> np.ndarray:
     """Return the hash of each text, (n,)."""
     return pd.util.hash_array(np.array(values, dtype=object), categorize=False)
 
 
-def hash_codes(codes: np.ndarray, values: list[str]) -> np.ndarray:
-    """Return the hash of each coded value, (n,). If there are many values, only those that occur are hashed."""
+def hash_codes(codes: np.ndarray, values: list[str], text_of: Callable[[str], str] = str) -> np.ndarray:
+    """Return the hash of ``text_of`` each coded value, (n,). If there are many values, only those that occur count."""
     if len(values) <= len(codes):
-        return hash_texts(values)[codes]
+        return hash_texts([*map(text_of, values)])[codes]
     occurring, places = np.unique(codes, return_inverse=True)
-    return hash_texts([values[code] for code in occurring])[places]
+    return hash_texts([text_of(values[code]) for code in occurring])[places]
 
 
 def hash_matrix(X: Any) -> np.ndarray:
-    """Return the hash of each row, (n,). The order in which a sparse matrix stores its entries does not matter."""
+    """Return the hash of each row of rounded numbers, (n,).
+
+    The order in which a sparse matrix stores its entries does not matter.
+    """
     if not sparse.issparse(X):
-        return mix(hash_numbers(column) for column in X.T)
+        return mix(hash_numbers(round_numbers(column)) for column in X.T)
     X = X.tocsr()
-    entries = mix([hash_numbers(X.indices), hash_numbers(X.data)])
+    entries = mix([hash_numbers(X.indices), hash_numbers(round_numbers(X.data))])
     return _segment_sums(np.where(X.data == 0, np.uint64(0), entries), X.indptr)
 
 

@@ -26,10 +26,21 @@ from drcrm.diagnostics.repeated_rows.independence import (
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import MATRIX
+from drcrm.logs.encoding.columns import canonical_text
 from drcrm.logs.encoding.hashed_features import N_COLUMNS
 from drcrm.logs.read_log import Source, first_frame
 from drcrm.logs.readers.base import Columns
-from drcrm.rows.row_hashes import RowHashes, hash_codes, hash_lists, hash_matrix, hash_numbers, hash_texts, mix
+from drcrm.rows.recognition import LearnedRows, RecognisedRows
+from drcrm.rows.row_hashes import (
+    RowHashes,
+    hash_codes,
+    hash_lists,
+    hash_matrix,
+    hash_numbers,
+    hash_texts,
+    mix,
+    round_numbers,
+)
 
 LEARNED = "rows learned from"
 IDENTIFY = (
@@ -130,14 +141,36 @@ def _real_features(log: BanditLog) -> dict[str, np.ndarray]:
     }
 
 
-def check_recognition(undecided: float, has_ids: bool) -> Diagnostic:
-    """Return the failed check of a log with rows that may have trained the policy, ``undecided`` of all rows."""
-    equal = "share their id" if has_ids else "are equal in features, action and propensity"
+def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Diagnostic:
+    """Return the check of a log with rows that may have trained the policy.
+
+    It fails if the log has such rows, but does not show which. It is a caution if equal rows are no evidence.
+    """
+    share = recognised.undecided or recognised.equal
+    sentence = f"{percent(share, 1)} of the rows {'share their id' if has_ids else 'are equal in features and action'}"
+    if recognised.undecided:
+        sentence += (
+            " with rows that the policy was learned from, and without an `id:` that differs in all rows, the log does "
+            "not show which of them are the same rows"
+        )
+    else:
+        sentence += (
+            " with rows that the policy was learned from, but new rows may be, too, so drcrm cannot tell whether "
+            "they trained the policy. If they did, the results are too good; set `id:` or `time:` to rule this out"
+        )
+    level = "fail" if recognised.undecided else "caution"
+    return Diagnostic(LEARNED, share, "at most 1 %", level, sentence, "this project")
+
+
+def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Diagnostic, ...]:
+    """Return a caution if later commands will not recognise the rows of this log; nothing if they will."""
+    if learned.ids is not None or learned.is_recognisable(propensity):
+        return ()
     sentence = (
-        f"{percent(undecided, 1)} of the rows {equal} with rows that the policy was learned from, and without an `id:` "
-        "that differs in all rows, the log does not show whether they are the same rows"
+        "many rows are equal in features and action, so later commands cannot tell the rows of this log from new rows. "
+        "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row"
     )
-    return Diagnostic(LEARNED, undecided, "at most 1 %", "fail", sentence, "this project")
+    return (Diagnostic(LEARNED, 1.0, "rows differ", "caution", sentence, "this project"),)
 
 
 def _identifier_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:
@@ -205,8 +238,7 @@ def _hash_block(log: BanditLog) -> Table:
     hashes["rows"] = mix([features, actions, hash_numbers(log.cost)])
     description = log.description
     if not (description.mapping.lacks_propensities if description else log.imitated_propensities):
-        hashes["propensities"] = hash_numbers(log.propensity)  # known ones depend on the actions of other rows
-        hashes["rows"] = mix([hashes["rows"], hashes["propensities"]])
+        hashes["rows"] = mix([hashes["rows"], hash_numbers(log.propensity)])
     time = log.column("time")
     hashes |= {"times": None if time is None else hash_numbers(time), "ids": log.column("ids")}
     return Table(len(log.Y), hashes)
@@ -215,7 +247,7 @@ def _hash_block(log: BanditLog) -> Table:
 def hash_actions(log: BanditLog) -> np.ndarray:
     """Return the hash of each row's action, (n,): the hash of its name, of its labels, or of its place in a list."""
     if log.description is not None and log.actions.n_classes:
-        return hash_texts([str(name) for name in log.description.names])[log.Y]
+        return hash_texts([canonical_text(str(name)) for name in log.description.names])[log.Y]
     return mix(hash_numbers(column) for column in np.atleast_2d(log.Y.T))
 
 
@@ -226,6 +258,8 @@ def _hash_features(features: Table) -> np.ndarray:
     if not features.columns:
         return np.zeros(features.size, dtype=np.uint64)
     return mix(
-        hash_codes(column, features.values[name]) if name in features.values else hash_numbers(column)
+        hash_codes(column, features.values[name], canonical_text)
+        if name in features.values
+        else hash_numbers(round_numbers(column))
         for name, column in features.columns.items()
     )
