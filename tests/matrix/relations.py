@@ -20,7 +20,7 @@ from drcrm.logs.policy_file import read_policy
 from drcrm.serving.served_policy import load_policy
 from matrix.cases import Case
 from matrix.commands import assert_same_numbers, is_close, numbers_of
-from matrix.logs import CATEGORIES, SmallLog, arrays_of, mapping_of, table_of
+from matrix.logs import CATEGORIES, UNITS, SmallLog, arrays_of, mapping_of, table_of
 from matrix.options import Row
 from matrix.policies import (
     LOGGING,
@@ -346,7 +346,8 @@ def commands_agree_with_the_library(case: Case) -> None:
     policy: Any = policy_probabilities(case.log) if row.reference == "column" else stored.policy
     baseline = read_policy(case.policies[1]).policy if row.reference == "baseline" else "logging"
     options: dict[str, Any] = {"estimate": certificate["estimate"]}
-    options |= {"groups": case.log.group} if row.units.startswith("groups") else {}
+    grouped = {"count": np.arange(case.log.n)} | dict.fromkeys(UNITS, case.log.group)  # commands observe a row once
+    options |= {"groups": grouped[row.units]} if row.units in grouped else {}
     options |= {"cost_model": stored.model} if row.reference != "column" else {}
     options |= {"shift": 0.05} if row.shift == "shift" else {}
     with warnings.catch_warnings(action="ignore"):

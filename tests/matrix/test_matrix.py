@@ -13,6 +13,10 @@ from matrix.relations import RELATIONS, relations_of
 
 ROWS = covering_array()
 FAST = {0, 1, 7, 12}
+OPEN = {  # relations that do not hold yet, by row and name, with the reason; each must fail
+    (51, "lists_of_the_same_actions"): "a list log with propensity: {rule: …} is said to be made by several policies",
+    (9, "commands_agree_with_the_library"): "the worst case of a baseline of labels ignores that it explores jointly",
+}
 MARKED = [
     pytest.param(number, id=f"row_{number}", marks=() if number in FAST else pytest.mark.slow)
     for number in range(len(ROWS))
@@ -27,5 +31,7 @@ def test_relations_hold(number, tmp_path):
         try:
             RELATIONS[name][0](case)
         except AssertionError as error:
-            failures.append(f"{name}: {str(error)[:1000]}")
+            failures += [] if (number, name) in OPEN else [f"{name}: {str(error)[:1000]}"]
+        else:
+            failures += [f"{name} holds: remove it from OPEN"] if (number, name) in OPEN else []
     assert not failures, "\n".join([f"python -m pytest tests/matrix -k 'row_{number}'", str(row), *failures])

@@ -11,9 +11,9 @@ from matrix.relations import RELATIONS
 SLICES = Row(features="categories", extra="slices", estimate="dr")
 FAULTS = {  # the text, the faulty text, and the row whose relation catches it
     "another_table_format": (
-        "table = _flatten(arrow.table(batch))",
-        "table = _flatten(arrow.table(batch)).slice(1)",
-        Row(format="parquet"),
+        "yield _flatten(arrow.table(batch)).select(columns)",
+        "yield _flatten(arrow.table(batch)).slice(1).select(columns)",
+        Row(),
     ),
     "another_kind_of_file": ("0 - cost if is_reward else cost", "cost", Row(estimate="snips")),
     "another_number_of_files": (
@@ -92,8 +92,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         SLICES,
     ),
     "guardrail_is_an_outcome": (
-        "log.with_cost(column) for column in columns",
-        "log.with_cost(-column) for column in columns",
+        "log, forecasts = log.with_cost(cost), log.column(FORECASTS)",
+        "log, forecasts = log.with_cost(-cost), log.column(FORECASTS)",
         Row(guardrail="absolute", estimate="ips"),
     ),
     "counts_are_copies": (
