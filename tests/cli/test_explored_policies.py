@@ -86,7 +86,7 @@ def test_decide_predict_and_export_have_the_propensities_of_the_mixture(kind, po
     np.testing.assert_allclose(propensity, expected(places), rtol=0, atol=1e-12)
     if kind != "lists":
         content = json.loads(served.to_json())
-        assert (content["version"], content["explore"]) == (2, EXPLORE)
+        assert (content["version"], content["explore"]) == (3, EXPLORE)
         one = frame.iloc[0].to_dict()
         action, propensity = served.decide(one, random_state=1)
         place = np.array([[*action.values()]]) if kind == "labels" else [names.index(action)]

@@ -134,9 +134,10 @@ def _predict(regressor: Any, X: Features) -> np.ndarray:
 
 def is_regressor(model: Any) -> bool:
     """Return whether an object is a regressor of scikit-learn, which does not know actions, and not a cost model."""
-    if model is None or any(hasattr(model, name) for name in ("action_effects", "expectation")):
+    is_estimator = hasattr(model, "fit") and hasattr(model, "get_params")
+    if not is_estimator or any(hasattr(model, name) for name in ("action_effects", "expectation")):
         return False
-    from sklearn.base import BaseEstimator
+    from sklearn.base import BaseEstimator  # its import takes half a second
     from sklearn.base import is_regressor as is_sklearn_regressor
 
     return isinstance(model, BaseEstimator) and is_sklearn_regressor(model)

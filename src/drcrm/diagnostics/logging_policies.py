@@ -24,9 +24,8 @@ from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent
 from drcrm.diagnostics.log_columns import independent_units, time_order
-from drcrm.logs.estimated_propensities import MAX_CODES, dense_features
+from drcrm.logs.estimated_propensities import MAX_CODES, MIN_CONTEXTS, dense_features
 
-MIN_ROWS = 200  # logs with fewer rows are not tested
 MAX_ROWS = 20_000  # a sample of this size shows every material change
 FOLDS = 2
 MAX_ACTIONS = 20  # with more actions, estimated propensities are not tested
@@ -82,7 +81,7 @@ def find_policy_change(log: BanditLog) -> PolicyChange | None:
     """
     rows = np.sort(np.random.default_rng(4).permutation(len(log.Y))[:MAX_ROWS])
     target, place = _target(log, rows), time_order(log) / len(log.Y)
-    if len(rows) < MIN_ROWS or target is None or len(np.unique(target)) == 1:
+    if len(rows) < MIN_CONTEXTS or target is None or len(np.unique(target)) == 1:
         return None
     sample = log.take(rows)
     features, fit = _features(sample, target.dtype.kind == "f"), _fitter(sample, target.dtype.kind == "f")

@@ -87,7 +87,7 @@ def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]
     error = certificate.mean_weight * np.sqrt(per_row * rows / certificate.n)
     shown = error * (ndtri(comparison.settings.confidence) + ndtri(POWER))
     least = percent(np.floor(1000 * share) / 1000, 1)
-    sentence = f" It stays better if the log lacks at most {least} of the policy's actions."
+    sentence = f" It also stays better if the log lacks at most {least} of the policy's actions."
     if shown <= share:
         return sentence, []
     return sentence, [
