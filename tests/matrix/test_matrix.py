@@ -14,7 +14,6 @@ from matrix.relations import RELATIONS, relations_of
 ROWS = covering_array()
 FAST = {0, 1, 7, 12}
 OPEN = {  # relations that do not hold yet, by row and name, with the reason; each must fail
-    (51, "lists_of_the_same_actions"): "a list log with propensity: {rule: …} is said to be made by several policies",
     (9, "commands_agree_with_the_library"): "the worst case of a baseline of labels ignores that it explores jointly",
 }
 MARKED = [
