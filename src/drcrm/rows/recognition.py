@@ -102,9 +102,10 @@ class LearnedRows:
         if self.ids is not None and rows.ids is not None:
             return tuple(Identity(part.ids, mix([part.ids, part.actions])) for part in (self, rows))  # type: ignore
         if self.times is not None and rows.times is not None:
+            times = self.times, rows.times
             return tuple(  # type: ignore
-                Identity(*(mix([values, part.times]) for values in (part.features.astype(np.uint64), part.keys)))
-                for part in (self, rows)
+                Identity(*(mix([values, time]) for values in (part.features.astype(np.uint64), part.keys)))
+                for part, time in zip((self, rows), times, strict=True)
             )
         return Identity(self.features, self.keys), Identity(rows.features, rows.keys)
 
