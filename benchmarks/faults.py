@@ -6,7 +6,10 @@ A text must occur exactly once in src. ``python benchmarks/protection.py --check
 FAULTS = {
     "a clipped weight has slope 1, not 0": ("slope[clipped] = 0", "slope[clipped] = 1"),
     "POEM divides the variance by n, not n − 1": ("np.sqrt(variance / (n - 1))", "np.sqrt(variance / n)"),
-    "a calibrated radius uses the two-sided quantile": ("ndtri(confidence) ** 2", "ndtri((1 + confidence) / 2) ** 2"),
+    "a calibrated radius uses the two-sided quantile": (
+        "curvature * ndtri(confidence) ** 2",
+        "curvature * ndtri((1 + confidence) / 2) ** 2",
+    ),
     "the sums of a KL ball count the distance of its mass twice": (
         "mean + (np.log(top) - 1) * mass + share.sum()",
         "mean + (np.log(top) - 2) * mass + share.sum()",
@@ -113,8 +116,8 @@ FAULTS = {
         "or comparison.difference > rounding:",
     ),
     "the choice among candidates ignores their number": (
-        "quantile = -ndtri((1 - confidence) / choices)",
-        "quantile = -ndtri(1 - confidence)",
+        "(1 - confidence) / choices)\n",
+        "1 - confidence)\n",
     ),
     "of equally good values of C the largest is selected": ("if errors < fewest:", "if errors <= fewest:"),
     "the skyline may be the best algorithm of a table": (
@@ -146,8 +149,8 @@ FAULTS = {
         '{name}{TIMES}{shared_name}", value)',
     ),
     "an unknown category is encoded as the first one": (
-        "places.get(number_text(value), -1)",
-        "places.get(number_text(value), 0)",
+        "places.get(canonical_text(value), -1)",
+        "places.get(canonical_text(value), 0)",
     ),
     "all parts get the values of the first chunks": (
         "chunks[part], values[part])",
@@ -184,8 +187,8 @@ FAULTS = {
     ),
     "temporary folders of running processes are removed": ("if _locks(lock, wait=False):", "if True:"),
     "the skewness correction has another Cornish–Fisher term": (
-        "skewness * (2 * quantile**2 + 1) / 6",
-        "skewness * (quantile**2 - 1) / 6",
+        "skewness * (2 * ndtri(confidence) ** 2 + 1) / 6",
+        "skewness * (ndtri(confidence) ** 2 - 1) / 6",
     ),
     "a certificate does not charge the unsupported mass": (
         "counted = factor = weight + mass\n        cost = charge",
