@@ -11,6 +11,9 @@ from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.diagnostics.log_checks import check_cost_drift
 from drcrm.diagnostics.logging_policies import find_policy_change
+from drcrm.logs.batches import LogDescription
+from drcrm.logs.encoding.base import ArrayEncoding
+from drcrm.logs.mapping import LogMapping
 from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 
 N, K = 2000, 3
@@ -168,4 +171,8 @@ def test_costs_drift_only_at_equal_actions(change):
     check = check_cost_drift(log.with_cost(cost + 0.1 * log.cost))
     assert check.level == ("caution" if change else "good")
     assert ("other actions or contexts explain the change" in check.sentence) == (not change)
-    assert ("The largest drift is that of action 0" in check.sentence) == bool(change)
+    assert ("The largest drift is that of action 0: +0." in check.sentence) == bool(change)
+    mapping, encoder = LogMapping(reward="click"), ArrayEncoding.fit
+    as_reward = LogDescription(format="csv", mapping=mapping, kind="single", encoder=encoder, is_reward=True)
+    check = check_cost_drift(log.with_cost(cost + 0.1 * log.cost).replace(description=as_reward))
+    assert ("The largest drift is that of action 0: -0." in check.sentence) == bool(change)  # clicks fall

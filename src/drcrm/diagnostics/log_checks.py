@@ -107,7 +107,7 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnos
                 "drift of costs", float(parts.last - parts.first), NO_DRIFT, "good", sentence, "Welch 1947"
             )
         sentence += ". Costs drift at equal actions, so the estimate describes the logged rows and not future ones"
-        sentence += _describe_worst_action(residual, log, last_parts, units)
+        sentence += _describe_worst_action(sign * residual, log, last_parts, units)
     return parts.diagnose("drift of costs", NO_DRIFT, sentence)
 
 
@@ -121,7 +121,10 @@ def _residual(log: BanditLog) -> np.ndarray:
 def _describe_worst_action(
     residual: np.ndarray, log: BanditLog, last_parts: Mapping[str, np.ndarray], units: np.ndarray | None
 ) -> str:
-    """Return a sentence on the action whose costs drift most; empty for lists, and if no action drifts by itself."""
+    """Return a sentence on the action whose outcome drifts most; empty for lists, and if no action drifts by itself.
+
+    ``residual``, (n,), is the outcome minus its prediction, in the direction of the outcome.
+    """
     results, names = {}, action_names(log)
     is_taken = log.actions.is_taken(log.Y) if log.actions.are_shared else np.empty((len(log.Y), 0))
     for action in range(is_taken.shape[1]):
@@ -140,8 +143,8 @@ def _describe_worst_action(
     action, (name, parts) = max(shifted.items(), key=lambda result: result[1][1].distance)
     action_name = f"{log.actions.noun} {names[action]}"
     return (
-        f". The largest drift is that of {action_name}: {parts.last - parts.first:+.4g} per row in the last "
-        f"{name} of its rows, compared with a model of all rows"
+        f". The largest drift is that of {action_name}: {parts.last - parts.first:+.4g} per row in equal contexts, in "
+        f"the last {name} of the rows compared with the rows before"
     )
 
 

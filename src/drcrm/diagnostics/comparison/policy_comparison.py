@@ -122,7 +122,7 @@ class Comparison:
     def corrected(self) -> dict[str, float]:
         """The difference and its interval, corrected for the choice of the best of several candidates.
 
-        The end of the interval towards the worse side holds for all candidates together, and the other end for each.
+        The pessimistic end of the interval holds for all candidates together, the other end for a single candidate.
         """
         value, error, k = self.difference, self.difference.standard_error, self.settings.divisor
         low, high = value.interval

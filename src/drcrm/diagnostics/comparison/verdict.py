@@ -265,10 +265,10 @@ def _advise_rows(comparison: Comparison, rows: int, reward: bool = False, roundi
             "would show it is unknown."
         )
     look = replace(look, deviation=error * np.sqrt(rows))
-    needed, alone = look.required_size(-expected), _round_up(replace(look, choices=1).required_size(-expected))
+    needed = look.required_size(-expected)
     if needed > MAX_ROWS:
         return "Try another policy. No number of rows that can be logged would show a difference this small."
-    rounded = _round_up(needed)
+    rounded, alone = _round_up(needed), _round_up(replace(look, choices=1).required_size(-expected))
     shrunk = (
         f", the estimate shrunk because it is the best of {comparison.settings.choices} candidates" if is_chosen else ""
     )
