@@ -9,13 +9,12 @@ arm by month        The share of the arm among the rows with the same month of r
 arm by month, unit  The same by month and by two indicators of the local unit, Interim and Conseil.
 estimated           By ``propensity_model: auto``.
 
-The table has three parts. A row of the part "verdict" has the answer with one kind of propensities. ``audit`` is the
+The table has two parts. A row of the part "verdict" has the answer with one kind of propensities. ``audit`` is the
 log to base 10 of the ratio of likelihoods in the propensity audit. ``value`` is the gain on the held-out rows, and
-``bound`` its lower bound with 95 % confidence. ``sensitivity`` is the break-even Γ*, and ``shift_curve`` is κ*.
+``bound`` its lower bound with 95 % confidence. ``sensitivity`` is the break-even Γ*, and ``breakeven_shift`` is κ*.
 
-A row of "sensitivity" or "shift" is a point of a curve, and ``x`` is Γ or κ. ``value`` is the policy's worst mean
-reward, and ``logging`` the logging policy's. ``bound`` is the lower bound of the difference. Rewards and gains are
-re-employment in percentage points.
+A row of "sensitivity" is a point of a curve, and ``x`` is Γ. ``value`` is the policy's worst mean reward. ``bound`` is
+the lower bound of the difference. Rewards and gains are re-employment in percentage points.
 """
 
 from __future__ import annotations
@@ -78,13 +77,10 @@ def rows_of(kind: str, answer: dict) -> list[dict]:
         return [key | result]
     [difference] = [row["difference"] for row in answer["candidates"] if row["name"] == answer["kept"]]
     result |= {"value": -100 * difference["value"], "bound": -100 * difference["bound"]}
-    breakevens = {name: answer[name]["breakeven"] for name in ("sensitivity", "shift_curve")}
+    breakevens = {"sensitivity": answer["sensitivity"]["breakeven"], "breakeven_shift": answer["breakeven_shift"]}
     rows = [key | result | breakevens]
     for gamma, worst, bound in answer["sensitivity"]["curve"]:
         rows.append(key | {"part": "sensitivity", "x": gamma, "value": -100 * worst, "bound": -100 * bound})
-    for radius, worst, logging, bound in answer["shift_curve"]["curve"]:
-        point = {"x": radius, "value": -100 * worst, "logging": -100 * logging}
-        rows.append(key | {"part": "shift"} | point | {"bound": np.nan if bound is None else -100 * bound})
     return rows
 
 

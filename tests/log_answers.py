@@ -160,38 +160,6 @@ def better() -> dict:
                 "share": bell(17, 13.4, 2, 0.3),
             },
         },
-        "changes": {
-            "contexts": [{"row": 17, "before": "sport", "after": "travel", "logging": 0.71, "policy": 0.83}],
-            "tree": [
-                {"feature": "age", "category": None, "threshold": 40.0, "left": 1, "right": 2},
-                {"segment": 0},
-                {"feature": "city", "category": "Bern", "threshold": None, "left": 3, "right": 4},
-                {"segment": 1},
-                {"segment": 2},
-            ],
-            "segments": [
-                {
-                    "share": 0.6,
-                    "rows": 600,
-                    "shares": [{"logging": 0.3, "policy": 0.8}, {"logging": 0.6, "policy": 0.1}],
-                },
-                {
-                    "share": 0.1,
-                    "rows": 100,
-                    "shares": [{"logging": 0.3, "policy": 0.1}, {"logging": 0.5, "policy": 0.8}],
-                },
-                {
-                    "share": 0.3,
-                    "rows": 300,
-                    "shares": [{"logging": 0.3, "policy": 0.1}, {"logging": 0.6, "policy": 0.7}],
-                },
-            ],
-            "actions": [
-                {"action": "sport", "logging": 0.3, "policy": 0.44, "fidelity": 0.9, "more": [0]},
-                {"action": "travel", "logging": 0.58, "policy": 0.46, "fidelity": None, "more": [1]},
-            ],
-            "fidelity": 0.85,
-        },
         "overlap": {
             "edges": [0.05 * index for index in range(21)],
             "logged": bell(20, 5, 4, 260),

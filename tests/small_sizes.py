@@ -6,7 +6,6 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from drcrm.diagnostics import estimated_propensities
-from drcrm.diagnostics.comparison import shift_curve
 from drcrm.logs import context_trees
 from drcrm.logs import estimated_propensities as estimated
 from drcrm.selection import learned_scores
@@ -17,19 +16,18 @@ def small_models() -> list:
     return [HistGradientBoostingRegressor(**size), {"nystroem": 20}, HistGradientBoostingClassifier(**size)]
 
 
-SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS, shift_curve.POINTS
+SHIPPED = estimated.TREES["max_iter"], estimated.MIN_CONTEXTS
 SHIPPED_MODELS = learned_scores.default_models
-SMALL = 4, 10**9, 3
+SMALL = 4, 10**9
 
 
-def use_sizes(trees: int, audited_contexts: int, points: int, models) -> Iterator[None]:
-    """Set trees of propensities, contexts from which audits use them, points of the curve, and models of scores."""
+def use_sizes(trees: int, audited_contexts: int, models) -> Iterator[None]:
+    """Set trees of propensities, contexts from which audits use them, and models of scores."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (estimated, estimated_propensities):
             patch.setitem(module.TREES, "max_iter", trees)
         patch.setitem(context_trees.FOREST, "n_estimators", 5 + trees)
         patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)
-        patch.setattr(shift_curve, "POINTS", points)
         patch.setattr(learned_scores, "default_models", models)
         yield
 

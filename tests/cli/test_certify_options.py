@@ -73,7 +73,7 @@ class TestAnytime:
         assert answer["candidates"][0]["certificate"]["bound"] == running["bound"]
         assert all(bound == bound_of(terms(frame)[:rows]) for rows, bound in running["curve"][::20])
         assert "Bound at every look" in (tmp_path / "r.html").read_text(encoding="utf-8")
-        assert answer["shift_curve"] is None
+        assert answer["breakeven_shift"] is None
 
     def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
         frame = weekly(3000)
@@ -201,7 +201,7 @@ class TestAsymptotic:
         for frame, reason in ((weekly(40), "at least 50 rows"), (skewed, "% of the weighted costs")):
             answer = watch(frame, options=("--asymptotic",))
             assert answer["verdict"]["verdict"] == "the log cannot say"
-            assert (answer["running"], answer["sensitivity"], answer["shift_curve"]) == (None, None, None)
+            assert (answer["running"], answer["sensitivity"], answer["breakeven_shift"]) == (None, None, None)
             assert reason in answer["verdict"]["sentence"]
             assert answer["candidates"][0]["certificate"].keys() == {"refused"}
         assert watch(weekly(300), options=("--asymptotic",))["running"] is not None
@@ -251,7 +251,7 @@ class TestSensitivity:
 
 
 class TestShift:
-    """Comparisons of worst cases around the environment, and their curve by radius."""
+    """Comparisons of worst cases around the environment, and the radius up to which a policy is better."""
 
     @pytest.mark.parametrize("command", COMMANDS)
     def test_bounds_are_those_of_the_library(self, command, shop, answer, later):
@@ -303,12 +303,5 @@ class TestShift:
 
     def test_a_better_policy_has_worst_cases_up_to_its_breakeven(self, shop):
         answer, page = answer_of(shop / "answer.json"), (shop / "report.html").read_text(encoding="utf-8")
-        view = answer["shift_curve"]
-        curve = np.array(view["curve"], dtype=float)
-        assert curve[-1, 0] == pytest.approx(1.5 * view["breakeven"])
-        assert curve[0, 2] == pytest.approx(answer["logging"]["value"], abs=2e-4)
-        [usual] = [entry["estimates"]["dr"] for entry in answer["candidates"] if entry["chosen"]]
-        tolerance = usual["standard_error"] / 2  # the limit is self-normalised
-        assert curve[0, 1] == pytest.approx(usual["value"], abs=tolerance)
-        breakeven = f"κ = {np.floor(1000 * view['breakeven']) / 1000:g})"
+        breakeven = f"κ = {np.floor(1000 * answer['breakeven_shift']) / 1000:g})"
         assert all(text in page for text in (SECTION, breakeven, "not the policies in every environment"))

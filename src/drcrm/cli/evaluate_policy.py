@@ -184,7 +184,7 @@ def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Ev
     changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
     verdict = replace(verdict, verdict=name, changes=changes)
     verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
-    results = {"sensitivity": None, "shift_curve": None, "running": running, "guardrails": guardrails}
+    results = {"sensitivity": None, "breakeven_shift": None, "running": running, "guardrails": guardrails}
     comparison = replace(comparison, difference=main.difference, reference=main.reference)
     results |= {"comparisons": [comparison], "watched": main}
     return replace(evaluation, verdict=verdict, **results)
@@ -212,7 +212,7 @@ def _without_bounds(evaluation: Evaluation, reason: str, verdict: Verdict) -> Ev
     """Return the evaluation with a verdict and without bounds that hold at one look only."""
     [comparison] = evaluation.comparisons
     refused = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf, "refusal": reason}
-    results = {"comparisons": [replace(comparison, **refused)], "sensitivity": None, "shift_curve": None}
+    results = {"comparisons": [replace(comparison, **refused)], "sensitivity": None, "breakeven_shift": None}
     return replace(evaluation, verdict=verdict, **results)
 
 

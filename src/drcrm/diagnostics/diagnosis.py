@@ -15,7 +15,6 @@ from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.diagnostics.comparison.policy_changes import describe_changes
 from drcrm.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
 from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.estimated_propensities import check_balance, check_overlap
@@ -37,7 +36,7 @@ from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log
 
-TABLES: dict[str, Any] = {"weights": {}, "overlap": {}, "changes": {}}
+TABLES: dict[str, Any] = {"weights": {}, "overlap": {}}
 TABLES |= {name: [] for name in ("calibration", "slices", "periods", "actions", "largest_rows")}
 
 
@@ -142,7 +141,6 @@ def diagnose(
             of_log.append(check_gain_drift(log, weights.weight, units))
         tables |= weight_tables(weights)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
-        tables["changes"] = describe_changes(weights)
     results = tuple(check for check in [check_exploration(log), *of_policy, *of_log] if check)
     return replace(checks, diagnostics=results, rows=log.size, tables=tables)
 

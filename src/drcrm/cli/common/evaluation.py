@@ -11,6 +11,7 @@ from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.certificates.terms.evaluation import LOGGING
 from drcrm.cli.common.running_bounds import WatchedOutcome
+from drcrm.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import (
     Comparison,
@@ -19,7 +20,6 @@ from drcrm.diagnostics.comparison.policy_comparison import (
     estimate_values,
     sensitivity_to_propensities,
 )
-from drcrm.diagnostics.comparison.shift_curve import ShiftCurve, shift_curve
 from drcrm.diagnostics.comparison.verdict import (
     ESTIMATED,
     Verdict,
@@ -83,8 +83,8 @@ class Evaluation:
     sensitivity : Sensitivity or None
         Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
         given.
-    shift_curve : ShiftCurve or None
-        Worst cases around the environment. None if the policy is not better and no shift was given.
+    breakeven_shift : float or None
+        κ*, the largest radius up to which the policy's worst case is shown to be better. None if the policy is not.
     running : mapping or None
         Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
     watched : WatchedOutcome or None
@@ -101,7 +101,7 @@ class Evaluation:
     verdict: Verdict
     settings: ComparisonSettings
     sensitivity: Sensitivity | None = None
-    shift_curve: ShiftCurve | None = None
+    breakeven_shift: float | None = None
     running: Mapping[str, Any] | None = None
     watched: WatchedOutcome | None = None
     guardrails: Sequence[JudgedGuardrail] = ()
@@ -121,7 +121,7 @@ class Evaluation:
             "verdict": asdict(self.verdict),
             "sensitivity": self.sensitivity and self.sensitivity.as_dict(),
             "running": self.running,
-            "shift_curve": self.shift_curve and self.shift_curve.as_dict(),
+            "breakeven_shift": self.breakeven_shift,
             "next_step": next_step(self.verdict),
             "guardrails": [guardrail.as_dict() for guardrail in self.guardrails],
             "reference": settings.reference,
@@ -219,18 +219,20 @@ def evaluate(
     outcomes = guarded_outcomes(opened, comparison.difference.estimate, units)
     guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
     verdict = require_guardrails(verdict, guardrails, settings.confidence)
-    is_better, worst, curve = verdict.verdict == "better", None, None
+    is_better, worst, breakeven = verdict.verdict == "better", None, None
     is_wanted = is_better or (settings.gamma is not None and comparison.certificate is not None)
     if is_wanted and opened.baseline is None and settings.shift is None:  # it compares mean costs with the logged costs
         worst = sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=units)
-    if is_better or settings.shift is not None:
-        curve = shift_curve(best.policy, log, settings, cost_model=best.cost_model, groups=units, baseline=baseline)
+    if is_better:
+        breakeven = find_breakeven_shift(
+            best.policy, log, settings, cost_model=best.cost_model, groups=units, baseline=baseline
+        )
     of_missing, missing = describe_missing(comparison, log.size) if is_better else ("", [])
     sentence = verdict.sentence + (describe_breakeven(worst) if is_better else "") + of_missing
     cautions = [*verdict.cautions, *missing, *describe_shift(settings.shift)]
     assumption = ESTIMATED if log.imitated_propensities else ""
     verdict = replace(verdict, sentence=sentence, cautions=cautions, assumption=assumption)
-    results = {"sensitivity": worst, "shift_curve": curve, "guardrails": guardrails}
+    results = {"sensitivity": worst, "breakeven_shift": breakeven, "guardrails": guardrails}
     return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
 
 

@@ -34,28 +34,6 @@ class Contexts(NamedTuple):
     starts: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
-class ReadableColumn:
-    """A column of X that people can read: a number x = mean + scale X, or whether a feature has a category.
-
-    Attributes
-    ----------
-    place : int
-        Number of the column.
-    feature : str
-        Name of the feature.
-    category : str or None
-        The category that the column indicates; None for a number.
-    mean, scale : float
-    """
-
-    place: int
-    feature: str
-    category: str | None = None
-    mean: float = 0.0
-    scale: float = 1.0
-
-
 def require_distinct(name: str, values: Collection, *types: type) -> None:
     """Raise ValueError unless the values are of the types, no two of them with the same text."""
     if not all(type(value) in types for value in values) or len({*map(str, values)}) < len(values):
@@ -118,11 +96,6 @@ class Encoding(ABC):
         """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
 
-    @property
-    def readable_columns(self) -> list[ReadableColumn]:
-        """Return the columns of X that people can read; none by default."""
-        return []
-
     def check(self) -> None:
         """Raise ValueError unless the actions are of a known kind with different names, and interactions are known."""
         if self.kind not in ACTIONS or not isinstance(self.names, list):
@@ -171,10 +144,6 @@ class ArrayEncoding(Encoding):
     def read(self, data: Features | ActionLists) -> Contexts:
         """Return the contexts of an array (m, d), or of lists of actions."""
         return array_contexts(data)
-
-    @property
-    def readable_columns(self) -> list[ReadableColumn]:
-        return [ReadableColumn(place, f"feature {place}") for place in range(self.n_features)]
 
 
 def array_contexts(X: Features | ActionLists) -> Contexts:

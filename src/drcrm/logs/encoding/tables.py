@@ -13,7 +13,7 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import Contexts, Encoding, ReadableColumn, require_distinct
+from drcrm.logs.encoding.base import Contexts, Encoding, require_distinct
 from drcrm.logs.encoding.columns import (
     MISSING,
     boolean_numbers,
@@ -193,20 +193,6 @@ class TableEncoding(Encoding):
         widths |= {name: len(values) for name, values in self.known.items()}
         ends = np.cumsum([*widths.values()], dtype=int).tolist()
         return {name: slice(end - widths[name], end) for name, end in zip(widths, ends, strict=True)}
-
-    @property
-    def readable_columns(self) -> list[ReadableColumn]:
-        columns = []
-        for feature, places in self.columns.items():
-            name = feature.removeprefix(MISSING_INDICATOR)
-            if feature in self.scales:
-                columns.append(ReadableColumn(places.start, feature, None, *self.scales[feature]))
-            elif feature not in self.known:
-                columns.append(ReadableColumn(places.start, name, "missing"))
-            elif not self.is_hashed(feature):
-                categories = (str(value) or "missing" for value in self.known[feature])
-                columns += [ReadableColumn(places.start + n, feature, value) for n, value in enumerate(categories)]
-        return columns
 
     def encode(self, features: Table) -> Features:
         """Return X, (n, d), as CSR if few of its entries differ from 0."""

@@ -1,29 +1,22 @@
-"""Sections of the report on what a policy does: guardrails, slices, periods, and its actions by segment."""
+"""Sections of the report on other outcomes and on parts of the log: guardrails, slices and periods."""
 
-from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from drcrm.reports.log_report.answer import Answer, Units
 from drcrm.reports.log_report.charts import Scale, gauge
 from drcrm.reports.log_report.formatting import (
     DASH,
     clean,
-    clean_name,
     decimals_for,
     format_count,
     format_number,
     format_share,
     is_number,
     plural,
-    shorten,
 )
 from drcrm.reports.log_report.sections import MAX_ROWS, Cell, Section, Table, name_cell
 
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level
-MAX_SEGMENTS = 3  # segments that a sentence lists, the largest first
-
-LIMITS = {False: "above", True: "at most"}  # by whether a branch is the left one
 
 
 def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
@@ -91,92 +84,3 @@ def parts(answer: Answer, kind: str) -> Section:
         )
     more = plural(len(listed) - MAX_ROWS, f"other {kind}") if len(listed) > MAX_ROWS else ""
     return {"table": Table.of(rows, scale=scale), "more": more, "result": plural(len(listed), kind)} if rows else None
-
-
-def policy_changes(answer: Answer) -> Section:
-    """Return what the policy does more often than the logging policy, in words and as a tree, and changed contexts."""
-    view = answer.part("changes")
-    rows = [
-        {
-            "Row": Cell(str(entry["row"])),
-            "Logging policy": name_cell(entry["before"]),
-            "Its probability": Cell(format_share(entry["logging"])),
-            "Policy": name_cell(entry["after"]),
-            "Probability": Cell(format_share(entry["policy"])),
-        }
-        for entry in view.get("contexts", ())
-    ]
-    contexts = Table.of(rows, style="scroll")
-    if not view.get("tree"):
-        return {"contexts": contexts, "result": "", "tree": None, "actions": []} if contexts else None
-    segments, fidelity = list(_segments(view)), view.get("fidelity")
-    words = {number: describe_path(path) for number, path in segments}
-    return {
-        "result": f"{plural(len(segments), 'segment')}, fidelity {format_share(fidelity)}",
-        "fidelity": format_share(fidelity) if is_number(fidelity) else "",
-        "tree": _branch(view) if len(segments) > 1 else None,
-        "actions": [_describe(view, index, words) for index in range(len(view["actions"]))],
-        "contexts": contexts,
-    }
-
-
-def _segments(view: Mapping, number: int = 0, path: tuple[Mapping, ...] = ()) -> Iterator[tuple[int, tuple]]:
-    """Yield the number of each segment below a node of the tree, and the nodes above it with the side that it is on."""
-    node = view["tree"][number]
-    if "left" not in node:
-        yield node["segment"], path
-        return
-    for side in ("left", "right"):
-        yield from _segments(view, node[side], (*path, {**node, "is_left": side == "left"}))
-
-
-def describe_path(path: tuple[Mapping, ...]) -> str:
-    """Return the conditions of a segment in words, one for each feature; empty without conditions."""
-    parts = []
-    for feature in dict.fromkeys(node["feature"] for node in path):
-        nodes = [node for node in path if node["feature"] == feature]
-        limits = {node["is_left"]: format_number(node["threshold"]) for node in nodes}  # the last is the narrowest
-        words = [f"{LIMITS[is_left]} {limits[is_left]}" for is_left in LIMITS if is_left in limits]
-        if nodes[0]["category"] is not None:
-            left, right = ([shorten(n["category"]) for n in nodes if n["is_left"] == side] for side in (True, False))
-            words = left or ["not " + " or ".join(filter(None, (", ".join(right[:-1]), right[-1])))]
-        parts.append(f"{shorten(feature)} is {' and '.join(words)}")
-    return " and ".join(parts)
-
-
-def _describe(view: Mapping, index: int, words: Mapping[int, str]) -> dict[str, str]:
-    """Return the name of an action, and a sentence on the contexts in which the policy takes it more often."""
-    action = view["actions"][index]
-    segments = sorted(action["more"], key=lambda number: -view["segments"][number]["share"])
-    parts = []
-    for number in segments[:MAX_SEGMENTS]:
-        segment, condition = view["segments"][number], f" if {words[number]}" if words[number] else ""
-        parts.append(f"{_change(segment['shares'][index])}{condition} ({format_share(segment['share'])} of the rows)")
-    more = len(segments) - MAX_SEGMENTS
-    text = "; ".join(parts) + (f"; and in {plural(more, 'smaller segment')}" if more > 0 else "")
-    known = f" The tree explains {format_share(action['fidelity'])}." if is_number(action["fidelity"]) else ""
-    overall = _change(action, " of all rows")
-    return {"name": clean_name(action["action"]), "text": f"{overall}. More often: {text or 'nowhere'}.{known}"}
-
-
-def _change(shares: Mapping, of: str = "") -> str:
-    """Return an action's share under the policy, and under the logging policy."""
-    return f"{format_share(shares['policy'])}{of} instead of {format_share(shares['logging'])}"
-
-
-def _branch(view: Mapping, number: int = 0, label: str = "") -> dict[str, Any]:
-    """Return a node of the tree: the condition that leads to it, and its branches or the largest increase there."""
-    node = view["tree"][number]
-    if "left" not in node:
-        segment = view["segments"][node["segment"]]
-        increases = [shares["policy"] - shares["logging"] for shares in segment["shares"]]
-        best = increases.index(max(increases))
-        change, rows = _change(segment["shares"][best]), format_share(segment["share"])
-        return {"label": label, "action": view["actions"][best]["action"], "text": f"{change} ({rows} of the rows)"}
-    if node["category"] is not None:
-        yes, no, end = "=", "≠", shorten(node["category"])
-    else:
-        yes, no, end = "≤", ">", format_number(node["threshold"])
-    sides = ("left", yes), ("right", no)
-    branches = [_branch(view, node[side], f"{shorten(node['feature'])} {sign} {end}") for side, sign in sides]
-    return {"label": label, "branches": branches}

@@ -81,7 +81,6 @@ def page(answer: Mapping) -> str:
             sensitivity=sections.sensitivity(view),
             shift=sections.shift(view),
             running=sections.running(view),
-            changes_of_policy=outcome_sections.policy_changes(view),
             influential_rows=sections.influential_rows(view),
             provenance=provenance(view),
             options=json.dumps(origin, ensure_ascii=False, indent=2, default=str).splitlines() if origin else [],

@@ -286,27 +286,13 @@ def sensitivity(answer: Answer) -> Section:
 
 
 def shift(answer: Answer) -> Section:
-    """Return the worst cases of the policy and of its reference by κ, and the share of the traffic at κ*."""
-    view, units = answer.part("shift_curve"), answer.units
-    lines: dict[str, list] = {"blue": [], "grey": [], "certified": []}
-    for radius, policy, reference, bound in view.get("curve", ()):
-        certified = reference + bound if is_number(reference) and is_number(bound) else None
-        for line, cost in zip(lines.values(), (policy, reference, certified), strict=True):
-            line += [(round(radius, 6), units.convert(cost))] if is_number(cost) else []
-    if len(lines["blue"]) < 2:
+    """Return κ*, rounded down, and the smallest share of the traffic that it covers."""
+    breakeven = answer.raw.get("breakeven_shift")
+    if not is_number(breakeven):
         return None
-    breakeven = view["breakeven"]
-    known = is_number(breakeven)
-    rounded = math.floor(1000 * breakeven) / 1000 if known else 0.0
-    radius, share = (f"{rounded:g}", f"{100 * math.exp(-rounded):.3g} %") if known else ("", "")
-    return {
-        "result": f"better up to κ = {radius}" if known else "not shown to be better at any κ",
-        "breakeven": radius,
-        "share": share,
-        "is_refused": bool(view["refusal"]),
-        "has_bounds": bool(lines["certified"]),
-        "chart": curve(lines, None, breakeven),
-    }
+    rounded = math.floor(1000 * breakeven) / 1000
+    share = f"{100 * math.exp(-rounded):.3g} %"
+    return {"result": f"better up to κ = {rounded:g}", "breakeven": f"{rounded:g}", "share": share}
 
 
 def running(answer: Answer) -> Section:
