@@ -41,7 +41,6 @@ STUDIES = (
     "loop",
     "null_verdicts",
     "obd",
-    "plan_power",
     "policy_coverage",
     "pooled_rounds",
     "sharp_coverage",

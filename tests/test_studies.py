@@ -157,16 +157,6 @@ def test_published_intervals_of_the_default_cover_the_cost(study):
     assert errors["auto"] < errors["clipped_ips"]
 
 
-def test_the_published_power_is_that_of_the_page():
-    rows = published("plan_power")
-    assert len(rows) == 6
-    assert (rows["logs"] == 600).all()
-    assert rows["predicted"].between(0.79, 0.81).all(), "each setting has the rows that a plan asks for"
-    low, high = (f"{100 * share:.0f}" for share in (rows["simulated"].min(), rows["simulated"].max()))
-    text = " ".join((ROOT / "docs/user-guide/every-look.md").read_text(encoding="utf-8").split())
-    assert f"{low} to {high} % of [600 simulated logs]" in text
-
-
 def test_the_shift_study_knows_its_truth(study):
     """The robust rewards of the target are published: .0173, −.1024 and −.1950."""
     shift = study("shift_accuracy")

@@ -7,57 +7,31 @@ is −d. A policy is shown to be better if the upper bound z̄ + z_{1−α/K} s/
     n = (z_{1−α/K} + z_power)² s²/d²
 
 rows have the stated power. Source: Cohen 1988. A certificate also corrects for skewness and for missing actions, so it
-needs more rows if the log has few rows with large weights: ``studies/plan_power.py`` compares with simulations.
+needs more rows if the log has few rows with large weights.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 POWER = 0.8
 NOT_TOO_GOOD = 2 / 3  # probability that the corrected best of equal candidates is not better than the truth
 
 
-@dataclass(frozen=True)
-class OneLook:
-    """Test of a difference by one look at n rows.
+def bound_quantile(confidence: float, choices: int = 1) -> float:
+    """Return the normal quantile z_{1−α/K} of the bound, for K candidates that share α = 1 − confidence."""
+    return float(-ndtri((1 - confidence) / choices))
 
-    Attributes
-    ----------
-    deviation : float
-        s > 0, in the units of the cost.
-    confidence : float
-        1 − α.
-    choices : int
-        Number K of candidates that share α.
-    power : float
-        Share of logs that should show the difference.
-    """
 
-    deviation: float
-    confidence: float = 0.95
-    choices: int = 1
-    power: float = POWER
+def required_size(difference: float, deviation: float, confidence: float = 0.95, choices: int = 1) -> float:
+    """Return the number of rows of which 80 % of all logs show a difference d > 0: (z_{1−α/K} + z_power)² s²/d²."""
+    return float((bound_quantile(confidence, choices) + ndtri(POWER)) * deviation / difference) ** 2
 
-    @property
-    def quantile(self) -> float:
-        """The normal quantile z_{1−α/K}."""
-        return float(-ndtri((1 - self.confidence) / self.choices))
 
-    def required_size(self, difference: float) -> float:
-        """Return the number of rows that show a difference d > 0, (z_{1−α/K} + z_power)² s²/d²."""
-        return float((self.quantile + ndtri(self.power)) * self.deviation / difference) ** 2
-
-    def smallest_difference(self, n: float) -> float:
-        """Return the difference that n rows show with the stated power."""
-        return float((self.quantile + ndtri(self.power)) * self.deviation / np.sqrt(n))
-
-    def power_of(self, difference: float, n: float) -> float:
-        """Return the share of logs of n rows that show a difference."""
-        return float(ndtr(difference * np.sqrt(n) / self.deviation - self.quantile))
+def smallest_difference(rows: float, deviation: float, confidence: float = 0.95, choices: int = 1) -> float:
+    """Return the difference that 80 % of all logs with a number of rows show."""
+    return float((bound_quantile(confidence, choices) + ndtri(POWER)) * deviation / np.sqrt(rows))
 
 
 def correct_for_choice(difference: float, standard_error: float, candidates: int) -> float:

@@ -197,14 +197,14 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
     ),
     "plan": Command(
         "compute which differences the next log can show",
-        """Compute which differences the next log can show, by its share of exploration and its number of rows.
+        """Compute which differences the next log can show, by its number of rows.
 
 Reads   LOG, --config: the same as learn; --policy: the policy to test, like POLICY of evaluate_policy.
 Writes  the plan, on standard output; --json: the plan in JSON.
 
-For exploration rates of 0 to 20 % and 1 to 8 times today's rows, the plan has the cost of exploring per row, and the
-smallest difference from the logging policy that is shown with a power of 80 %. Without --policy, it is for the single
-action that is hardest to test. Differences are for one look at the next log; certify --anytime needs more rows.""",
+For 1 to 8 times today's rows, the plan has the smallest difference from the logging policy that 80 % of all logs show.
+With --policy, it also has the number of rows that show the estimated difference. Without, it is for the single action
+that is hardest to test. Differences are for one look at the next log; certify --anytime needs more rows.""",
         (
             LOG,
             CONFIG,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.sample_size import POWER, OneLook, shrink_difference
+from drcrm.certificates.sample_size import POWER, bound_quantile, required_size, shrink_difference
 from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.comparison.policy_comparison import BASELINE, Comparison
 from drcrm.diagnostics.diagnosis import Diagnosis
@@ -254,21 +254,21 @@ def _advise_rows(comparison: Comparison, rows: int, reward: bool = False, roundi
     difference, error = comparison.difference, comparison.difference.standard_error
     if not (difference < -rounding and error > 0):
         return "Try another policy. This one does not look better, so more rows would not help."
-    look = OneLook(error * np.sqrt(rows), difference.confidence, comparison.settings.divisor)
+    confidence, divisor = difference.confidence, comparison.settings.divisor
     is_chosen = comparison.settings.choices > 1
     expected = shrink_difference(float(difference), error) if is_chosen else float(difference)
     if comparison.certificate is not None:
-        error = max(error, (comparison.certificate.bound - difference) / look.quantile)
+        error = max(error, (comparison.certificate.bound - difference) / bound_quantile(confidence, divisor))
     if expected == 0:
         return (
             f"{MORE_ROWS}. The estimated difference is smaller than its standard error, so the number of rows that "
             "would show it is unknown."
         )
-    look = replace(look, deviation=error * np.sqrt(rows))
-    needed = look.required_size(-expected)
+    deviation = error * np.sqrt(rows)
+    needed = required_size(-expected, deviation, confidence, divisor)
     if needed > MAX_ROWS:
         return "Try another policy. No number of rows that can be logged would show a difference this small."
-    rounded, alone = _round_up(needed), _round_up(replace(look, choices=1).required_size(-expected))
+    rounded, alone = _round_up(needed), _round_up(required_size(-expected, deviation, confidence))
     shrunk = (
         f", the estimate shrunk because it is the best of {comparison.settings.choices} candidates" if is_chosen else ""
     )

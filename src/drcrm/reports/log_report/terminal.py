@@ -13,7 +13,6 @@ from drcrm.reports.log_report.formatting import (
     decimals_for,
     format_count,
     format_imputed,
-    format_level,
     format_number,
     shorten,
 )
@@ -143,65 +142,29 @@ def note_lines(title: str, sentences: Sequence[str]) -> list[str]:
 
 
 def plan_text(answer: Mapping) -> str:
-    """Return the plan: a summary, the cost of exploring, and the smallest differences.
-
-    Parameters
-    ----------
-    answer : mapping
-        The JSON answer of ``drcrm plan``.
-
-    Returns
-    -------
-    str
-        Lines of at most 100 columns unless a name is longer.
-    """
-    units = Units(bool(answer["reward"]))
-    decimals = decimals_for([size["difference"] for plan in answer["plans"] for size in plan["sizes"]])
-    blocks = [
-        wrap(_summary(answer, units)),
-        _difference_lines(answer, units, decimals),
-        note_lines("Notes:", _notes(answer)),
-    ]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
-def _summary(answer: Mapping, units: Units) -> str:
-    """Return what is tested, on which rows, and the expected difference."""
-    tested, log = answer["tested"], answer["log"]
+    """Return the text of the JSON answer of ``drcrm plan``: a summary, and the smallest differences by rows."""
+    units, tested, log = Units(bool(answer["reward"])), answer["tested"], answer["log"]
     name = shorten(tested["policy"]) if "policy" in tested else f"always taking {shorten(tested['action'])!r}"
-    rows = f"Plan for the log after {shorten(log['name'])} ({format_count(log['rows'])} rows). Tested: {name}"
-    if "policy" not in tested:
-        return f"{rows}, the single action that is hardest to test."
-    difference = tested["difference"]
-    sentence = f"{rows}. Its {units.name} minus the logging policy's is estimated as "
-    sentence += format_number(units.convert(difference["value"]), sign=True)
-    if tested["choices"] > 1:
-        shrunk = format_number(units.convert(answer["expected"]), sign=True)
-        sentence += f", shrunk to {shrunk} because {tested['choices']} candidates competed on these rows"
-    return f"{sentence}."
-
-
-def _difference_lines(answer: Mapping, units: Units, decimals: int) -> list[str]:
-    """Return the cost of exploring and the smallest differences by rate, with the power for the expected difference."""
-    plans, has_power = answer["plans"], answer["expected"] is not None
-    header = ["exploring", f"{units.name}/row", *(f"{format_count(size['rows'])} rows" for size in plans[0]["sizes"])]
-    rows = []
-    for plan in plans:
-        cells = [format_level(plan["rate"]), format_number(units.convert(plan["cost"]), decimals + 1, sign=True)]
-        for size in plan["sizes"]:
-            power = f" ({100 * size['power']:.0f} %)" if has_power else ""
-            cells.append(format_number(size["difference"], decimals) + power)
-        rows.append([*cells, *([format_count(plan["needed"]) if plan["needed"] else "–"] * has_power)])
-    title = "Cost of exploring, and smallest difference that the next log shows, in one look:"
-    return [title, *align([*header, *["rows needed"] * has_power], rows)]
-
-
-def _notes(answer: Mapping) -> list[str]:
-    """Return what the numbers mean, and on how few rows they may rest."""
-    power, size = format_level(answer["target_power"]), answer["tested"]["effective_size"]
-    notes = {
-        f"{power} of all logs show a difference of the stated size. Evaluated on {clean(answer['rows'])}.": True,
-        "In brackets: the share of logs that show the expected difference. Rows needed: for 80 %.": answer["expected"],
-        f"The effective sample size is only {format_count(size)} rows, so the plan is rough.": size < FEW_PLANNED,
-    }
-    return [note for note, is_needed in notes.items() if is_needed]
+    summary = f"Plan for the log after {shorten(log['name'])} ({format_count(log['rows'])} rows). Tested: {name}"
+    if answer["expected"] is None:
+        summary += ", the single action that is hardest to test"
+    else:
+        value, expected = (
+            format_number(units.convert(cost), sign=True)
+            for cost in (tested["difference"]["value"], answer["expected"])
+        )
+        summary += f". Its {units.name} minus the logging policy's is estimated as {value}"
+        if tested["choices"] > 1:
+            summary += f", shrunk to {expected} because {tested['choices']} candidates competed on these rows"
+        if answer["needed"]:
+            summary += f". A log of {format_count(answer['needed'])} rows shows this difference"
+    decimals = decimals_for([size["difference"] for size in answer["sizes"]])
+    rows = [[format_count(size["rows"]), format_number(size["difference"], decimals)] for size in answer["sizes"]]
+    notes = [
+        f"80 % of all logs show a difference of the stated size, in one look. Evaluated on {clean(answer['rows'])}."
+    ]
+    if tested["effective_size"] < FEW_PLANNED:
+        size = format_count(tested["effective_size"])
+        notes.append(f"The effective sample size is only {size} rows, so the plan is rough.")
+    table = align(["rows", "smallest difference"], rows)
+    return "\n\n".join("\n".join(block) for block in (wrap(f"{summary}."), table, note_lines("Notes:", notes))) + "\n"
