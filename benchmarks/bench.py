@@ -30,11 +30,11 @@ import numpy as np
 from scipy import sparse
 
 from drcrm import DoublyRobustDRO
-from drcrm.certificates.bounds import FINITE_SAMPLE, upper_bound
 from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel, action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
+from drcrm.evaluation.bounds.upper_bound import FINITE_SAMPLE, upper_bound
 from drcrm.experiments.array_files import read_log, read_policy, write_log
 from drcrm.experiments.simulation.replay import replay
 from drcrm.files import atomic

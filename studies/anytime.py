@@ -9,7 +9,7 @@ missing actions  The logging policy never takes an action that the policy takes 
 adaptive         After every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far.
 groups           Users with 1 to 9 rows share features and the level of rewards. A user is one unit.
 
-Terms are computed by :mod:`drcrm.certificates.terms.anytime`: `ips` and `dr` for the policy's cost, and `paired` for
+Terms are computed by :mod:`drcrm.evaluation.anytime_terms`: `ips` and `dr` for the policy's cost, and `paired` for
 its difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
 
 The table has a row per kind and estimate. ``false`` is the share of logs in which a bound with confidence 0.95 is ever
@@ -37,13 +37,13 @@ from scipy.special import ndtri, softmax
 from synthetic import draw_actions
 
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.certificates.bounds import SEQUENCE
-from drcrm.certificates.independent_units import group_means, unit_values
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, estimate_skewness
-from drcrm.certificates.terms.anytime import anytime_terms
-from drcrm.certificates.terms.evaluation import EvaluationInputs
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.evaluation.anytime_terms import anytime_terms
+from drcrm.evaluation.bounds.independent_units import group_means, unit_values
+from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, estimate_skewness
+from drcrm.evaluation.bounds.upper_bound import SEQUENCE
+from drcrm.evaluation.inputs import EvaluationInputs
 
 ROWS, LOOK, CONFIDENCE, TUNED, ACTIONS = 5000, 50, 0.95, 1000, 3
 KINDS = ("clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups")

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from synthetic import normal_coefficients, normal_contexts
 
-from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
+from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.policies.exponential import SoftmaxPolicy
 
 SIZES = (250, 1000, 5000)

@@ -31,7 +31,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cli.common.candidates import fit_candidates, read_algorithms
 from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
@@ -39,6 +38,7 @@ from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, c
 from drcrm.diagnostics.comparison.verdict import reach_verdict
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, open_log
+from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import make_policy

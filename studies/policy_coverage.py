@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 from coverage import CONFIDENCE, mean_coverage
 
-from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
+from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.experiments.simulation.population import draw_policies
 from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.truth import LabelTruth

@@ -11,9 +11,9 @@ from small_action_logs import LABELS, LISTS, label_log, list_log
 
 import drcrm
 from drcrm.__main__ import main
-from drcrm.certificates.off_policy_value import off_policy_value as value_of
 from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.errors import InputError
+from drcrm.evaluation.off_policy_value import off_policy_value as value_of
 from drcrm.files import write_npz
 from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy

@@ -8,7 +8,7 @@ import pytest
 from shop import decisions
 from shop_fixtures import answer_of
 
-from drcrm.certificates.sample_size import required_size, smallest_difference
+from drcrm.evaluation.bounds.sample_size import required_size, smallest_difference
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import pytest
 
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, require_guardrails
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.comparison.verdict import Verdict
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.tabular import policy_for_log
 

@@ -6,10 +6,10 @@ import pytest
 from diagnosed_logs import with_columns
 
 from drcrm import BanditLog
-from drcrm.certificates.off_policy_value import off_policy_value
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.diagnostics.comparison.segments import name_periods, natural_key
 from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.policies.exponential import SoftmaxPolicy
 
 N = 3000

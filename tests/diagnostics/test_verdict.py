@@ -23,7 +23,6 @@ from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
-from drcrm.certificates.sample_size import correct_for_choice
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
@@ -35,6 +34,7 @@ from drcrm.diagnostics.comparison.verdict import (
 )
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
+from drcrm.evaluation.bounds.sample_size import correct_for_choice
 
 
 def test_the_verdict_on_a_correct_log_is_true():

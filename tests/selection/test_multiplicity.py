@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from drcrm.certificates.independent_units import unit_values
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.selection.multiplicity import LEVELS, EffectiveNumber, PairedDifferences, effective_number
 
 ROWS = 400

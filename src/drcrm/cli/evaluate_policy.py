@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import largest_probability
-from drcrm.certificates.terms.overlap import summarize_weights
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
 from drcrm.cli.common.running_bounds import Watch, WatchedOutcome, watch
@@ -26,6 +25,7 @@ from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, UNBIASED, default_estimate
+from drcrm.evaluation.overlap import summarize_weights
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import Progress, show_progress

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.certificates.sample_size import required_size, shrink_difference, smallest_difference
-from drcrm.certificates.terms.evaluation import LOGGING
 from drcrm.cli.common.answers import require_separate_outputs, write_answer
 from drcrm.cli.evaluate_policy import PolicyOnLog, open_policy_on_log
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.sample_size import required_size, shrink_difference, smallest_difference
+from drcrm.evaluation.inputs import LOGGING
+from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.terminal import plan_text
 from drcrm.version import __version__

@@ -10,9 +10,6 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.tables import Table
-from drcrm.certificates.skewness import tail_residual
-from drcrm.certificates.terms.evaluation import EvaluationInputs
-from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
@@ -32,6 +29,9 @@ from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_pro
 from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.estimates import RATIO, ROBUST
+from drcrm.evaluation.bounds.skewness import tail_residual
+from drcrm.evaluation.inputs import EvaluationInputs
+from drcrm.evaluation.terms import TermBuilder
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log

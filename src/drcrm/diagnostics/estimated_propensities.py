@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
 from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows
 from drcrm.logs.estimated_propensities import (
     FORECASTS,

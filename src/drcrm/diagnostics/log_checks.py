@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, MIN_ROWS, Diagnostic, percent, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.estimates import SelfNormalised
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.policies.prepared_log import modelled_cost
 
 CERTAIN = 1 - 1e-9  # logged propensities of at least this count as 1

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent
 from drcrm.diagnostics.log_columns import independent_units, time_order
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.estimated_propensities import MAX_CODES, MIN_CONTEXTS, dense_features
 
 MAX_ROWS = 20_000  # a sample of this size shows every material change

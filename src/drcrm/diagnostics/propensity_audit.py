@@ -39,11 +39,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.independent_units import Interval, check_groups, group_means, mean_and_deviation
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
+from drcrm.evaluation.bounds.independent_units import Interval, check_groups, group_means, mean_and_deviation
 from drcrm.logs.estimated_propensities import boost_propensities, power_of
 from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds
 

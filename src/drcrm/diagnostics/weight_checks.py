@@ -10,8 +10,8 @@ Here w = π/p is the importance weight and c the cost. An action is unsupported 
 
 Pareto k̂ is reported without a threshold: bounded weights that take few values, such as those of an ε-greedy policy,
 have a finite mean and any k̂. The largest share of one row is also computed for |w c|, and for the cost difference from
-the logging policy, |w c − c|. The skewness is γ of :mod:`drcrm.certificates.skewness`. It is the only quantity here
-that decides whether a certificate is issued.
+the logging policy, |w c − c|. The skewness is γ of :mod:`drcrm.evaluation.bounds.skewness`. It is the only quantity
+here that decides whether a certificate is issued.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.arrays.numerics import weighted_quantiles
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
-from drcrm.certificates.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, to_json, worst_level
 from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.estimates import SelfNormalised
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
+from drcrm.evaluation.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.weights import effective_sample_size
 
 LOW_SHARE = 0.1  # effective sample size divided by the rows: caution

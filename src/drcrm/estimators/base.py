@@ -11,7 +11,6 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.validation import check_bool, check_column_names, check_positive, check_positive_integer
-from drcrm.certificates.independent_units import with_groups
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
@@ -20,6 +19,7 @@ from drcrm.data.scaling import describe_extreme_values, describe_offset_features
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_routing, require_rows
+from drcrm.evaluation.bounds.independent_units import with_groups
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.optimization.lbfgs import LbfgsSettings

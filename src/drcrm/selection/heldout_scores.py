@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
-from drcrm.certificates.bounds import upper_bound
-from drcrm.certificates.independent_units import number_groups, unit_ratios, unit_values
-from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
-from drcrm.certificates.terms.overlap import grade_overlap, has_missing_mass
-from drcrm.certificates.terms.policy_terms import TermBuilder
-from drcrm.certificates.terms.shifted_terms import make_builder
 from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate
+from drcrm.evaluation.bounds.independent_units import number_groups, unit_ratios, unit_values
+from drcrm.evaluation.bounds.upper_bound import upper_bound
+from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
+from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.shifted_terms import make_builder
+from drcrm.evaluation.terms import TermBuilder
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import importance_weights
 from drcrm.risks import KLBall
@@ -42,16 +42,16 @@ class HeldoutScores:
     ----------
     log : BanditLog
         The held-out part, of n rows. If it has groups, the bounds and the differences use one value for each group:
-        see :func:`drcrm.certificates.independent_units.unit_values`.
+        see :func:`drcrm.evaluation.bounds.independent_units.unit_values`.
     clip : float or None
         M of the training part.
     model : SupportedModel, optional
         Cost model with π0. If None, the scores that need a model are NaN. If π0 was cloned, improvement_bound compares
         with the logged costs. If the rows reveal missing mass, it charges this mass the largest cost: see
-        :mod:`drcrm.certificates.terms.overlap`.
+        :mod:`drcrm.evaluation.overlap`.
     shift : float, optional
         Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
-        :mod:`drcrm.certificates.terms.shifted_terms`. It is NaN if a worst case is the largest cost.
+        :mod:`drcrm.evaluation.shifted_terms`. It is NaN if a worst case is the largest cost.
 
     Attributes
     ----------

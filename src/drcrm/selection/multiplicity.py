@@ -76,7 +76,7 @@ class PairedDifferences:
     """Differences z(π) − z(π0) of k candidates in n independent units of held-out rows.
 
     Without groups, units are rows. With groups, the values of a unit are those of
-    :func:`drcrm.certificates.independent_units.unit_values`.
+    :func:`drcrm.evaluation.bounds.independent_units.unit_values`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class PairedDifferences:
     clipped : array (n, k)
         With weights clipped at M.
     grade : int array (k,)
-        How well the log can judge the candidate: see :func:`drcrm.certificates.terms.overlap.grade_overlap`.
+        How well the log can judge the candidate: see :func:`drcrm.evaluation.overlap.grade_overlap`.
     count : array (n,)
         Multiplicity of each unit.
     """

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.certificates.independent_units import unit_values
-from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
-from drcrm.certificates.terms.shifted_terms import make_builder
 from drcrm.cli.common.evaluation import EvaluatedPolicy, guarded_outcomes
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import unit_values
+from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
+from drcrm.evaluation.shifted_terms import make_builder
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.exponential import LinearPolicy

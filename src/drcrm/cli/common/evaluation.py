@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.certificates.sensitivity import Sensitivity
-from drcrm.certificates.terms.evaluation import LOGGING
 from drcrm.cli.common.running_bounds import WatchedOutcome
 from drcrm.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
@@ -32,6 +29,9 @@ from drcrm.diagnostics.comparison.verdict import (
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.diagnostics.estimated_propensities import check_overlap
 from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.evaluation.inputs import LOGGING
+from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.policies.tabular import policy_for_log
 from drcrm.version import __version__
 

@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.bounds import ANYTIME, SEQUENCE, Bound
-from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.independent_units import (
+from drcrm.cost_models.ridge_model import action_effects
+from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.errors import InputError
+from drcrm.estimates import UNBIASED, default_estimate
+from drcrm.evaluation.anytime_terms import anytime_terms
+from drcrm.evaluation.bounds.independent_units import (
     Interval,
     group_means,
     number_groups,
     require_equal_units,
     require_single_rows,
 )
-from drcrm.certificates.off_policy_value import off_policy_value
-from drcrm.certificates.policy_certificate import policy_certificate
-from drcrm.certificates.terms.anytime import anytime_terms
-from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
-from drcrm.cost_models.ridge_model import action_effects
-from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.opened_log import OpenedLog
-from drcrm.errors import InputError
-from drcrm.estimates import UNBIASED, default_estimate
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound
+from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
+from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 LOOKS = 100  # how often the bound is computed, and at least again between two looks

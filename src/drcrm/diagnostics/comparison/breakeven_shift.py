@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.terms.evaluation import LOGGING
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against, choose_estimate
 from drcrm.estimates import NORMALISED
+from drcrm.evaluation.inputs import LOGGING
 from drcrm.policies.tabular import policy_for_log
 
 LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %

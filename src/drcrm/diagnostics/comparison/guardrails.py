@@ -20,9 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval, unit_values
-from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
-from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
@@ -31,6 +28,9 @@ from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, c
 from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ROUNDING, Verdict
 from drcrm.diagnostics.diagnostic import to_json, with_confidence
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import Interval, unit_values
+from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
+from drcrm.evaluation.terms import TermBuilder
 from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.selection.multiplicity import EffectiveNumber, effective_number

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.off_policy_value import evaluate_each, off_policy_value
-from drcrm.certificates.policy_certificate import policy_certificate
-from drcrm.certificates.sample_size import correct_for_choice
-from drcrm.certificates.sensitivity import Sensitivity, sensitivity
-from drcrm.certificates.terms.evaluation import LOGGING, EvaluationInputs
-from drcrm.certificates.terms.policy_terms import TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.tabular_model import follow_forecasts
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import to_json
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.sample_size import correct_for_choice
+from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
+from drcrm.evaluation.off_policy_value import evaluate_each, off_policy_value
+from drcrm.evaluation.policy_certificate import policy_certificate
+from drcrm.evaluation.sensitivity import Sensitivity, sensitivity
+from drcrm.evaluation.terms import TermBuilder
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
@@ -225,7 +225,7 @@ def compare_with_logging(
     log : BanditLog
     settings : ComparisonSettings, optional
     cost_model : optional
-        See :func:`drcrm.certificates.policy_certificate`.
+        See :func:`drcrm.evaluation.policy_certificate`.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0, if it is known and not estimated.
     groups : array (n,), optional

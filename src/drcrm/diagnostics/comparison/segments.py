@@ -2,7 +2,7 @@
 
 A slice has the rows with one value of a column. A period is a day, week, month, or the like, so that a log has 4 to 12
 periods. The intervals of all slices and periods hold together: each has the level 1 − δ/M for M parts. A part has no
-interval if rare, large costs dominate its estimate: see :mod:`drcrm.certificates.skewness`.
+interval if rare, large costs dominate its estimate: see :mod:`drcrm.evaluation.bounds.skewness`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, to_json, worst_level
 from drcrm.diagnostics.log_checks import compare_worst
 from drcrm.diagnostics.log_columns import action_names
 from drcrm.diagnostics.weight_checks import PolicyWeights
 from drcrm.estimates import SelfNormalised
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.weights import effective_sample_size
 
 MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.certificates.sample_size import POWER, bound_quantile, required_size, shrink_difference
-from drcrm.certificates.sensitivity import Sensitivity
 from drcrm.diagnostics.comparison.policy_comparison import BASELINE, Comparison
 from drcrm.diagnostics.diagnosis import Diagnosis
 from drcrm.diagnostics.diagnostic import capitalize, percent, with_confidence
@@ -18,6 +16,8 @@ from drcrm.diagnostics.leakage import ADVICE, LEAKAGE
 from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
 from drcrm.diagnostics.repeated_rows.independence import NAME as INDEPENDENCE
 from drcrm.diagnostics.repeated_rows.row_checks import IDENTIFY, LEARNED
+from drcrm.evaluation.bounds.sample_size import POWER, bound_quantile, required_size, shrink_difference
+from drcrm.evaluation.sensitivity import Sensitivity
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 AUDIT = "propensit"  # start of the names of checks whose failure gives "the log is wrong"

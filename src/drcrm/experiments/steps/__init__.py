@@ -27,7 +27,7 @@ STEPS = {  # name of a step and of its function → its module
 
 _DATA = ["errors.py", "files.py", "arrays", "actions", "data"]
 _LOGS = [*_DATA, "policies", "cost_models", "experiments/array_files.py", "experiments/simulation"]
-_LEARNING = [*_LOGS, "weights.py", "estimates", "risks", "divergences", "optimization", "certificates", "selection"]
+_LEARNING = [*_LOGS, "weights.py", "estimates", "risks", "divergences", "optimization", "evaluation", "selection"]
 _RESULTS = ["errors.py", "files.py", "reports/roles.py", "selection/score_names.py"]
 _REPORT = (
     *("plan", "drawing", "experiment_figures", "figure_data", "theory_figures"),

@@ -14,11 +14,11 @@ import numpy as np
 
 from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.arrays.validation import Features
-from drcrm.certificates.policy_certificate import policy_certificate
 from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import default_estimate
+from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.experiments.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.experiments.simulation.truth import Rates, Truth
 from drcrm.files import atomic, read_csv, read_npz, write_csv

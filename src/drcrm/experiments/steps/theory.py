@@ -13,9 +13,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 
-from drcrm.certificates.bounds import upper_bound
 from drcrm.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
 from drcrm.errors import InputError, prefix_errors
+from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.simulation.population import Population, draw_policies, enumerate_losses
 from drcrm.experiments.simulation.replay import generator

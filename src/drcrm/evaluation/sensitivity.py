@@ -15,12 +15,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drcrm.arrays.validation import check_choice, check_confidence, to_float
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import NORMALISED, SelfNormalised
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.inputs import AUTO, EvaluationInputs
+from drcrm.evaluation.terms import PolicyTerms, TermBuilder, check_weights
 
 LARGEST_GAMMA = 1e4
 CURVE = 13  # points of the curve

@@ -12,7 +12,6 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.validation import check_choice, to_float
-from drcrm.certificates.independent_units import check_groups, separate_contexts
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.tabular_model import model_for_log
@@ -20,6 +19,7 @@ from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.scaling import as_clip
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED, default_estimate
+from drcrm.evaluation.bounds.independent_units import check_groups, separate_contexts
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import policy_for_log
 

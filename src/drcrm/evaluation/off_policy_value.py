@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.certificates.independent_units import Interval
-from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, choose_limit
-from drcrm.certificates.terms.overlap import low_weight_warning, summarize_weights
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, subtract
-from drcrm.certificates.terms.shifted_terms import check_shift, make_builder
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.inputs import AUTO, EvaluationInputs, choose_limit
+from drcrm.evaluation.overlap import low_weight_warning, summarize_weights
+from drcrm.evaluation.shifted_terms import check_shift, make_builder
+from drcrm.evaluation.terms import PolicyTerms, TermBuilder, subtract
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.certificates.terms.evaluation import EvaluationInputs
-from drcrm.certificates.terms.overlap import clipped_share, unlogged_charges, worst_case_gaps
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, RATIO, UNBIASED, Estimate
+from drcrm.evaluation.inputs import EvaluationInputs
+from drcrm.evaluation.overlap import clipped_share, unlogged_charges, worst_case_gaps
 from drcrm.optimization.behaviour_cloning import restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.prepared_log import importance_weights
@@ -55,7 +55,7 @@ class PolicyTerms:
     unit : float
         Mean of ``factor`` for a ratio; 1 if ``factor`` is divided by it already, and for other estimates.
     gap : array (n,)
-        Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.certificates.terms.overlap`.
+        Increase of z if the missing mass is charged the cost a: see :mod:`drcrm.evaluation.overlap`.
     unsupported : float or None
         Mean probability M; None if the logging policy is unknown.
     clipped : float

@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice
-from drcrm.certificates.terms.evaluation import AUTO, LOGGING, EvaluationInputs
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel, misses_propensities
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, default_estimate
+from drcrm.evaluation.inputs import AUTO, LOGGING, EvaluationInputs
+from drcrm.evaluation.terms import PolicyTerms, TermBuilder
 from drcrm.policies.prepared_log import importance_weights, modelled_cost
 
 ROUNDING = 1e-6  # relative, of weights

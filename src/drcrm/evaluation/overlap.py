@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_fraction
-from drcrm.certificates.independent_units import mean_and_deviation
-from drcrm.certificates.skewness import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.evaluation.bounds.independent_units import mean_and_deviation
+from drcrm.evaluation.bounds.skewness import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import policy_for_log

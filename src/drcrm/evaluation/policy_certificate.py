@@ -4,8 +4,8 @@ The bound holds if the policy, and the cost model of a doubly robust estimate, w
 bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log lacks are charged the largest cost:
 
 - If the logging policy is known, these are the actions that it hardly takes: see
-  :mod:`drcrm.certificates.terms.policy_terms`.
-- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.certificates.terms.overlap`.
+  :mod:`drcrm.evaluation.terms`.
+- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.overlap`.
 """
 
 from dataclasses import replace
@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
-from drcrm.certificates.bounds import ANYTIME, SEQUENCE, Bound, as_bound
-from drcrm.certificates.certificate import Certificate
-from drcrm.certificates.certified_terms import CertifiedTerms
-from drcrm.certificates.independent_units import require_single_rows
-from drcrm.certificates.terms.anytime import anytime_terms, choose_anytime_estimate
-from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs, check_cost_range, choose_limit
-from drcrm.certificates.terms.overlap import summarize_weights
-from drcrm.certificates.terms.policy_terms import TermBuilder
-from drcrm.certificates.terms.shifted_terms import check_shift, make_builder
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS
+from drcrm.evaluation.anytime_terms import anytime_terms, choose_anytime_estimate
+from drcrm.evaluation.bounds.independent_units import require_single_rows
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
+from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.certified_terms import CertifiedTerms
+from drcrm.evaluation.inputs import AUTO, EvaluationInputs, check_cost_range, choose_limit
+from drcrm.evaluation.overlap import summarize_weights
+from drcrm.evaluation.shifted_terms import check_shift, make_builder
+from drcrm.evaluation.terms import TermBuilder
 from drcrm.weights import Clipped
 
 UNITS = ("row", "context")
@@ -74,7 +74,7 @@ def policy_certificate(
         Probability with which the bound holds.
     method : str or Divergence
         Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
-        every number of rows together, with the terms of :mod:`drcrm.certificates.terms.anytime`.
+        every number of rows together, with the terms of :mod:`drcrm.evaluation.anytime_terms`.
     by : "row" or "context"
         Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats all rows
         of a context as one observation. It covers new contexts, if no row of these contexts was in training. Both bound

@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from drcrm.certificates.bounds import Bound
-from drcrm.certificates.independent_units import group_means, require_equal_units, unit_ratios, unit_values
-from drcrm.certificates.skewness import (
+from drcrm.errors import InputError, warn_all
+from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
+from drcrm.evaluation.bounds.skewness import (
     LARGEST_SKEWNESS,
     corrected_bound,
     estimate_skewness,
     rare_charge,
     upper_skewness,
 )
-from drcrm.certificates.terms.overlap import has_missing_mass, low_weight_warning
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, check_weights, subtract
-from drcrm.errors import InputError, warn_all
-from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.evaluation.bounds.upper_bound import Bound
+from drcrm.evaluation.overlap import has_missing_mass, low_weight_warning
+from drcrm.evaluation.terms import PolicyTerms, TermBuilder, check_weights, subtract
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
 
@@ -138,8 +138,8 @@ class CertifiedTerms:
     def _check_skewness(self, units: int, is_lacking: bool) -> float:
         """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
 
-        The terms are z = m + a e: see :mod:`drcrm.certificates.skewness`. For "ips", e is the cost itself, and a mean
-        far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
+        The terms are z = m + a e: see :mod:`drcrm.evaluation.bounds.skewness`. For "ips", e is the cost itself, and a
+        mean far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
         """
         log, side, weight, relative = self.builder.log, self.policy, self._weight, self.builder.log.relative_weight
         if is_lacking:

@@ -42,7 +42,7 @@ class Certificate:
         Range of the costs.
     skewness : float or None
         Skewness γ of the estimate, if the bound was corrected for it, otherwise None. See
-        :mod:`drcrm.certificates.skewness`.
+        :mod:`drcrm.evaluation.bounds.skewness`.
     clip : float or None
         Limit of the weights of "clipped_ips".
     clipped : float

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from drcrm.certificates.independent_units import mean_and_deviation
+from drcrm.evaluation.bounds.independent_units import mean_and_deviation
 
 TINY = np.finfo(float).tiny
 FEW, DOMINANT = 5, 0.25  # this many rows dominate the weights with this share of their squares

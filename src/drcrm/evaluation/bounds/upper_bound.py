@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import gammaln, stdtrit
 
 from drcrm.arrays.validation import check_confidence, check_integers, check_positive, reject_rows, to_float
-from drcrm.certificates.independent_units import group_means, mean_and_deviation
 from drcrm.divergences import DIVERGENCES, Divergence, as_divergence
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import group_means, mean_and_deviation
 from drcrm.risks import PhiBall
 from drcrm.risks.base import check_costs
 

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_positive
-from drcrm.certificates.terms.evaluation import AUTO, EvaluationInputs
-from drcrm.certificates.terms.overlap import worst_case_gaps
-from drcrm.certificates.terms.policy_terms import PolicyTerms, TermBuilder, charge, check_weights
 from drcrm.cost_models.cross_fitting import FOLDS
 from drcrm.cost_models.smearing import smeared_moments
 from drcrm.data.folds import context_folds
 from drcrm.divergences.dual_search import WorstCase
 from drcrm.estimates import EVALUATIONS, NORMALISED, SelfNormalised
+from drcrm.evaluation.inputs import AUTO, EvaluationInputs
+from drcrm.evaluation.overlap import worst_case_gaps
+from drcrm.evaluation.terms import PolicyTerms, TermBuilder, charge, check_weights
 from drcrm.policies.base import Policy
 from drcrm.policies.prepared_log import PreparedLog, importance_weights
 from drcrm.risks import EnvironmentBall

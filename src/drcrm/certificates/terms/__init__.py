@@ -1,1 +1,0 @@
-"""Terms of a policy's estimated cost on the rows of a log, whose means certificates bound."""

@@ -1,0 +1,1 @@
+"""Upper confidence bounds on the mean of independent units, and sample sizes."""
