@@ -48,11 +48,6 @@ class Weight(ABC):
         """Return w and ∂w/∂log π, both (n,), from log π(y|x) and log p, both (n,)."""
 
 
-def cache_key(weight: Weight) -> object:
-    """Return a key that is equal for equal weights of this module; a user's weight, whose repr may lack parameters."""
-    return repr(weight) if type(weight).__module__ == __name__ else weight
-
-
 class Clipped(Weight):
     """Clipped importance weight min(M, π/p), with slope 0 if it is clipped.
 

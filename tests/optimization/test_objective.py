@@ -12,8 +12,10 @@ from scipy.special import expit
 from drcrm.actions.row_maps import SparseRows, TabledRows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
+from drcrm.optimization.block_passes import CostPass
 from drcrm.risks import KLBall, MeanRisk, VariancePenalizedRisk
-from drcrm.weights import Clipped
+from drcrm.risks.mean import mean_gradient
+from drcrm.weights import Clipped, Shrunk
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/objective_values.json").read_text())
 
@@ -59,3 +61,20 @@ def test_equals_the_formula_when_exponentials_vanish(scale, dense):
     assert value == pytest.approx(log.count @ z / log.size, rel=1e-10)
     expected = X.T @ (slope[:, None] * (log.Y - expit(scores)))
     assert gradient == pytest.approx(expected.ravel(), rel=1e-10, abs=1e-12)
+
+
+def test_values_do_not_depend_on_earlier_evaluations():
+    """Coefficients that change in place, and passes of two objectives that alternate."""
+    log, coef, other, weight = make_log(9, True), make_coef(10, 1), make_coef(11, 1), Shrunk(5.0)
+    expected = make_objective(log, KLBall(0.1), weight)(coef + 1)
+    objective = make_objective(log, KLBall(0.1), weight)
+    objective(coef)
+    coef += 1
+    for value, known in zip(objective(coef), expected, strict=True):
+        assert value == pytest.approx(known, rel=1e-14)
+    parts, scores = objective.prepared.parts_of(objective.estimate), objective.prepared.scores
+    shape, in_z = objective.prepared.shape, mean_gradient
+    first, second = (parts.transform(CostPass, scores, x.reshape(shape), True, weight) for x in (coef, other))
+    alternating = [sum(passes.map(CostPass.gradient, by_chunk=[in_z] * len(parts))) for passes in (second, first)]
+    for gradient, x in zip(alternating, (other, coef), strict=True):
+        assert gradient.ravel() == pytest.approx(make_objective(log, MeanRisk(), weight)(x)[1], rel=1e-14)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drcrm.data import chunked_log, dask_executor, folds
+from drcrm import cluster
+from drcrm.data import chunked_log, folds
 from drcrm.diagnostics import opened_log
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
@@ -40,7 +41,7 @@ def section(title: str) -> str:
         ("Larger than memory", {opened_log.LARGE, folds.MOST, objective.MAX_KEPT_SCORES}),
         ("Fewer passes", {prepared_log.LARGE, prepared_log.SAMPLE, 4 * prepared_log.SAMPLE}),
         ("Threads", {chunked_log.LARGE, chunked_log.MOST_CONTEXTS, chunked_log.BLOCK_SCORES}),
-        ("Clusters", {dask_executor.FEW}),
+        ("Clusters", {cluster.FEW}),
         (
             "Many actions",
             {

@@ -22,7 +22,7 @@ from drcrm.cli.common.candidates import (
 )
 from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status
 from drcrm.cli.evaluate_policy import comparison_settings, read_baseline, read_mapping
-from drcrm.data.dask_executor import use_cluster
+from drcrm.cluster import on_cluster
 from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
@@ -88,7 +88,7 @@ def _dask_workers(options: argparse.Namespace, report: Callable[[str], None]) ->
         client = distributed.Client(options.cluster, timeout=CONNECTION_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"--cluster {options.cluster} does not answer: {' '.join(str(error).split())}") from None
-    with client, use_cluster(client, options.output.parent):
+    with client, on_cluster(client, options.output.parent):
         yield
 
 

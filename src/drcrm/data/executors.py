@@ -51,6 +51,10 @@ class Chunks(Sequence):
         values = [()] * len(self) if by_chunk is None else [(value,) for value in by_chunk]
         return _EXECUTOR.get().map_chunks(self, partial(_run_chunks, function, arguments), values)
 
+    def transform(self, function: Callable, *arguments: Any) -> "Chunks":
+        """Return the chunks ``function(chunk, *arguments)``. A cluster keeps them where it keeps these."""
+        return _EXECUTOR.get().transform_chunks(self, partial(_run_chunks, function, arguments))
+
 
 def _run_chunks(function: Callable, arguments: tuple, chunks: Sequence, values: Sequence[tuple]) -> list:
     return [function(chunk, *value, *arguments) for chunk, value in zip(chunks, values, strict=True)]
@@ -67,6 +71,10 @@ class ChunkExecutor(Executor):
         parts = (slice(start, start + step) for start in range(0, len(chunks), step))
         for results in self.run(partial(task, chunks[part], values[part]) for part in parts):
             yield from results
+
+    def transform_chunks(self, chunks: Chunks, task: Task) -> Chunks:
+        """Return the results of a task as chunks."""
+        return Chunks(self.map_chunks(chunks, task, [()] * len(chunks)))
 
     def run(self, calls: Iterable[Callable[[], object]]) -> Iterator:
         """Run calls on this machine, and yield their results in order."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
-from drcrm.data.executors import Chunks, report_pass
+from drcrm.data.executors import report_pass
 from drcrm.errors import InputError
 from drcrm.estimates import find_estimate
-from drcrm.optimization.objective_blocks import BlockCosts, ObjectiveBlock
+from drcrm.optimization.block_passes import BlockCosts, BlockPass, CostPass
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import Risk
 from drcrm.risks.base import Evaluation
-from drcrm.weights import Clipped, Weight, cache_key
+from drcrm.weights import Clipped, Weight
 
 MAX_KEPT_SCORES = 2**25  # up to this number of scores, probabilities (256 MB) are kept for the backward pass
 
@@ -91,29 +90,21 @@ class Objective:
     def evaluate(self, coef: np.ndarray, guess: object = None) -> Evaluation:
         """Return the value, the gradient, and a guess for the evaluation at the next Θ: see ``Risk.evaluate``."""
         prepared, coef = self.prepared, coef.reshape(self.prepared.shape)
-        blocks = self._blocks()
+        parts, estimate = prepared.parts_of(self.estimate), self.estimate
+        keeps = bool(prepared.log.X.shape[0] * np.prod(prepared.log.actions.shape) <= MAX_KEPT_SCORES)
         report_pass(len(prepared.log.Y))
-        if self.estimate.is_rowwise:
-            costs = BlockCosts(blocks, coef)
-            value, in_z, guess = self.risk.evaluate_chunks(costs, self.estimate.size, guess)
+        if estimate.is_rowwise:
+            costs = BlockCosts(parts.transform(CostPass, prepared.scores, coef, keeps, self.weight))
+            value, in_z, guess = self.risk.evaluate_chunks(costs, estimate.size, guess)
             return value, costs.gradient(in_z).ravel(), guess
-        log_prob, expected = prepared.gather(blocks.map(ObjectiveBlock.forward, coef))
+        passes = parts.transform(BlockPass, prepared.scores, coef, keeps)
+        log_prob, expected = prepared.gather(passes.map(BlockPass.results))
         weight = slope = None
-        if self.estimate.uses_weights:
+        if estimate.uses_weights:
             weight, slope = self.weight(log_prob, prepared.log.log_propensity)
-        value, by_row, by_context, guess = self.estimate.evaluate(self.risk, weight, slope, expected, guess)
+        value, by_row, by_context, guess = estimate.evaluate(self.risk, weight, slope, expected, guess)
         gradients = [
             (None if by_row is None else by_row[block.rows], None if by_context is None else by_context[block.contexts])
             for block in prepared.chunked.blocks
         ]
-        return value, reduce(np.add, blocks.map(ObjectiveBlock.backward, coef, by_chunk=gradients)).ravel(), guess
-
-    def _blocks(self) -> Any:
-        """Return the blocks of the log; objectives with the same estimate and weight share them."""
-        prepared, key = self.prepared, (self.estimate, cache_key(self.weight))
-        if prepared.objective_blocks[0] != key:
-            keeps = bool(prepared.log.X.shape[0] * np.prod(prepared.log.actions.shape) <= MAX_KEPT_SCORES)
-            arguments = prepared.scores, self.weight, self.estimate, keeps
-            blocks = Chunks([ObjectiveBlock(block, *arguments) for block in prepared.chunked.blocks])
-            prepared.objective_blocks = key, blocks
-        return prepared.objective_blocks[1]
+        return value, reduce(np.add, passes.map(BlockPass.backward, by_chunk=gradients)).ravel(), guess

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from drcrm.actions.base import explored_log_prob, uniform_policy
 from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
-from drcrm.data.executors import report_pass
+from drcrm.data.executors import Chunks, report_pass
 from drcrm.data.scaling import as_column, feature_scales, largest_entries
 
 if TYPE_CHECKING:
@@ -110,8 +111,6 @@ class PreparedLog:
     ----------
     shape : tuple
         Shape of Θ.
-    objective_blocks : tuple
-        Blocks that objectives on the same log share; see ``drcrm.optimization.objective``.
     """
 
     def __init__(self, log: BanditLog, effects: np.ndarray | None = None, intercept: bool = False):
@@ -122,7 +121,7 @@ class PreparedLog:
         self.scores = ScoreMap(self.shape, intercept)
         self.chunked = ChunkedLog(log, self.effects)
         self._estimates: dict[type[Estimate], Estimate] = {}
-        self.objective_blocks: tuple = (None, None)
+        self._parts: WeakKeyDictionary[Estimate, Chunks] = WeakKeyDictionary()
 
     @cached_property
     def scales(self) -> np.ndarray:
@@ -144,6 +143,15 @@ class PreparedLog:
         if cost is None:
             self._estimates[kind] = estimate
         return estimate
+
+    def parts_of(self, estimate: Estimate) -> Chunks:
+        """Return each block with the estimate on its rows; None for estimates that need all rows."""
+        if estimate not in self._parts:
+            self._parts[estimate] = Chunks(
+                (block, estimate.restrict_to_rows(block.rows, block.context) if estimate.is_rowwise else None)
+                for block in self.chunked.blocks
+            )
+        return self._parts[estimate]
 
     @cached_property
     def is_present(self) -> np.ndarray:

@@ -19,9 +19,10 @@ from block_logs import (
 from mapped_logs import close
 from shop import MAPPING, decisions
 
+from drcrm import cluster
 from drcrm.arrays.mapped_arrays import scratch_folder
-from drcrm.data import chunked_log, dask_executor
-from drcrm.data.dask_executor import use_cluster
+from drcrm.cluster import on_cluster
+from drcrm.data import chunked_log
 from drcrm.errors import InputError
 from drcrm.optimization.lbfgs import minimize_objectives
 from drcrm.optimization.objective import Objective
@@ -41,7 +42,7 @@ def small_chunks(monkeypatch):
     sizes = {"LARGE": 100, "MOST_CONTEXTS": 32, "MANY_SCORES": 2000, "BLOCK_SCORES": 1000}
     for name, value in sizes.items():
         monkeypatch.setattr(chunked_log, name, value)
-    monkeypatch.setattr(dask_executor, "FEW", 0)
+    monkeypatch.setattr(cluster, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,8 @@ def test_values_and_gradients_do_not_depend_on_storage_or_workers(kind, client, 
     assert len(PreparedLog(on_disk).chunked.blocks) > 8
     for executor, *arguments in (
         (nullcontext(), on_disk, effects_on_disk),
-        (use_cluster(client, tmp_path), log, effects),
-        (use_cluster(client, tmp_path), on_disk, effects_on_disk),
+        (on_cluster(client, tmp_path), log, effects),
+        (on_cluster(client, tmp_path), on_disk, effects_on_disk),
     ):
         with executor:
             for value, known in zip(evaluate_all(*arguments), expected, strict=True):
@@ -76,7 +77,7 @@ def test_workers_learn_the_same_policy(kind, sample, client, tmp_path, monkeypat
     train, heldout = block_log(kind, 420), block_log(kind, 150, seed=1)
     expected = learn(train, ALGORITHM, heldout).as_arrays()
     on_disk = [write_mapped_log(log, tmp_path / name) for name, log in (("train", train), ("heldout", heldout))]
-    with use_cluster(client, tmp_path), scratch_folder(tmp_path):
+    with on_cluster(client, tmp_path), scratch_folder(tmp_path):
         result = learn(on_disk[0], ALGORITHM, on_disk[1]).as_arrays()
     assert np.array_equal(result["chosen"], expected["chosen"])
     assert result["scores"] == pytest.approx(expected["scores"], rel=1e-6, abs=1e-6, nan_ok=True)
@@ -97,7 +98,7 @@ def test_a_fit_survives_the_death_of_a_worker(client, tmp_path):
             return super().evaluate_sums(*arguments)
 
     objective.risk = KillingBall(0.1)
-    with use_cluster(client, tmp_path):
+    with on_cluster(client, tmp_path):
         [result] = minimize_objectives([objective], start)
     assert next(calls) > 6
     assert result.coef == pytest.approx(expected.coef, rel=1e-8, abs=1e-8)
@@ -121,5 +122,5 @@ def test_a_cluster_needs_workers(tmp_path):
             return {}
 
     objective = Objective(PreparedLog(block_log("single", 300)), KLBall(0.1))
-    with use_cluster(EmptyClient(), tmp_path), pytest.raises(InputError, match="no workers"):
+    with on_cluster(EmptyClient(), tmp_path), pytest.raises(InputError, match="no workers"):
         objective(np.zeros(objective.prepared.shape))
