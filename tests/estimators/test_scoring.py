@@ -5,9 +5,9 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 
 from drcrm import CIPS, KLDRO, DoublyRobustDRO, ExponentialPolicy, HeldoutScorer
 from drcrm.errors import InputError
@@ -128,21 +128,3 @@ def test_searches_pass_on_groups_to_splits_fits_and_scores(in_pipeline, routed):
         by_row = {name: parts[1][name] for name in rows}
         assert scores[-1] < fitted.score(X[test], A[test], **by_row, by="dr") - 0.01
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(scores), rel=1e-9)
-
-
-def test_without_routing_a_search_raises_before_it_begins(one_row_logs):
-    """Scores of the user, which may know more than the log, are allowed."""
-    data = one_row_logs["labels", 1]
-    rows, message = search_rows(data), r"^KLDRO is scored with the propensities .*\(enable_metadata_routing=True\)"
-    for scoring in (None, HeldoutScorer("snips")):
-        with pytest.raises(InputError, match=message):
-            GridSearchCV(KLDRO(), {"radius": RADII}, scoring=scoring).fit(data.X, data.Y, **rows)
-        with pytest.raises(InputError, match=message):
-            cross_validate(KLDRO(), data.X, data.Y, params=rows, scoring=scoring)
-    pipeline = make_pipeline(StandardScaler(), KLDRO(fit_intercept=True))
-    with pytest.raises(RuntimeError, match=message):
-        GridSearchCV(pipeline, {"kldro__radius": RADII}).fit(
-            data.X, data.Y, **{f"kldro__{name}": values for name, values in rows.items()}
-        )
-    search = GridSearchCV(KLDRO(), {"radius": RADII}, scoring=lambda estimator, X, Y: -estimator.predict_proba(X).sum())
-    assert search.fit(data.X, data.Y, **rows).best_params_["radius"] in RADII

@@ -18,7 +18,7 @@ from drcrm.data.executors import count_threads, use_threads
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
-from drcrm.estimators.fitted_policy import FittedPolicy, require_routing, require_rows
+from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
 from drcrm.evaluation.bounds.independent_units import with_groups
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.flat_starts import explain_flat_start
@@ -268,7 +268,6 @@ class CounterfactualEstimator(FittedPolicy):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        require_routing(self)
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.target_tags.required = True
         tags.target_tags.single_output = False

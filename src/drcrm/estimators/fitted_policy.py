@@ -1,13 +1,9 @@
 """Methods of a fitted estimator: its policy, predictions and held-out score, also as a scorer for searches."""
 
-from traceback import walk_stack
-from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -83,40 +79,6 @@ def require_rows(method: str, **rows: Any) -> None:
             is_score = method.endswith(".score")
             hint = "; searches pass it on after sklearn.set_config(enable_metadata_routing=True)" if is_score else ""
             raise InputError(f"{method} needs {name}=, one value for each logged row{hint}")
-
-
-def require_routing(estimator: BaseEstimator) -> None:
-    """Raise an error if a scikit-learn search is about to score without propensities and costs.
-
-    Call it in ``__sklearn_tags__``. The error is an InputError. In a pipeline it is a RuntimeError, because pipelines
-    catch a ValueError there.
-    """
-    # scikit-learn has no hook for this check, so it looks for the search on the stack:
-    # - An error in score is too late. The search prints it for each fit, continues with NaN and chooses arbitrarily.
-    # - Requests for metadata are checked only if routing is enabled.
-    # - Every search calls __sklearn_tags__ before it begins, also through a pipeline. No other public method has this
-    #   property, but its arguments do not identify the caller.
-    # If scikit-learn renames a variable, the check finds no search, and only the error in score remains.
-    if get_config()["enable_metadata_routing"]:
-        return
-    search: Any = next(filter(None, map(_search_in, (frame for frame, _ in walk_stack(None)))), None)
-    searched = getattr(search, "estimator", None)
-    last = searched.steps[-1][1] if isinstance(searched, Pipeline) else searched
-    if isinstance(last, type(estimator)) and isinstance(search.scoring, HeldoutScorer | None):
-        error = InputError if last is searched else RuntimeError
-        raise error(
-            f"{type(estimator).__name__} is scored with the propensities and costs of held-out rows; searches pass "
-            "them on only after sklearn.set_config(enable_metadata_routing=True)"
-        )
-
-
-def _search_in(frame: FrameType) -> Any:
-    """Return the search whose method or function runs in a frame, an object with ``scoring``; None for others."""
-    if not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
-        return None
-    variables = frame.f_locals
-    search = SimpleNamespace(**variables) if "scoring" in variables else variables.get("self")
-    return search if hasattr(search, "scoring") else None
 
 
 class FittedPolicy(BaseEstimator):  # type: ignore[misc]
