@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from drcrm.arrays.numerics import constructor_parameters, constructor_repr, exp
+from drcrm.arrays.numerics import constructor_parameters, constructor_repr, derivative_fault, exp
 from drcrm.arrays.validation import check_choice, check_positive, to_float
 from drcrm.errors import InputError
 
@@ -195,19 +195,11 @@ def check_weight(weight: Weight) -> None:
     log_prob, log_propensity = (
         grid.ravel() for grid in np.meshgrid(np.linspace(-5, -0.01, 20), np.linspace(-3, -0.1, 10))
     )
-    step = 1e-5
     value, slope = (np.asarray(part, dtype=float) for part in weight(log_prob.copy(), log_propensity.copy()))
     if not (value.shape == slope.shape == log_prob.shape and np.isfinite([value, slope]).all()):
         raise InputError(f"{weight!r} must return a finite value and a finite slope for each row")
-    above, below = (weight(log_prob + shift, log_propensity.copy())[0] for shift in (step, -step))
-    wrong = abs((above - below) / (2 * step) - slope) > 1e-4 * (1 + abs(slope))
-    if wrong.mean() > 0.02:
-        row = np.argmax(wrong)
-        raise InputError(
-            f"{weight!r}: the slope must be the derivative of the weight in log π. At log π = {log_prob[row]:.3g} and "
-            f"log p = {log_propensity[row]:.3g} it is {slope[row]:.6g}, but differences give "
-            f"{(above[row] - below[row]) / (2 * step):.6g}"
-        )
+    if fault := derivative_fault(lambda x: weight(x, log_propensity.copy())[0], log_prob, slope, 1e-5, 1e-4, 0.02):
+        raise InputError(f"{weight!r}: the slope must be the derivative of the weight in log π. {fault}")
 
 
 def effective_sample_size(weight: np.ndarray, count: np.ndarray) -> float:

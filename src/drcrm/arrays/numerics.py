@@ -1,8 +1,9 @@
 """Numerical helpers that policies, risks, weights and the objective share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, signature
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,26 @@ def weighted_quantiles(values: np.ndarray, count: np.ndarray, levels: Sequence[f
         values[order[np.searchsorted(ends, place, side="right")]] for place in (np.floor(position), np.ceil(position))
     )
     return lower + (position % 1) * (upper - lower)
+
+
+def derivative_fault(
+    function: Callable[[np.ndarray], Any],
+    points: np.ndarray,
+    slope: np.ndarray,
+    step: float,
+    tolerance: float,
+    kinks: float = 0.0,
+) -> str:
+    """Return where a slope, (n,), differs from central differences of a function; "" if it is the derivative.
+
+    A share ``kinks`` of the points may differ.
+    """
+    difference = (np.asarray(function(points + step)) - np.asarray(function(points - step))) / (2 * step)
+    is_wrong = ~(np.abs(difference - slope) <= tolerance * (1 + np.abs(difference)))
+    if is_wrong.mean() <= kinks:
+        return ""
+    point = np.argmax(is_wrong)
+    return f"At {points[point]:.6g} it is {slope[point]:.6g}, but differences give {difference[point]:.6g}"
 
 
 @cache

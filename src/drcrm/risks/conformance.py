@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from drcrm.arrays.numerics import derivative_fault
 from drcrm.risks.base import Risk, check_costs
 
 STEP = 1e-6  # step of finite differences, in units of the largest cost
@@ -44,9 +45,11 @@ def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
     weights[0] = 2
     value, gradient = risk(z, weights)
     assert np.array_equal(z, before), "evaluate must not change z"
-    step = STEP * abs(z).max()
-    numeric = [(risk(z + e, weights)[0] - risk(z - e, weights)[0]) / (2 * step) for e in step * np.eye(len(z))]
-    _assert_close(gradient, numeric, "the gradient must be the derivative of the value", 1e-6)
+    units = np.eye(len(z), dtype=bool)
+    fault = derivative_fault(
+        lambda x: [risk(np.where(unit, x, z), weights)[0] for unit in units], z, gradient, STEP * abs(z).max(), 1e-6
+    )
+    assert not fault, f"the gradient must be the derivative of the value. {fault}"
     repeated, by_copy = risk(np.repeat(z, weights))
     sums = np.bincount(np.repeat(np.arange(len(z)), weights), by_copy, len(z))
     _assert_close([value, *gradient], [repeated, *sums], "a weight 2 must count like two equal rows", 1e-9)
