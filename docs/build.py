@@ -43,17 +43,20 @@ from drcrm.experiments.runs import all_datasets, caption_words, figure_datasets,
 from drcrm.files import atomic, read_csv, write_text
 from drcrm.reports.experiment_figures import FIGURES, overview
 from drcrm.reports.figure_data import DatasetResults
-from drcrm.reports.plan import LEMMA_FIGURES, RC
+from drcrm.reports.plan import RC
 from drcrm.reports.result_tables import ablation_table, all_tables
-from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
-from drcrm.reports.theory_figures import FIGURES as THEORY_FIGURES
+from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
 from drcrm.selection.score_names import MODELLED
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "studies"))
+from lemma_figures import FIGURES as THEORY_FIGURES
+from lemma_tables import LEMMA_COLUMNS
 from pages import experiment_pages, family_pages, reference_pages
 from pages.repository_pages import repository_documents
 from pages.result_tables import TABLES
 from pages.study_figures import FIGURES as STUDY_FIGURES
+from theory import LEMMA_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -283,7 +286,7 @@ def theory_figures() -> dict[str, tuple[str, str]]:
 def write_theory_figures() -> None:
     """Draw the figures of the lemmas."""
     for file, (figure, dataset) in theory_figures().items():
-        lemma = LEMMA_FIGURES[figure].lemma
+        lemma = LEMMA_FIGURES[figure]["lemma"]
         table = read_csv(ROOT / f"docs/results/theory_{lemma}_{dataset}.csv.gz", LEMMA_COLUMNS[lemma])
         write_figure(THEORY_FIGURES[figure], table, file=file)
 
@@ -324,7 +327,7 @@ def theory_block(figure: str, dataset: str) -> str:
     if dataset not in config[THEORY]["datasets"]:
         raise InputError(f"the theory has no data set {dataset!r}")
     words = {"data": config["datasets"][dataset]["label"], "repetitions": config[THEORY]["repetitions"]}
-    title, text = LEMMA_FIGURES[figure].title, caption("theory", words, lemma_figure=figure)
+    title, text = LEMMA_FIGURES[figure]["title"], caption("theory", words, lemma_figure=figure)
     return f'<img src="../figures/theory_{figure}_{dataset}.png" alt="{title}" width="700">\n\n{text}\n'
 
 

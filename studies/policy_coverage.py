@@ -18,12 +18,12 @@ import warnings
 import numpy as np
 import pandas as pd
 from coverage import CONFIDENCE, mean_coverage
+from population import draw_policies
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
 from drcrm.evaluation.policy_certificate import policy_certificate
-from drcrm.experiments.simulation.population import draw_policies
 from drcrm.experiments.simulation.replay import replay
 from drcrm.experiments.simulation.truth import LabelTruth
 from drcrm.experiments.source_formats import load_digits

@@ -16,7 +16,7 @@ from drcrm.experiments.config import complete
         ("experiments.demo.selection", ["snip"], "unknown held-out score 'snip'; did you mean 'snips'? (allowed: ips"),
         ("experiments.demo.replay_curve.datasets", ["x"], "unknown data set 'x' (allowed: toy, digits)"),
         ("experiments.demo.replay_curve.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
-        ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo)"),
+        ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo, theory, studies)"),
         ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
         ("datasets.toy.train", ["-x"], "'-x' is not a file name, expected no path, no"),
         ("experiments.demo.heldout_fraction", math.nan, "must be a finite number, got nan"),

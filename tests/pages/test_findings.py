@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from lemma_figures import TAILS
 from page_numbers import (
     PAPER,
     ROOT,
@@ -20,8 +21,6 @@ from page_numbers import (
 )
 from pages.published import gain, losses, metrics, share_closed, study
 from scipy import stats
-
-from drcrm.reports.plan import TAILS
 
 FINDINGS, DIFFERENCES, THEORY = (f"docs/paper/{name}.md" for name in ("findings", "differences", "theory"))
 PRINTED_LOSSES = ROOT / "src/drcrm/reports/data/paper_tables.csv"

@@ -10,6 +10,7 @@ from functools import cache
 from modulefinder import ModuleFinder
 from pathlib import Path
 
+import yaml
 from snakemake.utils import update_config
 
 import drcrm.errors
@@ -31,7 +32,7 @@ from drcrm.experiments.runs import (
 )
 from drcrm.experiments.sources import Source, local_digests, read_record
 from drcrm.experiments.steps import PACKAGES, STEPS
-from drcrm.reports.plan import FIGURE_TITLES, LEMMA_FIGURES
+from drcrm.reports.plan import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOSSES
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
@@ -42,7 +43,8 @@ LOG = f"{RUN}/replay{{replays}}"
 TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
 TABLE_KINDS = ["csv", "md", "tex"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
-LEMMAS = sorted({figure.lemma for figure in LEMMA_FIGURES.values()})
+LEMMA_FIGURES = yaml.safe_load((PROJECT / "studies/theory.yaml").read_text(encoding="utf-8"))
+LEMMAS = sorted({figure["lemma"] for figure in LEMMA_FIGURES.values()})
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
 
 # Snakemake does not read config.yaml if this workflow is a module with a config of its own.

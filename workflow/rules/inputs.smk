@@ -146,41 +146,6 @@ def project_files(wildcards, output):
     return json.dumps({"input": {"project": str(PROJECT)}, "output": named(output)})
 
 
-LEMMA_PAGE = {
-    "caption": "../report/theory.rst",
-    "category": "Theory",
-    "labels": lambda wildcards: {
-        "figure": LEMMA_FIGURES[wildcards.lemma_figure].title,
-        "data": config["datasets"][wildcards.dataset]["label"],
-    },
-}
-
-
-def table_of_figure(wildcards):
-    """Return the table of a figure's lemma."""
-    return f"results/theory/{LEMMA_FIGURES[wildcards.lemma_figure].lemma}_{wildcards.dataset}.csv"
-
-
-def theory_settings(wildcards):
-    """Return the parameters of a table as JSON."""
-    axes = {"lemma": wildcards.lemma, "dataset": wildcards.dataset}
-    return json.dumps({**axes, "seed": config["theory"]["seed"], "repetitions": config["theory"]["repetitions"]})
-
-
-def words_of_lemma(wildcards):
-    """Return the words of a figure's caption."""
-    label = config["datasets"][wildcards.dataset]["label"]
-    return {"data": label, "repetitions": config["theory"]["repetitions"]}
-
-
-def code_of_study(wildcards):
-    """Return the versions of drcrm, of a study's script and of the scripts that it imports."""
-    finder = ModuleFinder(path=[str(PROJECT / "studies")])
-    finder.run_script(str(PROJECT / f"studies/{wildcards.study}.py"))
-    scripts = [PROJECT / "studies/__main__.py", *(Path(m.__file__) for m in finder.modules.values() if m.__file__)]
-    return {**whole_package(), **{script.name: version(script) for script in sorted(scripts)}}
-
-
 def options_of_study(wildcards):
     """Return the options of a study as JSON."""
     return json.dumps(study_options(config, wildcards.study))

@@ -162,7 +162,7 @@ def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
 
 def check_target(name: str, config: Mapping) -> None:
     """Raise InputError unless the configuration has an experiment or a log of this name."""
-    targets = [*config["experiments"], *config["logs"], "theory", "studies"]
+    targets = _targets(config)
     if name in targets:
         return
     if Path(f"results/{name}/metrics.csv").exists():
@@ -171,6 +171,11 @@ def check_target(name: str, config: Mapping) -> None:
             "use --configfile FILE, or CONFIG=FILE with make"
         )
     raise InputError(f"there is no experiment {name!r}{suggest(name, targets)}")
+
+
+def _targets(config: Mapping) -> list[str]:
+    """Return the names that ``run`` may have."""
+    return [*config["experiments"], *config["logs"], "theory", "studies"]
 
 
 def cross_check(config: Mapping) -> Iterator[str]:
@@ -187,7 +192,7 @@ def cross_check(config: Mapping) -> Iterator[str]:
     yield from _check_theory(config)
     for name, study in config["studies"].items():
         yield from _check_study(f"studies.{name}", study, config)
-    yield from _unknown("run", config["run"], [*config["experiments"], *config["logs"]], "experiment")
+    yield from _unknown("run", config["run"], _targets(config), "experiment")
 
 
 def suggest(name: object, allowed: Iterable) -> str:

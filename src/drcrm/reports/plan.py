@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from drcrm.reports.roles import LABELS, LOGGING, LOSSES, ROLES, SINGLE, SKYLINE
 from drcrm.selection.score_names import SCORES
@@ -41,7 +41,6 @@ WORDS = {  # words for a kind of action: the loss, its unit, the skyline, and a 
         "wrong": "of the actions on the test set are wrong",
     },
 }
-TAILS = {"light": "clipped, z ≤ 0", "left": "unclipped, z ≤ 0", "right": "unclipped, z ≥ 0"}
 WIDTH = 4.8  # inches; text of 9 and 10 points is then readable on a phone, on a page and in a paper's column
 SMALL = 9  # points, for legends and text inside axes
 RC: dict[Any, Any] = {
@@ -89,45 +88,6 @@ class Look:
 
 ROLE_LOOKS = {LOGGING: Look("π0", GREY, line=":"), SKYLINE: Look("CRF", GREY, line="--")}
 
-
-class LemmaFigure(NamedTuple):
-    """The table that a figure of a lemma shows, and the figure's title."""
-
-    lemma: str
-    title: str
-
-
-LEMMA_FIGURES = {
-    "coverage_95": LemmaFigure("lemma1", "Lemma 1: coverage at δ = 0.05"),
-    "coverage_80": LemmaFigure("lemma1", "Lemma 1: coverage at δ = 0.2"),
-    "coverage_divergences": LemmaFigure("lemma1", "Lemma 1: coverage by divergence"),
-    "width": LemmaFigure("lemma1", "Lemma 1: width"),
-    "expansion": LemmaFigure("lemma2", "Lemma 2: the variance expansion"),
-    "penalty": LemmaFigure("lemma3", "Lemma 3: χ² ball and variance penalty"),
-    "duality": LemmaFigure("lemma4", "Lemma 4: primal, dual and Boltzmann"),
-    "temperature": LemmaFigure("lemma5", "Lemma 5: temperature"),
-    "every_look": LemmaFigure("anytime", "Bounds at every look"),
-    "weights": LemmaFigure("weights", "Worst-case weights"),
-}
-
-
-BOUND_LOOKS = {
-    "kl": Look("KL", "#009E73", "P"),
-    "chi2": Look("χ²", "#D55E00", "X"),
-    "squared_hellinger": Look("squared Hellinger", "#0072B2", "v"),
-    "reverse_kl": Look("reverse KL", "#CC79A7", "D"),
-    "cressie_read_3": Look("Cressie–Read, k = 3", "#E69F00", "s"),
-    "total_variation": Look("total variation", "#882255", "<"),
-    "cvar": Look("CVaR", "#000000", ">"),
-    "kl_crm": Look("KL-CRM", "#56B4E9", "^"),
-    "mean": Look("naive mean", GREY, "o"),
-    "student": Look("Student", "#000000", "o"),
-    "empirical_bernstein": Look("empirical Bernstein", "#882255", "^"),
-    "log_smoothing": Look("log smoothing, λ = 1/√n", "#44AA99", "<"),
-    "log_smoothing_best": Look("log smoothing, best λ", "#117733", "*"),
-    "anytime": Look("holds at every look", "#D55E00", "v"),
-    "betting": Look("betting", "#332288", ">"),
-}
 
 START_LOOKS = {
     "zero": Look("Θ = 0", "#000000", "o"),

@@ -1,4 +1,4 @@
-"""Roles of algorithms in an experiment, and the columns of its results and of the tables of the lemmas."""
+"""Roles of algorithms in an experiment, and the columns of its results."""
 
 from drcrm.selection.score_names import SCORES
 
@@ -21,13 +21,3 @@ KEY = ["dataset", "replay_count", "seed", "algorithm"]
 
 COLUMNS = [*KEY, "selection", *LOSSES, "hyperparameter", "score", *FIT_COLUMNS, "tilt", *CERTIFICATE]
 GRID_COLUMNS = [*KEY, "hyperparameter", *SCORES, *LOSSES, *FIT_COLUMNS]
-
-LEMMA_COLUMNS = {
-    "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],
-    "lemma2": ["tail", "divergence", "n", "printed", "rescaled", "limit"],
-    "lemma3": ["tail", "radius", "ball", "primal", "dual", "penalised", "least_weight", "breaking", "calibrated"],
-    "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
-    "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
-    "anytime": ["tail", "n", "method", "bound", "false", "low", "high"],
-    "weights": ["tail", "divergence", "z", "weight"],
-}

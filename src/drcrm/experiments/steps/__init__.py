@@ -21,8 +21,6 @@ STEPS = {  # name of a step and of its function → its module
     "overview": "report",
     "figure": "report",
     "provenance": "provenance",
-    "theory_table": "theory",
-    "theory_figure": "report",
 }
 
 _DATA = ["errors.py", "files.py", "arrays", "actions", "data"]
@@ -30,7 +28,7 @@ _LOGS = [*_DATA, "policies", "cost_models", "experiments/array_files.py", "exper
 _LEARNING = [*_LOGS, "weights.py", "estimates", "risks", "divergences", "optimization", "evaluation", "selection"]
 _RESULTS = ["errors.py", "files.py", "reports/roles.py", "selection/score_names.py"]
 _REPORT = (
-    *("plan", "drawing", "experiment_figures", "figure_data", "theory_figures"),
+    *("plan", "drawing", "experiment_figures", "figure_data"),
     *("printed_tables", "result_tables", "summary"),
 )
 PACKAGES = {  # module → packages and files whose code its steps run; a step runs again if this code changes
@@ -38,7 +36,6 @@ PACKAGES = {  # module → packages and files whose code its steps run; a step r
     "logged_data": _LOGS,
     "learning": [*_LEARNING, "experiments/classifiers.py"],
     "evaluate": [*_LEARNING, *_RESULTS],
-    "theory": [*_LEARNING, *_RESULTS],
     "report": [*_RESULTS, "reports/data", *(f"reports/{name}.py" for name in _REPORT)],
     "provenance": ["errors.py", "files.py"],
 }

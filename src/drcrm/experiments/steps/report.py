@@ -1,4 +1,4 @@
-"""Turn the losses of an experiment into tables, figures and the first page of its report; draw those of the theory."""
+"""Turn the losses of an experiment into tables, figures and the first page of its report."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 from drcrm.errors import prefix_errors
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.reports import experiment_figures, theory_figures
+from drcrm.reports import experiment_figures
 from drcrm.reports.drawing import write_figure
 from drcrm.reports.figure_data import DatasetResults
-from drcrm.reports.plan import LEMMA_FIGURES, Plan
+from drcrm.reports.plan import Plan
 from drcrm.reports.printed_tables import HEAD, print_losses, printed_tables, report_tables
 from drcrm.reports.result_tables import all_tables, loss_table, require_all_runs, require_runs
-from drcrm.reports.roles import BASELINE, COLUMNS, GRID_COLUMNS, LEMMA_COLUMNS
+from drcrm.reports.roles import BASELINE, COLUMNS, GRID_COLUMNS
 from drcrm.reports.summary import format_page
 
 
@@ -46,13 +46,6 @@ def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: 
     table = print_losses(losses, "expected_loss", selection, plan.names)
     text = format_page(plan.title, results, table.html(), picture.read_text(encoding="utf-8"))
     write_text(outputs["summary"], text)
-
-
-def theory_figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
-    """Draw a ``figure`` of the theory from the ``table`` of its lemma, and write it as the files ``figures``."""
-    name = parameters["figure"]
-    table = read_csv(inputs["table"], LEMMA_COLUMNS[LEMMA_FIGURES[name].lemma])
-    write_figure(theory_figures.FIGURES[name], table, outputs["figures"])
 
 
 def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:

@@ -4,12 +4,12 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from lemma_figures import BOUND_LOOKS, COVERED, FIGURES, TAILS
+from lemma_tables import LEMMA_COLUMNS, TABLES
+from population import Population
+from theory import LEMMA_FIGURES
 
-from drcrm.experiments.simulation.population import Population
-from drcrm.experiments.steps.theory import TABLES
-from drcrm.reports.plan import BOUND_LOOKS, LEMMA_FIGURES, RC, TAILS
-from drcrm.reports.roles import LEMMA_COLUMNS
-from drcrm.reports.theory_figures import COVERED, FIGURES
+from drcrm.reports.plan import RC
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def tables() -> dict[str, pd.DataFrame]:
 
 def test_every_table_bound_and_tail_has_a_look(tables):
     assert list(LEMMA_FIGURES) == list(FIGURES)
-    assert {figure.lemma for figure in LEMMA_FIGURES.values()} == set(TABLES) == set(LEMMA_COLUMNS)
+    assert {figure["lemma"] for figure in LEMMA_FIGURES.values()} == set(TABLES) == set(LEMMA_COLUMNS)
     bounds = [tables["lemma1"]["method"], tables["lemma2"]["divergence"], tables["weights"]["divergence"]]
     bounds.append(tables["anytime"]["method"])
     assert set(pd.concat(bounds)) == set(BOUND_LOOKS)
@@ -38,7 +38,7 @@ def test_every_table_bound_and_tail_has_a_look(tables):
 @pytest.mark.parametrize("name", [*FIGURES][::2])
 def test_legends_are_inside_and_panels_have_at_most_seven_series(name, tables):
     with matplotlib.rc_context(RC):
-        figure = FIGURES[name](tables[LEMMA_FIGURES[name].lemma])
+        figure = FIGURES[name](tables[LEMMA_FIGURES[name]["lemma"]])
         figure.draw_without_rendering()
         box = figure.legends[0].get_window_extent()
     assert 0 <= box.x0 <= box.x1 <= figure.bbox.width

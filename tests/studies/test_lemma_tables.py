@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from lemma_tables import FEW, SAMPLE, TABLES, expansion
+from population import Population
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.population import Population
-from drcrm.experiments.steps.theory import FEW, SAMPLE, TABLES, expansion
 
 REPETITIONS = 40
 SMOOTH = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")

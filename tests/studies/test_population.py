@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from population import Population, draw_policies, enumerate_losses
 
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.population import Population, draw_policies, enumerate_losses
 from drcrm.experiments.simulation.truth import LabelTruth
 
 

@@ -6,21 +6,16 @@ variance with divisor n.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
+from population import Population
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 
 from drcrm.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import upper_bound
-from drcrm.experiments.array_files import read_truth
-from drcrm.experiments.simulation.population import Population, draw_policies, enumerate_losses
-from drcrm.experiments.simulation.replay import generator
-from drcrm.files import write_csv
-from drcrm.reports.roles import LEMMA_COLUMNS
 from drcrm.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, CVaRRisk, KLBall, PhiBall, Risk
 from drcrm.risks.balls import calibrated_radius
 
@@ -44,6 +39,16 @@ FEW = 60  # sample size n of the worst-case weights
 GRID = np.geomspace(1e-5, 10, 121)  # radii ε in Lemmas 3 and 5
 DEPTHS = np.array([1e-6, 1e6])  # search interval for the χ² ball: (largest z − threshold) ÷ range of z
 TEMPERATURES = np.geomspace(0.1, 10, 41)  # temperatures in Lemma 4, divided by the optimal one
+
+LEMMA_COLUMNS = {
+    "lemma1": ["tail", "n", "method", "radius", "confidence", "coverage", "low", "high", "limit", "width"],
+    "lemma2": ["tail", "divergence", "n", "printed", "rescaled", "limit"],
+    "lemma3": ["tail", "radius", "ball", "primal", "dual", "penalised", "least_weight", "breaking", "calibrated"],
+    "lemma4": ["tail", "radius", "temperature", "primal", "dual", "boltzmann", "divergence"],
+    "lemma5": ["tail", "radius", "ratio", "premium", "premium_sum", "reached", "calibrated"],
+    "anytime": ["tail", "n", "method", "bound", "false", "low", "high"],
+    "weights": ["tail", "divergence", "z", "weight"],
+}
 
 Populations = Mapping[str, Population]
 Rows = Iterator[dict[str, object]]
@@ -313,19 +318,3 @@ TABLES: dict[str, Callable[..., Rows]] = {
     "anytime": every_look,
     "weights": _of_samples(worst_weights, FEW),
 }
-
-
-def theory_table(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Tabulate a ``lemma``. The training contexts of the data set are the whole population.
-
-    Reads ``train``. Writes ``table``: csv with columns that :mod:`drcrm.experiments.steps.theory` describes.
-    Lemma 1 draws ``repetitions`` samples of each size, and Lemma 2 as many but at most 50.
-    """
-    lemma, dataset, seed = parameters["lemma"], parameters["dataset"], parameters["seed"]
-    X, truth = read_truth(inputs["train"])
-    with prefix_errors(inputs["train"]):
-        labels = truth.vectors
-        policies = draw_policies(X, labels, generator(dataset, seed, "theory"))
-        populations = enumerate_losses(*policies, X, labels)
-        rows = list(TABLES[lemma](populations, parameters["repetitions"], generator(dataset, seed, lemma)))
-    write_csv(outputs["table"], LEMMA_COLUMNS[lemma], rows)

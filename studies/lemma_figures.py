@@ -1,6 +1,6 @@
 """Figures of the paper's lemmas: a column of panels for each kind of tail, from the table of a lemma on one data set.
 
-The module ``drcrm.experiments.steps.theory`` describes the columns.
+The module ``lemma_tables`` describes the columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from drcrm.reports.plan import BOUND_LOOKS, GREY, SMALL, TAILS, Look
+from drcrm.reports.plan import GREY, SMALL, Look
 
 WIDE = 8.0  # inches: three panels side by side
 LINE, CHARACTER = 0.6, 0.075  # inches: widths of a legend's line with its margins, and of a character
@@ -24,6 +24,24 @@ REFERENCE: dict[str, Any] = {"color": "black", "linewidth": 0.8, "zorder": 0}  #
 CALIBRATED: dict[str, Any] = {"color": GREY, "linestyle": ":", "label": "ε of Lemma 1, δ = 0.05"}
 HIGHEST_BOUND = 1.0  # the axis of bounds at every look ends here
 LARGEST_RATIO = 6.0  # the axis of temperature ratios ends here
+TAILS = {"light": "clipped, z ≤ 0", "left": "unclipped, z ≤ 0", "right": "unclipped, z ≥ 0"}
+BOUND_LOOKS = {
+    "kl": Look("KL", "#009E73", "P"),
+    "chi2": Look("χ²", "#D55E00", "X"),
+    "squared_hellinger": Look("squared Hellinger", "#0072B2", "v"),
+    "reverse_kl": Look("reverse KL", "#CC79A7", "D"),
+    "cressie_read_3": Look("Cressie–Read, k = 3", "#E69F00", "s"),
+    "total_variation": Look("total variation", "#882255", "<"),
+    "cvar": Look("CVaR", "#000000", ">"),
+    "kl_crm": Look("KL-CRM", "#56B4E9", "^"),
+    "mean": Look("naive mean", GREY, "o"),
+    "student": Look("Student", "#000000", "o"),
+    "empirical_bernstein": Look("empirical Bernstein", "#882255", "^"),
+    "log_smoothing": Look("log smoothing, λ = 1/√n", "#44AA99", "<"),
+    "log_smoothing_best": Look("log smoothing, best λ", "#117733", "*"),
+    "anytime": Look("holds at every look", "#D55E00", "v"),
+    "betting": Look("betting", "#332288", ">"),
+}
 BALLS = ("kl", "chi2", "squared_hellinger", "reverse_kl", "cressie_read_3")
 BALL_LOOKS = {(name, "one_sided"): BOUND_LOOKS[name] for name in BALLS}
 COVERED = {  # method and radius → look
