@@ -1,6 +1,5 @@
 """Measurements next to the experiments, by the scripts in studies/: on finished runs, on samples, and the theory."""
 
-
 LEMMA_PAGE = {
     "caption": "../report/theory.rst",
     "category": "Theory",
