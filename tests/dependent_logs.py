@@ -20,17 +20,9 @@ def draw_rows(rng, n: int) -> pd.DataFrame:
     )
 
 
-def draw_users(rng, is_constant: bool) -> pd.DataFrame:
-    """Return five rows for each visitor, with one action; features are constant or drawn again at each visit."""
+def draw_users(rng) -> pd.DataFrame:
+    """Return five rows for each visitor, with the same features and action."""
     frame = draw_rows(rng, USERS).assign(visitor=[f"v{number}" for number in range(USERS)])
     frame = frame.loc[np.repeat(np.arange(USERS), VISITS)].reset_index(drop=True)
     frame["r"] += rng.normal(size=len(frame))
-    if not is_constant:
-        frame[FEATURES] = rng.normal(size=(len(frame), 3))
     return frame.sample(frac=1, random_state=0)
-
-
-def draw_jittered(rng) -> pd.DataFrame:
-    """Return five rows for each user, with one action and nearly equal features."""
-    frame = draw_rows(rng, USERS).loc[np.repeat(np.arange(USERS), VISITS)].reset_index(drop=True)
-    return frame.assign(x0=frame["x0"] + 1e-3 * rng.normal(size=len(frame))).sample(frac=1, random_state=0)

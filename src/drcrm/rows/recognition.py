@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 
-from drcrm.rows.agreement import log_capital
+from drcrm.rows.agreement import agreement_p_value
 from drcrm.rows.row_hashes import RowHashes, mix
 
-SURPRISE = -np.log(1e-6)  # rows of an entirely new log are recognised by mistake with a probability of at most 1e-6
+SURPRISE = 1e-6  # probability with which rows of an entirely new log are recognised by mistake
 FEW = 0.01  # share of equal rows that needs no remark
 FEW_CONTEXTS = 0.1  # share of rows that may be left out because of their context
 STORED = "features", "keys", "times", "ids", "actions"  # arrays of LearnedRows in a policy's file
@@ -112,9 +111,10 @@ class LearnedRows:
     def recognise(self, hashes: RowHashes, propensity: np.ndarray) -> RecognisedRows:
         """Return which rows of another log are among these rows.
 
-        Rows are the same if they have the same id and action, or else the same features, action and time. Without ids,
-        equality is evidence only if new rows would be equal less often. Such evidence comes from contexts that these
-        rows have with a single action, from rows in the same order, and from the same number of each row.
+        Rows are the same if they have the same id and action, or else the same features, action and time. This is
+        evidence only if new rows with the same context would have the same action less often. Then all rows with the
+        context of a training row are left out, unless more than 10 % of the rows may be held-out or new ones with this
+        context. A log that begins with these rows in their order is this log, grown.
 
         Parameters
         ----------
@@ -124,70 +124,41 @@ class LearnedRows:
             Logged or estimated propensities of the other log.
         """
         known, rows = self.identities(type(self).of(hashes, np.empty(0, dtype=bool)))
-        training, heldout = (np.isin(rows.keys, known.keys[part]) for part in (~self.heldout, self.heldout))
-        equal, none = training | heldout, np.zeros(len(rows.keys), dtype=bool)
-        undecided, is_evident = 0.0, _agreement(known, rows, propensity) > SURPRISE
-        if is_evident:
-            is_unclear = training & heldout | _exceeds(known, rows)
-            possible = np.isin(rows.contexts, rows.contexts[is_unclear])
-            undecided = float(possible.mean())
+        n, none = len(known.keys), np.zeros(len(rows.keys), dtype=bool)
+        if np.array_equal(rows.keys[:n], known.keys) and propensity[:n].prod() < SURPRISE:
+            heldout = np.append(self.heldout, none[n:])
+            return RecognisedRows((np.arange(len(none)) < n) & ~heldout, heldout)
+        equal, undecided = np.isin(rows.keys, known.keys), 0.0
+        if _is_evident(known, rows, propensity):
+            training = np.isin(rows.contexts, known.contexts[~self.heldout])
+            undecided = float((training & ~equal | np.isin(rows.contexts, self._unclear_contexts(known))).mean())
             if undecided <= FEW_CONTEXTS:
-                return RecognisedRows(training | possible, heldout & ~training & ~possible)
-        n = len(known.keys)
-        is_surprising = is_evident or -np.log(propensity[:n]).sum() > SURPRISE
-        if is_surprising and np.array_equal(rows.keys[:n], known.keys):
-            of_first = np.append(self.heldout, none[n:])
-            return RecognisedRows((np.arange(len(none)) < n) & ~of_first, of_first)
-        is_surprising = is_evident or _regularity(rows) > SURPRISE
-        ordered = np.sort(rows.keys)
-        if is_surprising and np.array_equal(np.sort(known.keys[self.heldout]), ordered):
-            return RecognisedRows(none, ~none)
-        if is_surprising and any(
-            np.array_equal(np.sort(keys), ordered) for keys in (known.keys, known.keys[~self.heldout])
-        ):
-            return RecognisedRows(~none, none)
+                return RecognisedRows(training, equal & ~training)
         share = float(equal.mean())
         return RecognisedRows(none, none, undecided, share if not undecided and share > FEW else 0.0)
 
     def is_recognisable(self, propensity: np.ndarray) -> bool:
         """Return whether a part of these rows, in another order, would be recognised."""
         known, _ = self.identities(self)
-        if _agreement(known, known, propensity) <= SURPRISE:
-            return False
-        both = np.isin(known.keys, np.intersect1d(known.keys[self.heldout], known.keys[~self.heldout]))
-        return bool(np.isin(known.contexts, known.contexts[both]).mean() <= FEW_CONTEXTS)
+        share = np.isin(known.contexts, self._unclear_contexts(known)).mean()
+        return _is_evident(known, known, propensity) and bool(share <= FEW_CONTEXTS)
+
+    def _unclear_contexts(self, known: Identity) -> np.ndarray:
+        """Return the contexts that training rows and held-out rows have."""
+        return np.intersect1d(known.contexts[self.heldout], known.contexts[~self.heldout])
 
 
-def _agreement(known: Identity, rows: Identity, propensity: np.ndarray) -> float:
-    """Return the evidence that the log has learned rows: see :func:`log_capital`.
+def _is_evident(known: Identity, rows: Identity, propensity: np.ndarray) -> bool:
+    """Return whether the log has learned rows.
 
-    It comes from the first row of each context that is known with a single key. If rows are new, these are independent
+    The test uses the first row of each context that is known with a single key. If rows are new, these are independent
     of each other, and have this key with a probability of at most their propensity.
     """
     distinct, first = np.unique(known.keys, return_index=True)
     contexts, n_keys = np.unique(known.contexts[first], return_counts=True)
-    places = np.sort(np.unique(rows.contexts, return_index=True)[1])
+    places = np.unique(rows.contexts, return_index=True)[1]
     places = places[np.isin(rows.contexts[places], contexts[n_keys == 1])]
-    return log_capital(np.isin(rows.keys[places], distinct), propensity[places])
-
-
-def _exceeds(known: Identity, rows: Identity) -> np.ndarray:
-    """Return the rows, (m,), whose key is known and occurs more often in the log than among the learned rows."""
-    n_known, times = (pd.Series(identity.keys).value_counts() for identity in (known, rows))
-    n_known = n_known.reindex(times.index, fill_value=0)
-    return np.isin(rows.keys, times.index[(n_known > 0) & (times > n_known)])
-
-
-def _regularity(rows: Identity) -> float:
-    """Return −log of a bound on the probability that new rows have the same number of each key.
-
-    A binomial count that splits a context in n₁ ≤ n₂ rows has a given value with probability at most about 1/√(π n₁).
-    """
-    _, first, counts = np.unique(rows.keys, return_index=True, return_counts=True)
-    order = np.lexsort([counts, rows.contexts[first]])
-    contexts, counts = rows.contexts[first][order], counts[order]
-    is_largest = np.append(contexts[1:] != contexts[:-1], True)
-    return float(0.5 * np.log(np.pi * counts[~is_largest]).sum())
+    return agreement_p_value(np.isin(rows.keys[places], distinct), propensity[places]) < SURPRISE
 
 
 def _shorten(hashes: np.ndarray) -> np.ndarray:

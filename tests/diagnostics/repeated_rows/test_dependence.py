@@ -1,87 +1,66 @@
-"""Dependent rows fail, with the column that groups them; independent rows do not."""
+"""Dependent rows fail; independent rows do not. A column that identifies repeated contexts is named."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from dependent_logs import MAPPING, draw_jittered, draw_rows, draw_users
+from dependent_logs import MAPPING, draw_rows, draw_users
 from drawn_actions import draw_actions
 
 from drcrm.diagnostics.opened_log import open_log
-from drcrm.diagnostics.repeated_rows import independence
 from drcrm.logs.mapping import as_mapping
-from drcrm.rows.agreement import measure_agreement
+from drcrm.rows.agreement import agreement_p_value
 
 SILENT = lambda message: None  # noqa: E731
 
 
-def check_independence(frame: pd.DataFrame, folder, suffix: str = "csv", **changes):
+def check_independence(frame: pd.DataFrame, folder, **changes):
     """Return the check of a log as `open_log` runs it."""
-    path = folder / f"log.{suffix}"
-    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, index=False)
+    path = folder / "log.csv"
+    frame.to_csv(path, index=False)
     return open_log(path, as_mapping(MAPPING | changes), SILENT).checks.diagnostics[1]
 
 
-@pytest.mark.parametrize(("is_constant", "suffix"), [(False, "parquet"), (True, "csv")])
-def test_the_column_of_users_is_named(is_constant, suffix, tmp_path):
-    check = check_independence(draw_users(np.random.default_rng(0), is_constant), tmp_path, suffix)
+def test_users_with_the_same_features_and_action_fail(tmp_path):
+    frame = draw_users(np.random.default_rng(0))
+    check = check_independence(frame, tmp_path)
     assert check.level == "fail"
-    assert (
-        "rows with the same `visitor` have the same action 2.93 times as often as their propensities allow"
-        in check.sentence
-    )
-    assert "add `group: visitor`" in check.sentence
-
-
-def test_users_without_a_column_are_found_by_their_features(tmp_path):
-    check = check_independence(draw_users(np.random.default_rng(0), True).drop(columns="visitor"), tmp_path)
-    assert check.level == "fail"
-    assert "rows with nearly equal features have the same action" in check.sentence
+    assert "rows with equal features have the same action" in check.sentence
     assert check.value > 2  # 1(equal)/p has an expectation of at most 1
-
-
-@pytest.mark.parametrize("neighbours", [independence.MAX_NEIGHBOURS, 200])
-def test_nearly_equal_rows_fail(neighbours, tmp_path, monkeypatch):
-    monkeypatch.setattr(independence, "MAX_NEIGHBOURS", neighbours)
-    assert check_independence(draw_jittered(np.random.default_rng(0)), tmp_path).level == "fail"
-
-
-def test_dependence_is_a_caution_with_estimated_propensities(tmp_path):
+    assert check_independence(frame, tmp_path, group="visitor").level == "good"
     changes = {"propensity": None, "propensity_model": "softmax"}
-    assert check_independence(draw_jittered(np.random.default_rng(0)), tmp_path, **changes).level == "caution"
+    assert check_independence(frame, tmp_path, **changes).level == "caution"
 
 
 def test_independent_rows_are_good(tmp_path):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         frame = draw_rows(rng, 1000)
-        frame["visitor"] = rng.integers(0, 300, 1000)  # visits with independent actions
-        frame["price"] = np.round(frame["a"].map({"u": 1.0, "v": 2.0, "w": 3.0}) + rng.random(1000), 2)
-        frame["item"] = frame["a"] + "!"
-        assert check_independence(frame, tmp_path).level == "good"
+        frame["x0"] = rng.integers(0, 300, 1000)  # equal features with independent actions
+        features = {"numeric": ["x0"]}
+        assert check_independence(frame, tmp_path, features=features).level == "good"
+
+
+@pytest.mark.parametrize("has_frequent_actions", [False, True])
+def test_the_p_value_of_independent_pairs_is_at_most_uniform(has_frequent_actions):
+    """The first of two rows may have another logging policy, which prefers actions that are frequent in the second."""
+    rng, p_values = np.random.default_rng(0), []
+    for _ in range(2000):
+        p = rng.dirichlet([3, 3, 3], 300)
+        second = draw_actions(p, rng)
+        first = p.argmax(axis=1) if has_frequent_actions else draw_actions(p, rng)
+        p_values.append(agreement_p_value(first == second, p[np.arange(300), second]))
+    assert all(np.mean(np.array(p_values) <= level) <= level + 0.01 for level in (0.01, 0.05, 0.2))
 
 
 def test_unmapped_columns_may_hold_anything(tmp_path):
-    frame = draw_rows(np.random.default_rng(0), 100)
-    frame["lists"] = [[1, 2]] * 100
-    assert check_independence(frame, tmp_path, "parquet").level == "good"
     late = draw_rows(np.random.default_rng(0), 20_000)
     late.insert(0, "note", "")
     late.loc[19_999, "note"] = "é"
     (tmp_path / "log.csv").write_bytes(late.to_csv(index=False).encode("latin-1"))
-    opened = open_log(tmp_path / "log.csv", as_mapping(MAPPING), SILENT)
-    assert opened.checks.diagnostics[1].level == "good"
-
-
-def test_the_ratio_of_independent_rows_has_expectation_one():
-    rng, first = np.random.default_rng(0), np.arange(0, 40, 2)
-    ratios = []
-    for _ in range(1000):
-        p = rng.dirichlet([3, 3, 3], 40)
-        action = draw_actions(p, rng)
-        agreement = measure_agreement(action, p[np.arange(40), action], first, first + 1)
-        assert agreement.pairs == 20
-        ratios.append(agreement.ratio)
-    assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios) / np.sqrt(1000)
+    assert open_log(tmp_path / "log.csv", as_mapping(MAPPING), SILENT).checks.diagnostics[1].level == "good"
+    frame = draw_rows(np.random.default_rng(0), 100).assign(lists=[[1, 2]] * 100)
+    frame.to_parquet(tmp_path / "log.parquet")
+    assert open_log(tmp_path / "log.parquet", as_mapping(MAPPING), SILENT).checks.diagnostics[1].level == "good"
 
 
 def find_repeated_contexts(frame: pd.DataFrame, path, **changes) -> list[str]:

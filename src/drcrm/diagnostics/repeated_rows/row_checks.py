@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
 from drcrm.arrays.tables import Table, join_tables
@@ -16,18 +15,11 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.folds import join_units
 from drcrm.diagnostics.diagnostic import Diagnostic, percent
-from drcrm.diagnostics.repeated_rows.independence import (
-    MAX_ROWS,
-    TestedRows,
-    check_copies,
-    check_independence,
-    identifier_codes,
-)
+from drcrm.diagnostics.repeated_rows.independence import check_copies, check_independence
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.columns import canonical_text
-from drcrm.logs.encoding.hashed_features import N_COLUMNS
 from drcrm.logs.read_log import Source, first_frame
 from drcrm.logs.readers.base import Columns
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
@@ -47,7 +39,6 @@ IDENTIFY = (
     "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row. "
     "Then learn the policy again."
 )
-DIMENSIONS = 8  # dimensions of the projection in which nearest neighbours are found
 MIN_CONTEXTS, MIN_ROWS_PER_CONTEXT = 20, 5  # of a log with repeated contexts
 LEAST_KNOWN, FEW_EQUAL = 0.5, 0.2  # shares of known values, and of values with the features of others
 FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
@@ -78,21 +69,22 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     """Check the rows of a log whose X is a table of features, and whose propensities were logged or estimated.
 
     ``groups`` are those of the mapping. Columns of the file ``path`` that the mapping does not name may be identifiers
-    of users, and are checked too.
+    of users.
     """
-    hashes, first, has_groups = hash_log(log), log.take(slice(0, MAX_ROWS)), groups is not None
+    hashes, has_groups = hash_log(log), groups is not None
     copies_check, copies = check_copies(hashes, log.propensity)
     copies = as_mapped(copies, log.cost)
     if groups is None:
         groups = copies
     elif copies is not None and hashes.ids is not None:
         groups = as_mapped(join_units(groups, copies), log.cost)
-    rows = rows_to_test(first, hashes.features[:MAX_ROWS])
-    columns = _identifier_columns(first, path)
-    independence = check_independence(rows, groups, columns, imitated=log.imitated_propensities)
-    unmapped = {name: codes for name, codes in columns.items() if name not in first.X.columns}
-    contexts = None if has_groups else check_repeated_contexts(rows.features, unmapped | _real_features(first))
-    return RowChecks(hashes, log.propensity, groups, (copies_check, independence, *filter(None, [contexts])))
+    imitated = log.imitated_propensities
+    checks = [copies_check, check_independence(hashes.features, hashes.actions, log.propensity, groups, imitated)]
+    if not has_groups:
+        first = log.take(slice(0, FIRST_ROWS))
+        columns = _unmapped_columns(first, path) | _real_features(first)
+        checks.append(check_repeated_contexts(hashes.features[:FIRST_ROWS], columns))
+    return RowChecks(hashes, log.propensity, groups, tuple(filter(None, checks)))
 
 
 def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarray]) -> Diagnostic | None:
@@ -137,7 +129,7 @@ def _real_features(log: BanditLog) -> dict[str, np.ndarray]:
     return {
         name: pd.factorize(values)[0][log.context]
         for name, values in features.numbers.items()
-        if len(varying) > 1 and (values[:FIRST_ROWS] % 1 != 0).any()
+        if len(varying) > 1 and (values % 1 != 0).any()
     }
 
 
@@ -173,56 +165,22 @@ def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Diagno
     return (Diagnostic(LEARNED, 1.0, "rows differ", "caution", sentence, "this project"),)
 
 
-def _identifier_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:
-    """Return codes of the columns that may be identifiers: features, and columns that the mapping does not name."""
-    columns = {}
-    features, description = log.X, log.description
-    if log.actions.are_shared and MATRIX not in features.columns:
-        columns = {name: features.columns[name] for name in features.values} | {
-            name: pd.factorize(values)[0]
-            for name, values in features.numbers.items()
-            if (values[:FIRST_ROWS] % 1 == 0).all()
-        }
+def _unmapped_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:
+    """Return codes of the values of the columns that the mapping does not name, −1 for a missing value."""
     if path is None:
-        return columns
-    mapped = description.mapping.columns
+        return {}
+    mapping, numbers = log.description.mapping, log.column("number")
 
     def unmapped(header: list[str]) -> Columns:
-        return Columns([name for name in header if header.count(name) == 1 and name not in mapped], [])
+        return Columns([name for name in header if header.count(name) == 1 and name not in mapping.columns], [])
 
     try:
-        frame = first_frame(path, unmapped, FIRST_ROWS, description.mapping)
+        frame = first_frame(path, unmapped, FIRST_ROWS, mapping)
     except (InputError, OSError):  # these columns may contain anything, so errors do not matter
-        return columns
-    numbers = log.column("number")
-    rows = numbers[: np.searchsorted(numbers, min(FIRST_ROWS, len(frame)))]
-    codes = {name: identifier_codes(frame[name].iloc[rows]) for name in unmapped([*frame.columns]).names}
-    return columns | {name: values for name, values in codes.items() if values is not None}
-
-
-def rows_to_test(log: BanditLog, features: np.ndarray) -> TestedRows:
-    """Return the rows of a log whose X is a table of features; ``features`` are hashes of their features."""
-    table, X = log.X, log.X.get(MATRIX)
-    projected = np.empty((log.n_contexts, 0))
-    if log.actions.are_shared and X is None:
-        projected = _project(table.numbers.values(), (table.columns[name] for name in table.values))
-    elif log.actions.are_shared and X.shape[1] != N_COLUMNS:
-        rng = np.random.default_rng(0)
-        projected = X @ rng.normal(size=(X.shape[1], DIMENSIONS)) if sparse.issparse(X) else _project(X.T, ())
-    return TestedRows(features, hash_actions(log), log.propensity, projected[log.context])
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _project(numbers: Iterable[np.ndarray], codes: Iterable[np.ndarray]) -> np.ndarray:
-    """Return random projections, (n, 8), of standardised numbers and one-hot encoded categories."""
-    rng, projected = np.random.default_rng(0), np.zeros((1, DIMENSIONS))
-    for values in numbers:
-        deviation = np.nanstd(values) if len(values) else 0.0
-        standardised = (values - np.nanmean(values)) / deviation if 0 < deviation < np.inf else np.zeros(len(values))
-        projected = projected + np.nan_to_num(standardised)[:, None] * rng.normal(size=DIMENSIONS)
-    for code in codes:
-        projected = projected + rng.normal(size=(code.max(initial=0) + 1, DIMENSIONS))[code]
-    return projected
+        return {}
+    rows = numbers[: np.searchsorted(numbers, len(frame))]
+    texts = {name: frame[name].iloc[rows].map(str, na_action="ignore") for name in unmapped([*frame.columns]).names}
+    return {name: pd.factorize(values)[0] for name, values in texts.items()}
 
 
 def hash_log(log: BanditLog) -> RowHashes:
