@@ -311,15 +311,15 @@ def start(report: Report) -> None:
         held = np.arange(20) % 4 == 0
         write_log(f"{folder}/log.npz", log, ~held, held)
 
-        def run(*arguments: str, text: str = "") -> None:
-            subprocess.run([sys.executable, *arguments], input=text, text=True, check=True)
+        def run(*arguments: str) -> None:
+            subprocess.run([sys.executable, *arguments], check=True)
 
-        files = {"input": {"log": f"{folder}/log.npz"}, "output": {"fits": f"{folder}/fit.npz"}}
+        files = f"--log={folder}/log.npz", f"--fits={folder}/fit.npz"
         cips = {"estimator": "CIPS", "parameter": None, "grid": [], "options": {}}
         cips |= {"stopping": "scaled", "calibrated": False}
-        fit, lines = ("-m", "drcrm.experiments.steps", "fit"), f"{json.dumps(files)}\n{json.dumps(cips)}\n"
+        fit = "-m", "drcrm.experiments.steps", "learning.fit", *files, f"--settings={json.dumps(cips)}"
         imports = "-c", "import numpy, scipy.optimize, scipy.sparse"
-        ours, least = in_turns(lambda: run(*fit, text=lines), lambda: run(*imports), seconds=10)
+        ours, least = in_turns(lambda: run(*fit), lambda: run(*imports), seconds=10)
     report.add("step fit ÷ imports of numpy, scipy", "20 rows", ours / least, ours, "s", 1.5)
 
 

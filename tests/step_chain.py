@@ -1,16 +1,24 @@
 """The pipeline's steps run in this process: single steps, and the whole chain on a small data set."""
 
-import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from drcrm.experiments.steps.__main__ import main
 from drcrm.files import write_npz
 from drcrm.reports.plan import Plan
 
+MODULES = {
+    "fetch": ("fetch", "fetch_file"),
+    "logged_data": ("split", "log_crf", "skyline", "replay"),
+    "learning": ("cost_model", "fit", "classify"),
+    "evaluate": ("evaluate", "collect"),
+    "report": ("tables", "overview", "figure"),
+    "provenance": ("provenance",),
+}
+STEP_MODULES = {step: module for module, steps in MODULES.items() for step in steps}
 GRID = (0.001, 0.01, 0.1, 1.0)
 SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound")
 AXES = {"dataset": "toy", "seed": 0}
@@ -27,12 +35,12 @@ LEARNED = {  # parameters of the fits of the chain
 }
 
 
-def run_step(step: str, inputs: dict, outputs: dict, parameters: dict | None = None) -> int:
-    """Run a step and return its exit status."""
-    files = json.dumps({"input": inputs, "output": outputs}, default=str)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.stdin", io.StringIO(f"{files}\n{json.dumps(parameters or {})}\n"))
-        return main([step])
+def run_step(step: str, inputs: dict, outputs: dict, settings: dict | None = None) -> int:
+    """Run a step like its rule and return its exit status."""
+    arguments = []
+    for name, files in {**inputs, **outputs}.items():
+        arguments += [f"--{name}", *map(str, files)] if isinstance(files, list) else [f"--{name}={files or ''}"]
+    return main([f"{STEP_MODULES[step]}.{step}", *arguments, f"--settings={json.dumps(settings or {})}"])
 
 
 def error_of(capsys, step: str, inputs: dict, outputs: dict, parameters: dict | None = None) -> str:
@@ -56,7 +64,7 @@ def algorithm(estimator: str, **changes) -> dict:
 def plan_of(**changes) -> dict:
     """Return a plan of the toy's headline selection, one seed and replay count 4, as a JSON object."""
     usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4], "translations": {"toy": [1, 3]}}
-    return json.loads(Plan(**{**usual, "protocol": PROTOCOL, **changes}).json())
+    return asdict(Plan(**{**usual, "protocol": PROTOCOL, **changes}))
 
 
 def make_contexts(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
-from functools import cache
 from inspect import signature
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from drcrm.estimates import ESTIMATES
 from drcrm.experiments.config import project_config
 from drcrm.experiments.runs import CLASSIFIERS
 from drcrm.experiments.source_formats import SCALES
-from drcrm.experiments.steps import PACKAGES
 from drcrm.optimization.lbfgs import STOPPING
 from drcrm.optimization.starts import STARTS
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS
@@ -41,14 +39,9 @@ def dependencies(*extras: str) -> set[str]:
     return {re.split("[<>=]", entry)[0].lower() for entry in entries}
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes())
-
-
 def imported_packages(paths: Iterable[Path]) -> set[str]:
     """Return the packages that files import, without those of Python and of the project."""
-    nodes = [node for path in paths for node in ast.walk(tree_of(path))]
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_bytes()))]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"drcrm"}
@@ -81,18 +74,6 @@ def test_the_library_imports_only_what_the_bare_package_installs():
     packages = imported_packages(files)
     assert {"numpy", "scipy", "sklearn"} <= packages
     assert packages <= {"numpy", "scipy", "pandas", "sklearn", "threadpoolctl", "yaml"}  # yaml reads shipped algorithms
-
-
-@pytest.mark.parametrize("module", PACKAGES)
-def test_a_step_lists_the_code_that_its_modules_import(module):
-    """Snakemake runs a step again only if the code that it lists changes. Imports inside functions do not count."""
-    package, names = ROOT / "src/drcrm", [*PACKAGES[module], f"experiments/steps/{module}.py"]
-    files = [path for name in names for path in [package / name, *(package / name).rglob("*.py")] if path.is_file()]
-    nodes = [node for path in files for node in tree_of(path).body if isinstance(node, ast.ImportFrom)]
-    nodes = [node for node in nodes if node.module.startswith("drcrm.")]
-    for path, name in sorted({(node.module[6:].replace(".", "/"), part.name) for node in nodes for part in node.names}):
-        path = f"{path}/{name}" if (package / path / f"{name}.py").is_file() else path  # an import of a module
-        assert any(path == entry.removesuffix(".py") or path.startswith(f"{entry}/") for entry in names), path
 
 
 def test_names_are_those_of_the_classes_and_of_the_configuration():

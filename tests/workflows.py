@@ -70,13 +70,9 @@ def write_config(folder: Path, config: dict) -> Path:
 
 
 def contents(work: Path) -> dict[str, bytes]:
-    """Return the pipeline's files by name, without logs, benchmarks, the report and the origin of data."""
+    """Return the pipeline's files by name, without logs, the report and the origin of data."""
     paths = [path for folder in ("resources", "results") for path in (work / folder).rglob("*") if path.is_file()]
-    kept = [
-        path
-        for path in paths
-        if path.suffix not in (".log", ".tsv") and path.name not in ("report.html", "origin.json")
-    ]
+    kept = [path for path in paths if path.suffix != ".log" and path.name not in ("report.html", "origin.json")]
     return {path.relative_to(work).as_posix(): path.read_bytes() for path in kept}
 
 

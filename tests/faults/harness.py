@@ -82,10 +82,9 @@ def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "
     programs.mkdir()
     end = "import sys\nfrom drcrm.experiments.steps.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
     (programs / "before.py").write_text(f"{python}\n{end}")
-    (programs / "python").write_text(  # called as: python -P -m drcrm.experiments.steps STEP < LINES
-        f'#!/bin/bash\nif [[ "$4" != "{step}" ]]; then exec "{sys.executable}" "$@"; fi\nlines=$(cat)\n'
-        f'if [[ "$lines" != *"{output}"* ]]; then exec "{sys.executable}" "$@" <<<"$lines"; fi\n{shell}\n'
-        f'exec "{sys.executable}" "{programs}/before.py" "$4" <<<"$lines"\n'
+    (programs / "python").write_text(  # called as: python -P -m drcrm.experiments.steps MODULE.STEP --NAME=PATH …
+        f'#!/bin/bash\nif [[ "$4" != *.{step} || "$*" != *"{output}"* ]]; then exec "{sys.executable}" "$@"; fi\n'
+        f'{shell}\nexec "{sys.executable}" "{programs}/before.py" "${{@:4}}"\n'
     )
     (programs / "python").chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:

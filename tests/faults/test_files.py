@@ -1,16 +1,16 @@
 """Truncated, overwritten and swapped result files."""
 
-import json
 import random
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from step_chain import run_step
 from workflows import copied
 
+from drcrm.experiments.steps.__main__ import main
 from faults.harness import FIT, FOLDER, assert_same_files, run
 
 RUN = "results/tiny/runs/toy/seed0"
@@ -55,13 +55,9 @@ def work(finished, tmp_path_factory) -> Path:
 def commands(work, config) -> dict[str, tuple]:
     """The arguments of each step in the workflow, with only one of the fits."""
     output = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
-    steps = re.findall(r"python -P -m drcrm\.experiments\.steps (\w+) 2> .*\n(.*)\n(.*)\n", output)
-    return {step: (step, *map(json.loads, lines)) for step, *lines in steps}
-
-
-def run_job(step: str, files: dict, parameters: dict) -> int:
-    """Run a step with the files and parameters of the workflow, and return its exit status."""
-    return run_step(step, files["input"], files["output"], parameters)
+    steps = re.findall(r"python -P -m drcrm\.experiments\.steps \w+\.(\w+) .*", output)
+    lines = re.findall(r"python -P -m drcrm\.experiments\.steps (.*) 2> ", output)
+    return {step: shlex.split(line) for step, line in zip(steps, lines, strict=True)}
 
 
 @contextmanager
@@ -82,7 +78,7 @@ def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, cap
     monkeypatch.chdir(work)
     step = READERS[name]
     with replaced(work / name, DAMAGE[damage]((work / name).read_bytes())):
-        status = run_job(*commands[step])
+        status = main(commands[step])
     message = capsys.readouterr().err
     if status:
         assert message.startswith(f"drcrm {step}: {name}: ")
@@ -96,7 +92,7 @@ def test_a_step_names_a_damaged_input(work, commands, finished, monkeypatch, cap
 def test_a_step_names_an_input_with_the_content_of_another_file(work, commands, monkeypatch, capsys, name, wrong):
     monkeypatch.chdir(work)
     with replaced(work / name, (work / wrong).read_bytes()):
-        assert run_job(*commands[READERS[name]]) == 1
+        assert main(commands[READERS[name]]) == 1
     assert name in capsys.readouterr().err
 
 
@@ -105,5 +101,5 @@ def test_metrics_without_their_last_row_are_reported(work, commands, monkeypatch
     monkeypatch.chdir(work)
     rows = (work / ALL_METRICS).read_bytes().splitlines(keepends=True)
     with replaced(work / ALL_METRICS, b"".join(rows[:-1])):
-        assert run_job(*commands["tables"]) == 1
+        assert main(commands["tables"]) == 1
     assert capsys.readouterr().err.startswith(f"drcrm tables: {ALL_METRICS}: ")

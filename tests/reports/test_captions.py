@@ -1,7 +1,7 @@
 """Captions, tables and figures name the loss of their data sets: Hamming loss of label vectors, or error rate."""
 
-import json
 from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +59,7 @@ def test_a_plan_translates_losses_to_logged_costs(config):
     assert plan.translations["yeast"] == pytest.approx((0.5, 0.7))
     assert plan.log == "π0's scores × 4, clicks with probability 0.7 for the right action, 0.2 for another"
     assert (plan.seeds_of("scene"), plan.seeds_of("yeast"), plan.seeds_in_words) == (6, 3, "6 seeds (Yeast 3)")
-    assert json.loads(plan.json())["seeds"] == SEEDS
+    assert asdict(plan)["seeds"] == SEEDS
 
 
 @pytest.fixture(scope="module")

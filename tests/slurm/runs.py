@@ -76,6 +76,6 @@ def environment(variables) -> dict[str, str]:
 def results(work: Path, experiment: str) -> dict[str, bytes]:
     """Return name → content of an experiment's files, without logs, benchmarks, provenance and report."""
     folder = work / "results" / experiment
-    left_out = {".log", ".tsv", "provenance.json", "report.html"}
+    left_out = {".log", "provenance.json", "report.html"}
     paths = (path for path in folder.rglob("*") if path.is_file() and not {path.suffix, path.name} & left_out)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

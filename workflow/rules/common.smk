@@ -6,46 +6,29 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import asdict
 from functools import cache
-from modulefinder import ModuleFinder
 from pathlib import Path
 
 import yaml
 from snakemake.utils import update_config
 
 import drcrm.errors
+from drcrm.experiments import runs
 from drcrm.experiments.config import SCHEMA, complete, read_config
-from drcrm.experiments.runs import (
-    all_runs,
-    caption_words,
-    fetch_parameters,
-    figure_datasets,
-    fit_parameters,
-    is_classifier,
-    mapping_of,
-    provenance_parameters,
-    report_plan,
-    run_algorithms,
-    study_options,
-    study_runs,
-    uses_cost_model,
-)
-from drcrm.experiments.sources import Source, local_digests, read_record
-from drcrm.experiments.steps import PACKAGES, STEPS
 from drcrm.reports.plan import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOSSES
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src/drcrm"
-STUDIES = os.path.relpath(PROJECT / "studies")
+PRODUCT = "cli", "diagnostics", "logs", "serving"  # packages for users' logs, which the pipeline does not run
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
-LOG = f"{RUN}/replay{{replays}}"
+LOG = f"{RUN}/replay{{replay_count}}"
 TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
 TABLE_KINDS = ["csv", "md", "tex"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
 LEMMA_FIGURES = yaml.safe_load((PROJECT / "studies/theory.yaml").read_text(encoding="utf-8"))
 LEMMAS = sorted({figure["lemma"] for figure in LEMMA_FIGURES.values()})
-ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
 
 # Snakemake does not read config.yaml if this workflow is a module with a config of its own.
 if workflow.modifier.skip_configfile:
@@ -66,7 +49,7 @@ if not shutil.which("drcrm"):  # the virtual environment is not activated
 def targets(name):
     """Return the files of an experiment except the report."""
     folder, experiment = f"results/{name}", config["experiments"][name]
-    figures = [f"{figure}_{dataset}" for figure, of in figure_datasets(experiment).items() for dataset in of]
+    figures = [f"{figure}_{dataset}" for figure, of in runs.figure_datasets(experiment).items() for dataset in of]
     files = ["metrics.csv", "grids.csv", "provenance.json", "pages"]
     files += expand("tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS)
     if BASELINE in experiment["algorithms"]:
@@ -97,82 +80,53 @@ TARGETS = {
 TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{name}_study"]]
 
 
-def local_path(path):
-    """Return a file of the project as an input. Its path is relative, so that project and working folder can move."""
-    return local(os.path.relpath(path))
+@cache
+def version(path):
+    """Return a digest of a file. Comments and docstrings do not change that of code."""
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = None  # a docstring
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 @cache
-def version(path):
-    """Return a digest of the names and code in a file or folder, without comments and docstrings, and of its data."""
-    digest = hashlib.sha256()
-    for file in sorted(path.rglob("[!.]*.*")) if path.is_dir() else [path]:
-        digest.update(str(file.relative_to(path.parent)).encode())
-        if file.suffix == ".py":
-            tree = ast.parse(file.read_bytes())
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                    node.value.value = None  # a docstring
-            digest.update(ast.dump(tree).encode())
-        elif file.suffix != ".pyc":
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+def code(folder, *left_out):
+    """Return a digest of the code and data in a folder of the project, without some of its folders."""
+    paths = [path for path in sorted((PROJECT / folder).rglob("[!.]*.*")) if path.suffix != ".pyc"]
+    names = {path: path.relative_to(PROJECT / folder).as_posix() for path in paths}
+    versions = [(name, version(path)) for path, name in names.items() if name.partition("/")[0] not in left_out]
+    return hashlib.sha256(str(versions).encode()).hexdigest()[:16]
 
 
-def code(step):
-    """Return a function to the version of each package that a step runs. Snakemake runs the step if one changes."""
-    names = [*PACKAGES[STEPS[step]], f"experiments/steps/{STEPS[step]}.py"]
-    return lambda wildcards: {name: version(SOURCE / name) for name in names}
+def library_code(wildcards):
+    """Return the digests of the code that fits and evaluates. Snakemake runs a job again if one changes."""
+    return [code("src/drcrm", "reports", *PRODUCT), version(SOURCE / "reports/roles.py")]
 
 
-def whole_package(without=()):
-    """Return the versions of all packages, for jobs that run commands or scripts."""
-    names = {path.name for path in SOURCE.iterdir()} - {"__pycache__", *without}
-    return {name: version(SOURCE / name) for name in sorted(names)}
+def pipeline_code(wildcards):
+    """Return the digest of the code of the pipeline and its reports."""
+    return code("src/drcrm", *PRODUCT)
 
 
-def shell_command(step):
-    """Return the shell command of a step, see drcrm.experiments.steps.
-
-    The step reads files and settings from standard input. Snakemake runs a command that exceeds one argument, such as
-    that of a table of 3 000 runs, as a temporary script.
-    """
-    lines = "{params.files}\n{params.settings}"
-    return f"python -P -m drcrm.experiments.steps {step} 2> {{log}} <<'JSON'\n{lines}\nJSON"
+def unchecked(value):
+    """Return a function to a parameter that Snakemake does not compare between runs, because it may use outputs."""
+    return lambda wildcards, output: value
 
 
-def named(files):
-    """Return the named files of a job as a dict of paths and lists of paths."""
-    return {name: path if isinstance(path, str) else [*path] for name, path in files.items()}
-
-
-def job_files(wildcards, input, output):
-    """Return the named files of a job as JSON. Snakemake does not compare such parameters between runs."""
-    return json.dumps({"input": named(input), "output": named(output)})
-
-
-def mirror_files(wildcards, output):
-    """Return the mirror and the outputs of a fetch as JSON. Another mirror does not make the fetch run again."""
-    return json.dumps({"input": {"mirror": config["mirror"]}, "output": named(output)})
-
-
-def settings(*options, **parameters):
-    """Return a function from the wildcards to a step's parameters as JSON.
-
-    The parameters are ``options`` of the experiment, and ``parameters``, whose values are functions of the wildcards.
-    """
+def settings(*options):
+    """Return a function from the wildcards to the settings of a step as JSON: axes of its run, and these options."""
 
     def lookup(wildcards):
-        values = {option: config["experiments"][wildcards.experiment][option] for option in options}
-        for name, value in parameters.items():
-            values[name] = value(wildcards)
-        return json.dumps(values, sort_keys=True)
+        experiment = config["experiments"][wildcards.experiment]
+        axes = {name: int(value) if name in ("seed", "replay_count") else value for name, value in wildcards.items()}
+        return json.dumps(axes | {option: experiment[option] for option in options}, sort_keys=True)
 
     return lookup
 
 
-AXES = {"dataset": lambda wildcards: wildcards.dataset, "seed": lambda wildcards: int(wildcards.seed)}
-REPLAY_COUNT = {"replay_count": lambda wildcards: int(wildcards.replays)}
 # Of steps that learn or evaluate: the profile's memory, and time that grows with the log. Others take the profile's.
 DATA_RESOURCES = {
     "mem_mb": lambda wildcards, input, attempt: attempt * (1000 + 50 * input.size_mb),

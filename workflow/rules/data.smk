@@ -1,5 +1,21 @@
 """Data sets and their logs: the split, π0, the skyline and the replayed log."""
 
+from drcrm.experiments.sources import Source, local_digests, read_record
+
+CONTEXTS = {"train": "resources/{dataset}/train.npz", "split": f"{RUN}/split.npz"}
+ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
+
+
+def fetch_settings(wildcards):
+    """Return the entry of a data set as JSON, with the digests of its files in a local mirror.
+
+    If a digest changes, Snakemake fetches the files again.
+    """
+    entry = config["datasets"][wildcards.dataset]
+    source, record = Source(mirror=config["mirror"], sha256=entry["sha256"]), read_record(ORIGIN.format(**wildcards))
+    digests = local_digests(source, [*entry.get("train", []), *entry.get("test", [])], record)
+    return json.dumps({**runs.fetch_parameters(config, wildcards.dataset), "digests": digests}, sort_keys=True)
+
 
 rule fetch:
     output:
@@ -7,19 +23,17 @@ rule fetch:
         test="resources/{dataset}/test.npz",
     log:
         "resources/{dataset}/fetch.log",
-    benchmark:
-        "resources/{dataset}/fetch.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
-        code=code("fetch"),
-        files=mirror_files,
+        code=library_code,
+        mirror=unchecked(config["mirror"] or ""),
         settings=fetch_settings,
     message:
         "fetch {wildcards.dataset}"
     shell:
-        shell_command("fetch")
+        "python -P -m drcrm.experiments.steps fetch.fetch"
+        " --mirror={params.mirror:q} --train={output.train} --test={output.test}"
+        " --settings={params.settings:q} 2> {log}"
 
 
 rule split:
@@ -29,18 +43,14 @@ rule split:
         split=f"{RUN}/split.npz",
     log:
         f"{RUN}/logs/split.log",
-    benchmark:
-        f"{RUN}/benchmarks/split.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=code("split"),
-        files=job_files,
-        settings=settings("split_unit", "logging_fraction", "heldout_fraction", **AXES),
+        code=library_code,
+        settings=settings("split_unit", "logging_fraction", "heldout_fraction"),
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        shell_command("split")
+        "python -P -m drcrm.experiments.steps logged_data.split"
+        " --train={input.train} --split={output.split} --settings={params.settings:q} 2> {log}"
 
 
 rule log_crf:
@@ -50,20 +60,17 @@ rule log_crf:
         policy=f"{RUN}/logging.npz",
     log:
         f"{RUN}/logs/log_crf.log",
-    benchmark:
-        f"{RUN}/benchmarks/log_crf.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("log_crf"),
-        files=job_files,
+        code=library_code,
         settings=settings("logging_c", "logging_sharpness"),
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        shell_command("log_crf")
+        "python -P -m drcrm.experiments.steps logged_data.log_crf"
+        " --train={input.train} --split={input.split} --policy={output.policy}"
+        " --settings={params.settings:q} 2> {log}"
 
 
 rule skyline:
@@ -73,20 +80,15 @@ rule skyline:
         policy=f"{RUN}/skyline.npz",
     log:
         f"{RUN}/logs/skyline.log",
-    benchmark:
-        f"{RUN}/benchmarks/skyline.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("skyline"),
-        files=job_files,
-        settings=settings(),
+        code=library_code,
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        shell_command("skyline")
+        "python -P -m drcrm.experiments.steps logged_data.skyline"
+        " --train={input.train} --split={input.split} --policy={output.policy} 2> {log}"
 
 
 rule replay:
@@ -97,17 +99,14 @@ rule replay:
         log=f"{LOG}/log.npz",
     log:
         f"{LOG}/logs/replay.log",
-    benchmark:
-        f"{LOG}/benchmarks/replay.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("replay"),
-        files=job_files,
-        settings=settings("split_unit", "heldout_fraction", "click_rates", **AXES, **REPLAY_COUNT),
+        code=library_code,
+        settings=settings("split_unit", "heldout_fraction", "click_rates"),
     message:
-        "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
+        "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        shell_command("replay")
+        "python -P -m drcrm.experiments.steps logged_data.replay"
+        " --train={input.train} --split={input.split} --policy={input.policy} --log={output.log}"
+        " --settings={params.settings:q} 2> {log}"

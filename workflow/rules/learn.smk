@@ -1,6 +1,55 @@
 """Learning from a log: the cost model, fits along each algorithm's grid, classifiers, and their losses."""
 
 
+def cost_model_of(wildcards):
+    """Return the cost model of a log if the experiment uses one."""
+    is_used = runs.uses_cost_model(config, wildcards.experiment)
+    return f"{LOG}/cost_model.npz".format(**wildcards) if is_used else []
+
+
+def logging_policy_of(wildcards):
+    """Return π0 if a fit starts from it or uses a cost model."""
+    is_start = config["algorithms"][wildcards.algorithm]["options"].get("start") == "logging"
+    return f"{RUN}/logging.npz".format(**wildcards) if is_start or cost_model_of(wildcards) else []
+
+
+def own_classes(wildcards):
+    """Return the files in the working folder of a user's risk, weight, classifier or competitor.
+
+    A class is named ``module:Class``, or by a map from this name to parameters.
+    """
+    entry = config["algorithms"][wildcards.get("algorithm") or wildcards.classifier]
+    names = [entry.get(kind) for kind in ("estimator", "classifier", "competitor")] + [entry["options"].get("weight")]
+    paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
+    files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
+    return [local(os.path.relpath(file)) for file in files if file.exists()]
+
+
+def learned(is_classifier):
+    """Return a function from the wildcards to the fits, or the classifiers, of a run."""
+
+    def lookup(wildcards):
+        run = wildcards.dataset, int(wildcards.replay_count), int(wildcards.seed)
+        names = runs.run_algorithms(config, wildcards.experiment, *run)
+        kept = [name for name in names if runs.is_classifier(config, name) == is_classifier]
+        return [f"{LOG}/{name}.npz".format(**wildcards) for name in kept]
+
+    return lookup
+
+
+def fit_settings(wildcards):
+    """Return the algorithm of a fit, and how its optimisation stops, as JSON."""
+    return json.dumps(runs.fit_parameters(config, wildcards.experiment, wildcards.algorithm), sort_keys=True)
+
+
+def classifier_settings(wildcards):
+    """Return the entry of a classifier and the axes that name its random numbers, as JSON."""
+    entry = {
+        key: config["algorithms"][wildcards.classifier].get(key) for key in ("classifier", "competitor", "weights")
+    }
+    return json.dumps({"dataset": wildcards.dataset, "seed": int(wildcards.seed), **entry}, sort_keys=True)
+
+
 rule cost_model:
     input:
         log=f"{LOG}/log.npz",
@@ -8,45 +57,37 @@ rule cost_model:
         model=f"{LOG}/cost_model.npz",
     log:
         f"{LOG}/logs/cost_model.log",
-    benchmark:
-        f"{LOG}/benchmarks/cost_model.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("cost_model"),
-        files=job_files,
-        settings=settings(),
+        code=library_code,
     message:
-        "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
+        "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        shell_command("cost_model")
+        "python -P -m drcrm.experiments.steps learning.cost_model" " --log={input.log} --model={output.model} 2> {log}"
 
 
 rule fit:
     input:
         own_classes,
-        unpack(inputs_of_fit),
         log=f"{LOG}/log.npz",
+        logging=logging_policy_of,
+        cost_model=cost_model_of,
     output:
         fits=f"{LOG}/{{algorithm}}.npz",
     log:
         f"{LOG}/logs/{{algorithm}}.log",
-    benchmark:
-        f"{LOG}/benchmarks/{{algorithm}}.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("fit"),
-        files=job_files,
-        settings=lambda wildcards: json.dumps(fit_parameters(config, wildcards.experiment, wildcards.algorithm)),
+        code=library_code,
+        settings=fit_settings,
     message:
-        "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
+        "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        shell_command("fit")
+        "python -P -m drcrm.experiments.steps learning.fit"
+        " --log={input.log} --logging={input.logging} --cost_model={input.cost_model} --fits={output.fits}"
+        " --settings={params.settings:q} 2> {log}"
 
 
 rule classify:
@@ -59,41 +100,42 @@ rule classify:
         probabilities=f"{LOG}/{{classifier}}.npz",
     log:
         f"{LOG}/logs/{{classifier}}.log",
-    benchmark:
-        f"{LOG}/benchmarks/{{classifier}}.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("classify"),
-        files=job_files,
-        settings=settings(**AXES, **CLASSIFIER),
+        code=library_code,
+        settings=classifier_settings,
     message:
-        "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
+        "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        shell_command("classify")
+        "python -P -m drcrm.experiments.steps learning.classify"
+        " --log={input.log} --logging={input.logging} --test={input.test}"
+        " --probabilities={output.probabilities} --settings={params.settings:q} 2> {log}"
 
 
 rule evaluate:
     input:
-        unpack(inputs_of_evaluate),
+        test="resources/{dataset}/test.npz",
+        log=f"{LOG}/log.npz",
+        logging=f"{RUN}/logging.npz",
+        skyline=f"{RUN}/skyline.npz",
+        cost_model=cost_model_of,
+        fits=learned(is_classifier=False),
+        classifiers=learned(is_classifier=True),
     output:
         metrics=f"{LOG}/metrics.csv",
         grids=f"{LOG}/grids.csv",
     log:
         f"{LOG}/logs/evaluate.log",
-    benchmark:
-        f"{LOG}/benchmarks/evaluate.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **DATA_RESOURCES,
     params:
-        code=code("evaluate"),
-        files=job_files,
-        settings=settings("selection", "absent_label_score", "click_rates", "test_shift", **AXES, **REPLAY_COUNT),
+        code=library_code,
+        settings=settings("selection", "absent_label_score", "click_rates", "test_shift"),
     message:
-        "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replays}"
+        "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        shell_command("evaluate")
+        "python -P -m drcrm.experiments.steps evaluate.evaluate"
+        " --test={input.test} --log={input.log} --logging={input.logging} --skyline={input.skyline}"
+        " --cost_model={input.cost_model} --fits {input.fits} --classifiers {input.classifiers}"
+        " --metrics={output.metrics} --grids={output.grids} --settings={params.settings:q} 2> {log}"

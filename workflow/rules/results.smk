@@ -1,5 +1,61 @@
 """Tables and figures of an experiment, and the record of its code, packages and configuration."""
 
+FIGURE_PAGE = {  # figures are numbered, because a report sorts their titles
+    "caption": "../report/figures.rst",
+    "category": "3 Figures",
+    "labels": lambda wildcards: {
+        "figure": f"{list(FIGURE_TITLES).index(wildcards.figure) + 1} {FIGURE_TITLES[wildcards.figure]}",
+        "data": config["datasets"][wildcards.dataset]["label"],
+    },
+}
+OVERVIEW_PAGE = {
+    "caption": "../report/overview.rst",
+    "category": "1 Overview",
+    "labels": {"figure": "From CIPS to full supervision"},
+}
+TABLE_PAGES = {
+    "patterns": ["{title}.html"],
+    "caption": "../report/tables.rst",
+    "category": "2 Tables",
+    "labels": {"table": "{title}"},
+}
+
+
+def pictures(path, page):
+    """Return the files of a figure. The report shows the svg."""
+    return [f"{path}.pdf", f"{path}.png", report(f"{path}.svg", **page)]
+
+
+def runs_of(wildcards):
+    """Return the tables of an experiment's runs."""
+    table = f"{LOG}/{{table}}.csv"
+    axes = runs.all_runs(config["experiments"][wildcards.experiment])
+    return [table.format(dataset=d, replay_count=r, seed=s, **wildcards) for d, r, s in axes]
+
+
+def recorded_tables(wildcards):
+    """Return the tables whose provenance a job records."""
+    if wildcards.subject == "theory":
+        return expand("results/theory/{lemma}_{dataset}.csv", lemma=LEMMAS, dataset=config["theory"]["datasets"])
+    is_experiment = wildcards.subject in config["experiments"]
+    return f"results/{wildcards.subject}/metrics.csv" if is_experiment else f"results/{wildcards.subject}.csv"
+
+
+def plan(part):
+    """Return a function from the wildcards to the plan of the tables or of the overview, as JSON."""
+    return lambda wildcards: json.dumps(asdict(runs.report_plan(config, wildcards.experiment, part)))
+
+
+def figure_settings(wildcards):
+    """Return the name and the plan of a figure as JSON."""
+    plan = runs.report_plan(config, wildcards.experiment, wildcards.figure, [wildcards.dataset])
+    return json.dumps({"figure": wildcards.figure, "plan": asdict(plan)})
+
+
+def words(part=None):
+    """Return a function from the wildcards to the words of a caption, by default of the job's figure."""
+    return lambda w: runs.caption_words(config, w.experiment, part or w.figure, [w.dataset] if part is None else [])
+
 
 rule collect:
     input:
@@ -8,18 +64,12 @@ rule collect:
         table="results/{experiment}/{table}.csv",
     log:
         "results/{experiment}/logs/{table}.log",
-    benchmark:
-        "results/{experiment}/benchmarks/{table}.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=code("collect"),
-        files=job_files,
-        settings=settings(),
+        code=library_code,
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
-        shell_command("collect")
+        "python -P -m drcrm.experiments.steps evaluate.collect" " --runs {input.runs} --table={output.table} 2> {log}"
 
 
 rule provenance:
@@ -29,81 +79,70 @@ rule provenance:
         provenance="results/{subject}/provenance.json",
     log:
         "results/{subject}/logs/provenance.log",
-    benchmark:
-        "results/{subject}/benchmarks/provenance.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=code("provenance"),
-        files=project_files,
-        settings=lambda wildcards: json.dumps(provenance_parameters(config, wildcards.subject), sort_keys=True),
+        code=library_code,
+        project=unchecked(PROJECT),
+        settings=lambda w: json.dumps(runs.provenance_parameters(config, w.subject), sort_keys=True),
     message:
         "provenance of {wildcards.subject}"
     shell:
-        shell_command("provenance")
+        "python -P -m drcrm.experiments.steps provenance.provenance"
+        " --project={params.project:q} --provenance={output.provenance} --settings={params.settings:q} 2> {log}"
 
 
 rule tables:
     input:
         metrics="results/{experiment}/metrics.csv",
     output:
-        **TABLE_FILES,
+        tables=expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),
+        pages=report(directory("results/{experiment}/pages"), **TABLE_PAGES),
     log:
         "results/{experiment}/logs/tables.log",
-    benchmark:
-        "results/{experiment}/benchmarks/tables.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=code("tables"),
-        files=job_files,
+        code=pipeline_code,
         settings=plan("tables"),
         words=words("tables"),
     message:
         "tables of {wildcards.experiment}"
     shell:
-        shell_command("tables")
+        "python -P -m drcrm.experiments.steps report.tables"
+        " --metrics={input.metrics} --tables {output.tables} --pages={output.pages} --settings={params.settings:q} 2> {log}"
 
 
 rule overview:
     input:
         metrics="results/{experiment}/metrics.csv",
     output:
-        **OVERVIEW_FILES,
+        figures=pictures("results/{experiment}/figures/overview", OVERVIEW_PAGE),
+        summary="results/{experiment}/summary.rst",
     log:
         "results/{experiment}/logs/overview.log",
-    benchmark:
-        "results/{experiment}/benchmarks/overview.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=code("overview"),
-        files=job_files,
+        code=pipeline_code,
         settings=plan("overview"),
         words=words("overview"),
     message:
         "overview of {wildcards.experiment}"
     shell:
-        shell_command("overview")
+        "python -P -m drcrm.experiments.steps report.overview"
+        " --metrics={input.metrics} --figures {output.figures} --summary={output.summary} --settings={params.settings:q} 2> {log}"
 
 
 rule figure:
     input:
-        **RESULTS,
+        metrics="results/{experiment}/metrics.csv",
+        grids="results/{experiment}/grids.csv",
     output:
         figures=pictures("results/{experiment}/figures/{figure}_{dataset}", FIGURE_PAGE),
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",
-    benchmark:
-        "results/{experiment}/benchmarks/{figure}_{dataset}.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=code("figure"),
-        files=job_files,
+        code=pipeline_code,
         settings=figure_settings,
         words=words(),
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
-        shell_command("figure")
+        "python -P -m drcrm.experiments.steps report.figure"
+        " --metrics={input.metrics} --grids={input.grids} --figures {output.figures}"
+        " --settings={params.settings:q} 2> {log}"

@@ -1,5 +1,8 @@
 """Measurements next to the experiments, by the scripts in studies/: on finished runs, on samples, and the theory."""
 
+import shlex
+
+STUDIES = os.path.relpath(PROJECT / "studies")
 LEMMA_PAGE = {
     "caption": "../report/theory.rst",
     "category": "Theory",
@@ -21,17 +24,54 @@ def words_of_lemma(wildcards):
     return {"data": label, "repetitions": config["theory"]["repetitions"]}
 
 
-def code_of_script(name):
-    """Return the versions of drcrm, of a script in studies/ and of the scripts that it imports."""
-    finder = ModuleFinder(path=[str(PROJECT / "studies")])
-    finder.run_script(str(PROJECT / f"studies/{name}.py"))
-    scripts = {PROJECT / f"studies/{name}.py", *(Path(m.__file__) for m in finder.modules.values() if m.__file__)}
-    return {**whole_package(), **{script.name: version(script) for script in sorted(scripts)}}
-
-
 def code_of_study(wildcards):
-    """Return the versions of the command and of the code of a study."""
-    return code_of_script("__main__") | code_of_script(wildcards.study)
+    """Return the digest of drcrm and of the scripts of all studies, since some import others."""
+    return [code("src/drcrm"), code("studies")]
+
+
+def options_of_study(wildcards):
+    """Return the options of a study as JSON."""
+    return json.dumps(runs.study_options(config, wildcards.study))
+
+
+def rows_of_study(wildcards):
+    """Return the tables of the runs of a study."""
+    finished = runs.study_runs(config, wildcards.study)
+    return [f"results/studies/{wildcards.study}/{e}/{d}/seed{s}/replay{r}.csv" for e, d, r, s in finished]
+
+
+def files_of_study(wildcards):
+    """Return the files of the mirror, or the data sets, that a study reads."""
+    study = config["studies"][wildcards.study]
+    files = [f"resources/studies/{wildcards.study}/{name}" for name in study.get("files", {})]
+    return files + [f"resources/{name}/train.npz" for name in study.get("datasets", [])]
+
+
+def arguments_of_run(wildcards, input):
+    """Return the arguments of a study's command for one run."""
+    folders = ["--run", os.path.dirname(input.policy), "--resources", os.path.dirname(input.contexts[0])]
+    axes = ["--dataset", wildcards.dataset, "--seed", wildcards.seed]
+    return [*folders, *axes, "--options", options_of_study(wildcards)]
+
+
+def arguments_of_table(wildcards, input):
+    """Return the arguments of the command that writes a study's table.
+
+    If the study has runs, these are the tables of the runs, else its options and the folder of its files or data sets.
+    """
+    if "runs" in config["studies"][wildcards.study]:
+        return ["--rows", *input.rows]
+    has_datasets = "datasets" in config["studies"][wildcards.study]
+    resources = ["resources"] if has_datasets else [os.path.dirname(name) for name in input.files[:1]]
+    folder = ["--resources", *resources] if resources else []
+    return [*folder, "--options", options_of_study(wildcards)]
+
+
+def file_settings(wildcards):
+    """Return the folder in the mirror and the digest of a study's file as JSON."""
+    study = config["studies"][wildcards.study]
+    folder = study.get("folder", wildcards.study)
+    return json.dumps({"folder": folder, "sha256": study["files"][wildcards.file]})
 
 
 rule study_file:
@@ -39,19 +79,16 @@ rule study_file:
         file="resources/studies/{study}/{file}",
     log:
         "resources/studies/{study}/logs/{file}.log",
-    benchmark:
-        "resources/studies/{study}/benchmarks/{file}.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
-        code=code("fetch_file"),
-        files=mirror_files,
+        code=pipeline_code,
+        mirror=unchecked(config["mirror"] or ""),
         settings=file_settings,
     message:
         "fetch {wildcards.file} of {wildcards.study}"
     shell:
-        shell_command("fetch_file")
+        "python -P -m drcrm.experiments.steps fetch.fetch_file"
+        " --mirror={params.mirror:q} --file={output.file} --settings={params.settings:q} 2> {log}"
 
 
 rule study_run:
@@ -59,13 +96,9 @@ rule study_run:
         policy=f"{RUN}/logging.npz",
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
-        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.csv",
+        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replay_count}.csv",
     log:
-        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.log",
-    benchmark:
-        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replays}.tsv"
-    conda:
-        "../../environment.yml"
+        "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replay_count}.log",
     resources:
         **STUDY_RESOURCES,
     params:
@@ -84,10 +117,6 @@ rule study_table:
         summary="results/studies/{study}.txt",
     log:
         "results/studies/logs/{study}.log",
-    benchmark:
-        "results/studies/benchmarks/{study}.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **STUDY_RESOURCES,
     params:
@@ -105,14 +134,10 @@ rule theory_table:
         table="results/theory/{lemma}_{dataset}.csv",
     log:
         "results/theory/logs/{lemma}_{dataset}.log",
-    benchmark:
-        "results/theory/benchmarks/{lemma}_{dataset}.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         **STUDY_RESOURCES,
     params:
-        code=lambda wildcards: code_of_script("lemma_tables"),
+        code=code_of_study,
         seed=config["theory"]["seed"],
         repetitions=config["theory"]["repetitions"],
     message:
@@ -129,12 +154,8 @@ rule theory_figure:
         figures=pictures("results/theory/figures/{lemma_figure}_{dataset}", LEMMA_PAGE),
     log:
         "results/theory/logs/{lemma_figure}_{dataset}.log",
-    benchmark:
-        "results/theory/benchmarks/{lemma_figure}_{dataset}.tsv"
-    conda:
-        "../../environment.yml"
     params:
-        code=lambda wildcards: code_of_script("lemma_figures"),
+        code=code_of_study,
         words=words_of_lemma,
     message:
         "{wildcards.lemma_figure} figure of the theory on {wildcards.dataset}"

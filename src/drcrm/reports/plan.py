@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -231,13 +230,9 @@ class Plan:
     papers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     log: str = ""
 
-    def json(self) -> str:
-        """Return the plan as JSON, for ``parse``."""
-        return json.dumps(asdict(self), ensure_ascii=False)
-
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Plan:
-        """Return a plan from the JSON object that ``json`` wrote."""
+        """Return the plan whose ``asdict`` these values are."""
         return cls(**{**values, "names": Names(**values["names"])})
 
     def of_algorithms(self, rows: pd.DataFrame) -> pd.DataFrame:

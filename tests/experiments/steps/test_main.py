@@ -1,6 +1,5 @@
 """The entry point of the steps: wrong arguments, one line for each error, and imports."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from step_chain import AXES, SPLIT, error_of
 
-from drcrm.experiments.steps.__main__ import main
+from drcrm.experiments.steps.__main__ import main, parse
 from drcrm.files import write_npz
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -20,17 +19,24 @@ def python(*arguments: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, **options)
 
 
-@pytest.mark.parametrize("arguments", [[], ["fiit"], ["fit", "{}"]])
+@pytest.mark.parametrize("arguments", [[], ["fit"]])
 def test_wrong_arguments_print_the_usage(capsys, arguments):
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("usage: python -P -m drcrm.experiments.steps STEP < LINES")
+    assert capsys.readouterr().err.startswith("usage: python -P -m drcrm.experiments.steps MODULE.STEP --NAME=PATH")
+
+
+def test_names_have_a_path_or_a_list_of_paths():
+    """Snakemake writes an input that is not needed as an empty string."""
+    arguments = "--log=a.npz", "--cost_model=", "--fits", "c.npz", "d.npz", "--classifiers", '--settings={"seed": 3}'
+    files = {"log": "a.npz", "fits": ["c.npz", "d.npz"], "classifiers": []}
+    assert parse(arguments) == (files, {"seed": 3})
 
 
 def test_a_process_uses_one_thread(tmp_path):
     """A json.py in the working folder is not imported instead of Python's."""
     (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
-    files = json.dumps({"input": {"runs": ["nothing.csv"]}, "output": {"table": "metrics.csv"}})
-    done = python("-P", "-m", "drcrm.experiments.steps", "collect", input=f"{files}\n{{}}\n", cwd=tmp_path)
+    files = "--runs", "nothing.csv", "--table=metrics.csv"
+    done = python("-P", "-m", "drcrm.experiments.steps", "evaluate.collect", *files, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "drcrm collect: nothing.csv: no such file\n"
     code = (

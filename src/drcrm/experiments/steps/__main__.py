@@ -1,30 +1,47 @@
-"""Run a step of the pipeline: ``python -P -m drcrm.experiments.steps STEP``, with files and parameters as input.
+"""Run a step of the pipeline: ``python -P -m drcrm.experiments.steps MODULE.STEP --NAME=PATH --NAME PATH PATH``.
 
-Standard input has two lines of JSON, because a process accepts at most 128 KiB in one argument.
+``--settings=JSON`` has the settings of the step. A file without a path, ``--NAME=``, is left out.
 """
 
 import json
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
+from typing import Any
 
 from drcrm.errors import InputError, escape_unprintable
-from drcrm.experiments.steps import STEPS
 
-USAGE = "usage: python -P -m drcrm.experiments.steps STEP < LINES, where STEP is one of " + ", ".join(STEPS)
+USAGE = "usage: python -P -m drcrm.experiments.steps MODULE.STEP --NAME=PATH --NAME PATH PATH --settings=JSON"
+
+
+def parse(arguments: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the files by name, a path after ``--NAME=`` and a list of paths after ``--NAME``, and the settings."""
+    files: dict[str, Any] = {}
+    paths: list[str] = []
+    for argument in arguments:
+        name, is_single, path = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--"):
+            paths.append(argument)
+        elif is_single:
+            files[name] = path
+        else:
+            files[name] = paths = []
+    settings = json.loads(files.pop("settings", "{}"))
+    return {name: path for name, path in files.items() if path != ""}, settings
 
 
 def main(arguments: list[str]) -> int:
     """Run a step and return the exit status: 1 for invalid input, 2 for wrong arguments or a missing package."""
     # numpy reads these variables when it is imported. A small fit is several times slower with two BLAS threads.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    if len(arguments) != 1 or arguments[0] not in STEPS:
+    if not arguments or "." not in arguments[0]:
         print(USAGE, file=sys.stderr)
         return 2
-    name, files, parameters = arguments[0], *map(json.loads, sys.stdin)
+    module, _, name = arguments[0].partition(".")
+    files, settings = parse(arguments[1:])
     try:
-        step = getattr(import_module(f"drcrm.experiments.steps.{STEPS[name]}"), name)
-        step(files["input"], files["output"], parameters)
+        getattr(import_module(f"drcrm.experiments.steps.{module}"), name)(files, settings)
     except ModuleNotFoundError as error:
         print(f"drcrm {name}: {error.name} is not installed. Run: pip install 'drcrm[pipeline]'", file=sys.stderr)
         return 2

@@ -28,18 +28,17 @@ from drcrm.risks import KLBall
 from drcrm.selection.score_names import SCORES
 
 
-def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Measure all policies of a run: losses on the test contexts, and certificates on the held-out part of the log.
 
     Parameters
     ----------
-    inputs
+    files
         ``test`` contexts, ``log``, the policies ``logging`` (π0) and ``skyline``, and lists of ``fits`` and
-        ``classifiers``, whose file names are those of their algorithms. ``cost_model`` is optional.
-    outputs
-        ``metrics``: csv with a row for each algorithm and selection criterion. ``grids``: csv with a row for each grid
-        value of each algorithm, with its held-out scores and losses.
-    parameters
+        ``classifiers``, whose file names are those of their algorithms. ``cost_model`` is optional. It
+        writes two csv files: ``metrics`` has a row for each algorithm and selection criterion, and ``grids`` one for
+        each grid value of each algorithm, with its held-out scores and losses.
+    settings
         ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates``, ``test_shift`` and
         ``absent_label_score``. The last concerns labels that occur in no training context of π0. Their part of π0's
         loss is computed from π0's probabilities ("logged"), or it is ½ ("half"). ``test_shift`` is None, or the radius
@@ -54,27 +53,27 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
     support under π0 are charged the largest cost. Bounds can be too low if ``effective_size``, in rows, is below about
     10. If rows rather than contexts are held out, the bound is on the cost in the logged contexts, not in new ones.
     """
-    selections = parameters["selection"]
-    X, truth = read_truth(inputs["test"])
-    logging_policy, skyline = (read_policy(inputs[name], truth.actions) for name in (LOGGING, SKYLINE))
-    train, heldout = read_log(inputs["log"])
+    selections = settings["selection"]
+    X, truth = read_truth(files["test"])
+    logging_policy, skyline = (read_policy(files[name], truth.actions) for name in (LOGGING, SKYLINE))
+    train, heldout = read_log(files["log"])
     model = None
-    if "cost_model" in inputs:
-        model = SupportedModel.of(read_cost_model(inputs["cost_model"]), train, logging_policy, SUPPORT)
-    certify = partial(_certify, heldout, truth, parameters["click_rates"], logging_policy, model)
+    if "cost_model" in files:
+        model = SupportedModel.of(read_cost_model(files["cost_model"]), train, logging_policy, SUPPORT)
+    certify = partial(_certify, heldout, truth, settings["click_rates"], logging_policy, model)
     drawn: Any = slice(None)
-    if parameters["test_shift"] is not None:
-        drawn = shifted_rows(truth, X, logging_policy, parameters["test_shift"])
+    if settings["test_shift"] is not None:
+        drawn = shifted_rows(truth, X, logging_policy, settings["test_shift"])
         X, truth = X[drawn], truth[drawn]
-    half = parameters["absent_label_score"] == "half"
-    absent = read_npz(inputs["logging"], ["absent"])["absent"] if half else None
+    half = settings["absent_label_score"] == "half"
+    absent = read_npz(files["logging"], ["absent"])["absent"] if half else None
     by_algorithm = {LOGGING: dict.fromkeys(selections, truth.losses(logging_policy, X, absent))}
-    key = {name: parameters[name] for name in ("dataset", "replay_count", "seed")}
+    key = {name: settings[name] for name in ("dataset", "replay_count", "seed")}
     grid_rows = []
-    for path in map(Path, inputs["fits"]):
+    for path in map(Path, files["fits"]):
         rows, by_algorithm[path.stem] = _grid(path, X, truth, train.X, certify, selections)
         grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
-    for path in map(Path, inputs["classifiers"]):
+    for path in map(Path, files["classifiers"]):
         probability = read_npz(path, ["probability"])["probability"][drawn]
         by_algorithm[path.stem] = dict.fromkeys(selections, truth.losses_of_probabilities(probability))
     by_algorithm[SKYLINE] = dict.fromkeys(selections, truth.losses(skyline, X))
@@ -83,8 +82,8 @@ def evaluate(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: 
         for algorithm, by_selection in by_algorithm.items()
         for selection, measured in by_selection.items()
     ]
-    write_csv(outputs["grids"], GRID_COLUMNS, grid_rows)
-    write_csv(outputs["metrics"], COLUMNS, rows)
+    write_csv(files["grids"], GRID_COLUMNS, grid_rows)
+    write_csv(files["metrics"], COLUMNS, rows)
 
 
 def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius: float) -> np.ndarray:
@@ -103,16 +102,16 @@ def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius
     return np.sort(np.concatenate(members)[drawn])
 
 
-def collect(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def collect(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Write one ``table`` with the rows of all ``runs``, csv files from ``evaluate``, in the order of the files.
 
     The name of the table, ``metrics`` or ``grids``, determines its columns.
     """
     import pandas as pd  # a slow import
 
-    columns = {"metrics": COLUMNS, "grids": GRID_COLUMNS}[Path(outputs["table"]).stem]
-    rows = pd.concat([read_csv(path, columns, dtype=str) for path in inputs["runs"]])  # text keeps all digits
-    with atomic(outputs["table"]) as part:
+    columns = {"metrics": COLUMNS, "grids": GRID_COLUMNS}[Path(files["table"]).stem]
+    rows = pd.concat([read_csv(path, columns, dtype=str) for path in files["runs"]])  # text keeps all digits
+    with atomic(files["table"]) as part:
         rows.to_csv(part, columns=columns, index=False, lineterminator="\n")
 
 

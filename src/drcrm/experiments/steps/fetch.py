@@ -15,68 +15,67 @@ from drcrm.experiments.sources import Record, Source, file_digest, origin_of, re
 from drcrm.files import write_json, write_npz
 
 
-def fetch(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def fetch(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Fetch a data set, check its content and store it as arrays.
 
     Parameters
     ----------
-    inputs
-        ``mirror``: folder or URL that is tried before the data set's own URL, or None.
-    outputs
-        ``train`` and ``test``: npz files of contexts. The features X are scaled; they are dense or the parts of a CSR
+    files
+        ``mirror``: folder or URL that is tried before the data set's own URL, if there is one. It writes ``train`` and
+        ``test``, npz files of contexts. The features X are scaled; they are dense or the parts of a CSR
         matrix. The labels are an array (n, q) of 0 and 1. With ``actions: single`` they are classes, (n,), and
         ``n_actions`` is the number of classes. The folder of ``train`` also gets ``raw/`` with the fetched files, and
         ``origin.json`` with the place and the digest of each.
-    parameters
+    settings
         The entry of the data set in the configuration.
     """
-    single = parameters["actions"] == "single"
-    n_labels = parameters["labels"] if isinstance(parameters["labels"], int) else len(parameters["labels"])
-    origin = Path(outputs["train"]).with_name("origin.json")
-    if "embedded" in parameters:
-        parts, record = _embedded(parameters, n_labels, single)
+    single = settings["actions"] == "single"
+    n_labels = settings["labels"] if isinstance(settings["labels"], int) else len(settings["labels"])
+    origin = Path(files["train"]).with_name("origin.json")
+    if "embedded" in settings:
+        parts, record = _embedded(settings, n_labels, single)
     else:
-        parts, record = _from_files(inputs["mirror"], origin, parameters, single)
+        parts, record = _from_files(files.get("mirror"), origin, settings, single)
     write_json(origin, record)
     (X, labels), (X_test, labels_test) = parts
-    X, X_test = scaled(parameters.get("scale", "none"), X, X_test)
+    X, X_test = scaled(settings.get("scale", "none"), X, X_test)
     names = [*range(1, X.shape[1] + 1), "constant"]
     if warning := describe_unequal_scales(np.append(largest_entries(X), 1), names):
         print(f"{warning}; set the data set's scale to max_abs or standard", file=sys.stderr)
     known = {"n_actions": np.array(n_labels)} if single else {}
-    write_npz(outputs["train"], X=X, labels=labels, **known)
-    write_npz(outputs["test"], X=X_test, labels=labels_test, **known)
+    write_npz(files["train"], X=X, labels=labels, **known)
+    write_npz(files["test"], X=X_test, labels=labels_test, **known)
 
 
-def _embedded(parameters: Mapping[str, Any], n_labels: int, single: bool) -> tuple[tuple[Contexts, Contexts], Record]:
+def _embedded(settings: Mapping[str, Any], n_labels: int, single: bool) -> tuple[tuple[Contexts, Contexts], Record]:
     train, test = load_digits(single)
     rows = [len(train[1]), len(test[1])]
     shape = {"features": train[0].shape[1], "labels": 10, "rows": rows}
-    configured = {"features": parameters["features"], "labels": n_labels, "rows": parameters.get("rows", rows)}
+    configured = {"features": settings["features"], "labels": n_labels, "rows": settings.get("rows", rows)}
     if configured != shape:
         raise InputError(f"digits has {shape}, but the configuration says {configured}")
     return (train, test), {"digits": {"from": f"scikit-learn {version('scikit-learn')}"}}
 
 
 def _from_files(
-    mirror: str | None, origin: Path, parameters: Mapping[str, Any], single: bool
+    mirror: str | None, origin: Path, settings: Mapping[str, Any], single: bool
 ) -> tuple[tuple[Contexts, Contexts], Record]:
     """Return the contexts of both parts and the record of their files. Remove new files that cannot be read."""
-    labels = parameters["labels"]
+    labels = settings["labels"]
     spec = DatasetSpec(
-        features=parameters["features"],
+        features=settings["features"],
         labels=list(range(labels) if isinstance(labels, int) else labels),
         drop_other_labels=isinstance(labels, list) and not single,
-        derived_labels={int(label): ids for label, ids in parameters.get("derived_labels", {}).items()},
-        **{name: parameters.get(name) for name in ("rows", "nonzeros", "positives")},
-        drop_repeats=parameters["drop_repeats"],
+        derived_labels={int(label): ids for label, ids in settings.get("derived_labels", {}).items()},
+        **{name: settings.get(name) for name in ("rows", "nonzeros", "positives")},
+        drop_repeats=settings["drop_repeats"],
         single=single,
     )
-    source = Source(parameters.get("url"), mirror, parameters["sha256"])
-    names = [*parameters["train"], *parameters["test"]]
+    source = Source(settings.get("url"), mirror, settings["sha256"])
+    names = [*settings["train"], *settings["test"]]
     fetched = {name: source.fetch(name, origin.with_name("raw")) for name in names}
     try:
-        parts = load(spec, *([fetched[name][0] for name in parameters[part]] for part in ("train", "test")))
+        parts = load(spec, *([fetched[name][0] for name in settings[part]] for part in ("train", "test")))
     except InputError:
         for path, place in fetched.values():
             if place is not None:
@@ -89,12 +88,12 @@ def _from_files(
     }
 
 
-def fetch_file(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, str]) -> None:
+def fetch_file(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Fetch one file of a mirror unchanged and check its digest.
 
-    ``inputs`` has the ``mirror``, and ``outputs`` the ``file``. ``parameters`` has the ``folder`` of the file in the
-    mirror, and its digest ``sha256``.
+    ``files`` has the ``mirror``, if there is one, and the ``file`` to write. ``settings`` has the ``folder`` of the
+    file in the mirror, and its digest ``sha256``.
     """
-    path, mirror = Path(outputs["file"]), inputs["mirror"]
-    folder = f"{mirror.rstrip('/')}/{parameters['folder']}" if mirror else None
-    Source(mirror=folder, sha256={path.name: parameters["sha256"]}).fetch(path.name, path.parent)
+    path, mirror = Path(files["file"]), files.get("mirror")
+    folder = f"{mirror.rstrip('/')}/{settings['folder']}" if mirror else None
+    Source(mirror=folder, sha256={path.name: settings["sha256"]}).fetch(path.name, path.parent)

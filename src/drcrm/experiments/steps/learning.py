@@ -22,7 +22,7 @@ from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
 
 
-def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def cost_model(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Fit the cost model to the training part of a log.
 
     Reads ``log``. Writes ``model``, an npz file. Its arrays are the intercept, the penalty, and coef
@@ -30,7 +30,7 @@ def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters
     constant. If the actions have context effects, the file also has their covariance, (labels + 1, labels + 1), and the
     noise.
     """
-    train, _ = read_log(inputs["log"])
+    train, _ = read_log(files["log"])
     model = CostModel().fit_log(train)
     arrays = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
     if train.actions.prefers_context_effects:
@@ -38,18 +38,17 @@ def cost_model(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters
         effects = context_effects(sample, model.action_effects(sample.X, sample.actions))
         if effects.noise > 0:
             arrays |= {"covariance": effects.covariance, "noise": np.array(effects.noise)}
-    write_npz(outputs["model"], **arrays)
+    write_npz(files["model"], **arrays)
 
 
-def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Fit an algorithm for every value of its grid and score every fit on the held-out part of the log.
 
     Parameters
     ----------
-    inputs
-        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``.
-    outputs
-        ``fits``: npz with arrays for k grid values and s held-out scores:
+    files
+        ``log``. Optional are ``logging``, the policy π0 for starts and support, and ``cost_model``. It writes ``fits``,
+        an npz file with arrays for k grid values and s held-out scores:
 
         - grid, ridge, step, objective, iterations, converged: (k,)
         - coef: (k, features, labels)
@@ -58,18 +57,18 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
         - tilt: (1,), the strength κ with which the cost model tilts the start
         - features: the feature map as JSON, if there is one
         - feature_map: the fitted map of learned scores as bytes, if there is one
-    parameters
+    settings
         ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
         whether POEM's grid is in units of λ0, which depends on the log.
     """
-    is_calibrated, lbfgs = parameters["calibrated"], LbfgsSettings(stopping=parameters["stopping"])
-    entry = {name: parameters[name] for name in ("estimator", "parameter", "grid", "options")}
+    is_calibrated, lbfgs = settings["calibrated"], LbfgsSettings(stopping=settings["stopping"])
+    entry = {name: settings[name] for name in ("estimator", "parameter", "grid", "options")}
     algorithm = Algorithm(**entry, lbfgs=lbfgs)  # reports its errors before the log is read
-    train, heldout = read_log(inputs["log"])
-    logging_policy = read_policy(inputs["logging"], train.actions) if "logging" in inputs else None
-    model = read_cost_model(inputs["cost_model"]) if "cost_model" in inputs and not algorithm.features else None
+    train, heldout = read_log(files["log"])
+    logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
+    model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.features else None
     if is_calibrated:
-        with prefix_errors(inputs["log"]):
+        with prefix_errors(files["log"]):
             algorithm = replace(algorithm, grid=[*(calibrated_penalty(train) * algorithm.values)])
     learned = learn_with_features(train, algorithm, heldout, logging_policy, model)
     stored = {}
@@ -79,9 +78,9 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
         stored = {"features": np.array(json.dumps(algorithm.features))}
     arrays = learned.as_arrays()
     if is_calibrated:
-        configured = dict(zip(algorithm.values, parameters["grid"], strict=True))
+        configured = dict(zip(algorithm.values, settings["grid"], strict=True))
         arrays["grid"] = np.array([configured.get(value, value) for value in arrays["grid"]], dtype=float)
-    write_npz(outputs["fits"], **arrays, **stored)
+    write_npz(files["fits"], **arrays, **stored)
     for problem, mask in {
         "no convergence": ~arrays["converged"],
         "stopped at the start": arrays["converged"] & (arrays["iterations"] == 0) & (arrays["step"] == 1),
@@ -91,7 +90,7 @@ def fit(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mappi
             print(f"{algorithm.title}: {problem}: {', '.join(values)}", file=sys.stderr)
 
 
-def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def classify(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Train a reward-weighted classifier, a model of the costs, or a user's competitor, and predict the test contexts.
 
     Reads ``log``, ``logging`` and ``test``. Writes ``probabilities``: npz with probability (contexts, actions or
@@ -99,17 +98,17 @@ def classify(inputs: Mapping[str, str], outputs: Mapping[str, str], parameters: 
     """
     from drcrm.experiments.classifiers import action_probabilities, cheapest_actions, competitor_probabilities
 
-    train, _ = read_log(inputs["log"])
-    X, _ = read_contexts(inputs["test"])
-    with prefix_errors(inputs["log"]):
-        if parameters["classifier"]:
+    train, _ = read_log(files["log"])
+    X, _ = read_contexts(files["test"])
+    with prefix_errors(files["log"]):
+        if settings["classifier"]:
             train.actions.require_classes("a classifier")
-        seed = int(generator(parameters["dataset"], parameters["seed"], "classify").integers(2**31))
-        kind, weights = parameters["classifier"], parameters["weights"]
+        seed = int(generator(settings["dataset"], settings["seed"], "classify").integers(2**31))
+        kind, weights = settings["classifier"], settings["weights"] or "none"
         if kind is None:
-            probability = competitor_probabilities(train, X, parameters["competitor"], seed)
+            probability = competitor_probabilities(train, X, settings["competitor"], seed)
         elif kind == "cost_trees":
-            probability = cheapest_actions(train, X, read_policy(inputs["logging"], train.actions), seed)
+            probability = cheapest_actions(train, X, read_policy(files["logging"], train.actions), seed)
         else:
             probability = action_probabilities(train, X, kind, weights, seed)
-    write_npz(outputs["probabilities"], probability=probability)
+    write_npz(files["probabilities"], probability=probability)

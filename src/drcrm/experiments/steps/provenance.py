@@ -24,18 +24,18 @@ PACKAGES = (
 )
 
 
-def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+def provenance(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Write ``provenance``: JSON with the experiment's options and a digest of its whole configuration.
 
-    ``inputs`` has the ``project``, the folder of the code. ``parameters`` is the configuration of the experiment, its
+    ``project`` is the folder of the code. ``settings`` is the configuration of the experiment, its
     data sets and its algorithms. The commit comes from the git repository in the folder, or from a file that
     ``git archive`` writes. ``changed`` has the tracked files that differ from the commit. The digest of the source
     files identifies the code if the folder has neither.
     """
-    project = Path(inputs["project"])
+    project = Path(files["project"])
     status = _git(project, "status", "--porcelain")
     lines = None if status is None else status.splitlines()
-    canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
     record = {
         "commit": _git(project, "rev-parse", "HEAD") or _archived(project / ARCHIVE),
         "clean": None if lines is None else not lines,
@@ -44,11 +44,11 @@ def provenance(inputs: Mapping[str, Any], outputs: Mapping[str, str], parameters
         "source": _source(project / "src"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "config": hashlib.sha256(canonical.encode()).hexdigest(),
-        "options": parameters["experiment"],
+        "options": settings["experiment"],
         "blas": _blas(),
         "machine": platform.machine(),
     }
-    write_json(outputs["provenance"], record)
+    write_json(files["provenance"], record)
 
 
 def _git(project: Path, *command: str) -> str | None:

@@ -16,50 +16,50 @@ from drcrm.reports.roles import BASELINE, COLUMNS, GRID_COLUMNS
 from drcrm.reports.summary import format_page
 
 
-def figure(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+def figure(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Draw a figure of one data set.
 
     Reads ``metrics`` and ``grids``. Writes the ``figures``, each in the format of its suffix (pdf, svg, png).
-    ``parameters`` has the name of the ``figure`` and its ``plan``, see :class:`Plan`.
+    ``settings`` has the name of the ``figure`` and its ``plan``, see :class:`Plan`.
     """
-    plan, metrics = Plan.parse(parameters["plan"]), read_csv(inputs["metrics"], COLUMNS)
-    with prefix_errors(inputs["metrics"]):
+    plan, metrics = Plan.parse(settings["plan"]), read_csv(files["metrics"], COLUMNS)
+    with prefix_errors(files["metrics"]):
         require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
-    results = DatasetResults.of(metrics, read_csv(inputs["grids"], GRID_COLUMNS), plan.datasets[0], plan)
-    write_figure(experiment_figures.FIGURES[parameters["figure"]], results, outputs["figures"])
+    results = DatasetResults.of(metrics, read_csv(files["grids"], GRID_COLUMNS), plan.datasets[0], plan)
+    write_figure(experiment_figures.FIGURES[settings["figure"]], results, files["figures"])
 
 
-def overview(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+def overview(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Draw how much of the gap between CIPS and full supervision each algorithm closes; write the report's first page.
 
     Reads ``metrics``. Writes the ``figures`` and the page, ``summary``. The page is reStructuredText with the svg and
-    the table of the expected loss. ``parameters`` is a :class:`Plan`.
+    the table of the expected loss. ``settings`` is a :class:`Plan`.
     """
-    plan = Plan.parse(parameters)
-    selection, metrics = plan.selections[0], plan.of_algorithms(read_csv(inputs["metrics"], COLUMNS))
-    with prefix_errors(inputs["metrics"]):
+    plan = Plan.parse(settings)
+    selection, metrics = plan.selections[0], plan.of_algorithms(read_csv(files["metrics"], COLUMNS))
+    with prefix_errors(files["metrics"]):
         require_runs(metrics, dataset=plan.datasets, selection=[selection], algorithm=[BASELINE])
     results = [DatasetResults.of(metrics, metrics.iloc[:0], dataset, plan) for dataset in plan.datasets]
-    write_figure(experiment_figures.overview, results, outputs["figures"])
-    picture = next(Path(path) for path in outputs["figures"] if path.endswith(".svg"))
+    write_figure(experiment_figures.overview, results, files["figures"])
+    picture = next(Path(path) for path in files["figures"] if path.endswith(".svg"))
     losses = loss_table(plan.of_runs(metrics), "expected_loss", plan)
     table = print_losses(losses, "expected_loss", selection, plan.names)
     text = format_page(plan.title, results, table.html(), picture.read_text(encoding="utf-8"))
-    write_text(outputs["summary"], text)
+    write_text(files["summary"], text)
 
 
-def tables(inputs: Mapping[str, str], outputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Write the tables of an experiment as csv, Markdown, LaTeX and html.
 
     Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
     the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
-    seeds and its first replay count. ``parameters`` is a :class:`Plan`.
+    seeds and its first replay count. ``settings`` is a :class:`Plan`.
     """
-    plan, metrics = Plan.parse(parameters), read_csv(inputs["metrics"], COLUMNS)
-    with prefix_errors(inputs["metrics"]):
+    plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
+    with prefix_errors(files["metrics"]):
         require_all_runs(metrics, plan)
         frames = all_tables(metrics, plan)
-    folder, pages = Path(outputs["tables"][0]).parent, Path(outputs["pages"])
+    folder, pages = Path(files["tables"][0]).parent, Path(files["pages"])
     for name, frame in frames.items():
         with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
