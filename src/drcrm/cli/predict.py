@@ -22,7 +22,7 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import show_progress
-from drcrm.reports.log_report.formatting import format_imputed
+from drcrm.diagnostics.formats import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"

@@ -22,7 +22,8 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
-from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
+from drcrm.diagnostics.check import LEVEL, Check, Consequence, worst_level
+from drcrm.diagnostics.formats import percent
 from drcrm.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows
@@ -90,7 +91,7 @@ def correct_along_policy(
 
 def check_overlap(
     log: BanditLog, mean: np.ndarray, modelled: np.ndarray, units: np.ndarray | None
-) -> tuple[Diagnostic, np.ndarray | None]:
+) -> tuple[Check, np.ndarray | None]:
     """Check estimated propensities where a policy moves its mass, and return f of :func:`correct_along_policy`.
 
     The policy may have been learned from some of the rows: the trees of a row are fitted to other folds, and a policy
@@ -100,7 +101,7 @@ def check_overlap(
     return check_estimates(log, mean, modelled, correction, units), None if correction is None else correction[0]
 
 
-def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic | None:
+def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Check | None:
     """Check that a policy's weights w do not move the forecasts f of the costs: E (w − 1)(f − f̄) = 0.
 
     A forecast depends on the context only, so right propensities pass. None if the log has no forecasts.
@@ -116,8 +117,8 @@ def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) 
     )
     if fails := abs(ratio) > UNBALANCED:
         sentence += ". The propensity model misses how the logging policy depends on the context"
-    threshold, source = f"from {-UNBALANCED} to {UNBALANCED} standard errors", "Hansen 2008"
-    return Diagnostic(BALANCE, ratio, threshold, worst_level(fails, False), sentence, source)
+    threshold, source, level = f"from {-UNBALANCED} to {UNBALANCED} standard errors", "Hansen 2008", worst_level(fails, False)
+    return Check("balance", level, Consequence.UNBALANCED, BALANCE, ratio, threshold, sentence, source)
 
 
 def check_estimates(
@@ -126,15 +127,14 @@ def check_estimates(
     modelled: np.ndarray,
     correction: tuple[np.ndarray, np.ndarray] | None,
     units: np.ndarray | None,
-) -> Diagnostic:
+) -> Check:
     """Check estimated propensities where a policy moves its mass, by a result of :func:`correct_along_policy`."""
     threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
-    source = "Wasserman, Ramdas & Balakrishnan 2020"
     if correction is None:
         reason = f"the check needs {MIN_CONTEXTS} contexts, got {log.n_contexts}"
         reason = reason if log.actions.are_choices else "the check is not for label vectors"
         sentence = f"the overlap of the estimated propensities was not checked, because {reason}"
-        return Diagnostic(NAME, None, threshold, "caution", sentence, source)
+        return _overlap("caution", None, threshold, sentence)
     corrected, is_kept = correction
     evidence = log_evidence(log, [corrected], log.log_propensity, units)
     context = _contexts_of(log, modelled)
@@ -148,7 +148,12 @@ def check_estimates(
             "a model fitted to other rows, which knows the policy, predicts the logged actions "
             f"10^{evidence / np.log(10):.0f} times better than the estimated propensities do, and {sentence}"
         )
-    return Diagnostic(NAME, overestimated, threshold, worst_level(fails, is_rejected), sentence, source)
+    return _overlap(worst_level(fails, is_rejected), overestimated, threshold, sentence)
+
+
+def _overlap(level: str, value: float | None, threshold: str, sentence: str) -> Check:
+    source = "Wasserman, Ramdas & Balakrishnan 2020"
+    return Check("estimated_overlap", level, Consequence.UNUSABLE, NAME, value, threshold, sentence, source)
 
 
 def _contexts_of(log: BanditLog, modelled: np.ndarray) -> np.ndarray:

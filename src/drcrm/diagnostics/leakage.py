@@ -12,7 +12,8 @@ from scipy import sparse
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import draw_folds
-from drcrm.diagnostics.diagnostic import MIN_ROWS, Diagnostic, judge_share, percent
+from drcrm.diagnostics.check import MIN_ROWS, Check, Consequence, judge_share
+from drcrm.diagnostics.formats import percent
 from drcrm.diagnostics.log_columns import time_order
 
 LEAKAGE = "leakage of the reward"
@@ -29,7 +30,7 @@ MAX_FEATURES = 200  # if there are more, those most correlated with the costs, o
 ROUNDING = 1e-9  # costs with a smaller standard deviation, relative to the largest cost, are constant
 
 
-def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic | None:
+def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Check | None:
     """Check the largest share of the variance of costs that one feature explains on rows that it was not fitted to.
 
     A numeric feature predicts costs by a line, or by the mean cost in each of at most 20 quantile bins. A categorical
@@ -46,7 +47,7 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic
 
     Returns
     -------
-    Diagnostic or None
+    Check or None
         None if the log has fewer than 40 rows, costs are constant, or fewer than 5 rows cause their variance.
     """
     rows = np.sort(np.random.default_rng(1).permutation(len(log.Y))[:MAX_ROWS])
@@ -74,11 +75,12 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic
             f"feature {name} alone explains {percent(share)} of the variance of costs on rows that it was not fitted "
             f"to. {ADVICE}"
         )
-    return Diagnostic(LEAKAGE, share, threshold, level, sentence, "out of fold, this project")
+    source = "out of fold, this project"
+    return Check("leakage", level, Consequence.LEAK, LEAKAGE, share, threshold, sentence, source)
 
 
 @np.errstate(divide="ignore", invalid="ignore")  # of constant features
-def check_feature_order(log: BanditLog) -> Diagnostic | None:
+def check_feature_order(log: BanditLog) -> Check | None:
     """Return a caution if the rank correlation of a numeric feature with the order of the rows is beyond ±0.95.
 
     Otherwise return None. The check uses the first 20 000 rows. Such a feature numbers the rows, or tells the time.
@@ -101,7 +103,8 @@ def check_feature_order(log: BanditLog) -> Diagnostic | None:
         "log lacks, and a policy that uses the feature may fail on them. Remove it from the features"
     )
     threshold = f"at most {MAX_CORRELATION:g} in size"
-    return Diagnostic("order of a feature", float(correlation), threshold, "caution", sentence, "Spearman 1904")
+    name, value = "order of a feature", float(correlation)
+    return Check("feature_order", "caution", Consequence.NONE, name, value, threshold, sentence, "Spearman 1904")
 
 
 def _features(log: BanditLog, rows: np.ndarray, weighted: Any) -> Iterator[tuple[str, np.ndarray]]:

@@ -6,6 +6,7 @@ import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import LEVEL, MIN_ROWS, Diagnostic, percent, worst_level
+from drcrm.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, worst_level
+from drcrm.diagnostics.formats import format_signed, percent
 from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
@@ -44,13 +46,14 @@ class Parts(NamedTuple):
         """Whether the means differ significantly."""
         return self.distance > 1
 
-    def diagnose(self, name: str, threshold: str, sentence: str, fails: bool = False) -> Diagnostic:
+    def check(self, key: str, name: str, threshold: str, sentence: str, fails: bool = False) -> Check:
         """Return the check of the difference."""
         level = worst_level(self.is_shifted and fails, self.is_shifted)
-        return Diagnostic(name, float(self.last - self.first), threshold, level, sentence, "Welch 1947", *self.ends)
+        text = name, float(self.last - self.first), threshold, sentence, "Welch 1947"
+        return Check(key, level, Consequence.UNUSABLE if fails else Consequence.NONE, *text, *self.ends)
 
 
-def check_exploration(log: BanditLog) -> Diagnostic:
+def check_exploration(log: BanditLog) -> Check:
     """Check whether the logging policy takes several actions in similar contexts.
 
     Estimated propensities of a deterministic rule are below 1 near the boundaries of the rule. For them,
@@ -69,10 +72,11 @@ def check_exploration(log: BanditLog) -> Diagnostic:
     if level != "good":
         sentence += ". The logging policy is near-deterministic, so the log says nothing about other actions"
     threshold = f"at most half of the rows; fails at {failure}"
-    return Diagnostic("exploration", share, threshold, level, sentence, "this project")
+    text = "exploration", share, threshold, sentence, "this project"
+    return Check("exploration", level, Consequence.DETERMINISTIC, *text)
 
 
-def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic | None:
+def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check | None:
     """Check whether the mean cost changes towards the end of a log.
 
     The last half, fifth, tenth and twentieth of the rows are compared with all rows before them. Outcomes that have
@@ -86,7 +90,7 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnos
 
     Returns
     -------
-    Diagnostic or None
+    Check or None
         The part whose mean cost differs most, in standard errors; None if the log has fewer than 40 rows.
     """
     if not _has_enough_rows(log):
@@ -103,12 +107,10 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnos
         name, left = compare_worst(residual, log, last_parts, units)
         if not left.is_shifted:
             sentence += ". Equal actions cost about the same, so other actions or contexts explain the change"
-            return Diagnostic(
-                "drift of costs", float(parts.last - parts.first), NO_DRIFT, "good", sentence, "Welch 1947"
-            )
+            return replace(parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence), level="good", low=None, high=None)
         sentence += ". Costs drift at equal actions, so the estimate describes the logged rows and not future ones"
         sentence += _describe_worst_action(sign * residual, log, last_parts, units)
-    return parts.diagnose("drift of costs", NO_DRIFT, sentence)
+    return parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence)
 
 
 def _residual(log: BanditLog) -> np.ndarray:
@@ -143,7 +145,7 @@ def _describe_worst_action(
     action, (name, parts) = max(shifted.items(), key=lambda result: result[1][1].distance)
     action_name = f"{log.actions.noun} {names[action]}"
     return (
-        f". The largest drift is that of {action_name}: {parts.last - parts.first:+.4g} per row in equal contexts, in "
+        f". The largest drift is that of {action_name}: {format_signed(parts.last - parts.first)} per row in equal contexts, in "
         f"the last {name} of the rows compared with the rows before"
     )
 
@@ -154,7 +156,7 @@ def _last_parts(log: BanditLog) -> dict[str, np.ndarray]:
     return {name: order >= len(order) - int(share * len(order)) for name, share in LAST_PARTS.items()}
 
 
-def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | None = None) -> Diagnostic | None:
+def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | None = None) -> Check | None:
     """Check whether a policy's gain over the logging policy differs between the first and the last half of a log.
 
     The gain is the self-normalised estimate of the cost difference. The check fails if the gain changes significantly
@@ -166,12 +168,12 @@ def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | Non
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
     parts = compare_parts(terms, log, time_order(log) >= len(log.Y) // 2, units)
     sentence = (
-        f"the policy's cost per row minus the logging policy's is {parts.first:+.4g} in the first half of the rows and "
-        f"{parts.last:+.4g} in the last half"
+        f"the policy's cost per row minus the logging policy's is {format_signed(parts.first)} in the first half of the rows and "
+        f"{format_signed(parts.last)} in the last half"
     )
     sentence += ". Its gain drifts" if parts.is_shifted else ""
     threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"
-    return parts.diagnose("drift of the gain", threshold, sentence, fails=parts.last >= 0 > parts.first)
+    return parts.check("gain_drift", "drift of the gain", threshold, sentence, fails=parts.last >= 0 > parts.first)
 
 
 def _has_enough_rows(log: BanditLog) -> bool:
@@ -205,7 +207,7 @@ def compare_worst(
     return name, results[name]
 
 
-def check_action_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagnostic | None:
+def check_action_drift(log: BanditLog, units: np.ndarray | None = None) -> Check | None:
     """Check whether the shares of actions or labels change towards the end of a log.
 
     The parts of :func:`check_cost_drift` are compared in the share of the action that changes most, at the level of all
@@ -232,10 +234,10 @@ def check_action_drift(log: BanditLog, units: np.ndarray | None = None) -> Diagn
         f"{percent(parts.last, 1)} of the last {name} of the rows and in {percent(parts.first, 1)} of the rows before"
     )
     sentence += ". The logged actions drift" if parts.is_shifted else ""
-    return parts.diagnose("drift of actions", NO_DRIFT, sentence)
+    return parts.check("action_drift", "drift of actions", NO_DRIFT, sentence)
 
 
-def check_action_names(log: BanditLog) -> Diagnostic | None:
+def check_action_names(log: BanditLog) -> Check | None:
     """Return a caution if two names of actions may mean the same action, such as 1 and 01; else None."""
     first: dict[str, object] = {}
     pairs = [(first[text], name) for name in action_names(log) if first.setdefault(text := _plain(name), name) != name]
@@ -245,14 +247,8 @@ def check_action_names(log: BanditLog) -> Diagnostic | None:
         f"the actions {str(pairs[0][0])!r} and {str(pairs[0][1])!r} have names that may mean the same action; if they "
         "are one action, write its name in one way in all files"
     )
-    return Diagnostic(
-        "names of actions",
-        float(len(pairs)),
-        "no similar names",
-        "caution",
-        sentence,
-        "names equal as numbers or texts",
-    )
+    text = "names of actions", float(len(pairs)), "no similar names", sentence, "names equal as numbers or texts"
+    return Check("action_names", "caution", Consequence.NONE, *text)
 
 
 def _plain(name: object) -> str:
@@ -263,7 +259,7 @@ def _plain(name: object) -> str:
     return text
 
 
-def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | None:
+def check_cost_model(log: BanditLog, cost_model: Any = None) -> Check | None:
     """Check R² of a cost model on rows that it was not fitted to.
 
     By default, a model is fitted to each half of the contexts and predicts the other half. Return None if costs are
@@ -284,4 +280,5 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Diagnostic | Non
     if is_worse:
         sentence += ". It predicts worse than the mean cost, so a doubly robust estimate gains no precision from it"
     threshold, level = f"at least {MIN_R2:g}, about 0 for noise", worst_level(False, is_worse)
-    return Diagnostic("R² of the cost model", r_squared, threshold, level, sentence, "out of fold")
+    text = "R² of the cost model", r_squared, threshold, sentence, "out of fold"
+    return Check("cost_model", level, Consequence.NONE, *text)

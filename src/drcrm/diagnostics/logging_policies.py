@@ -21,7 +21,8 @@ import numpy as np
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds
-from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent
+from drcrm.diagnostics.check import LEVEL, Check, Consequence
+from drcrm.diagnostics.formats import percent
 from drcrm.diagnostics.log_columns import independent_units, time_order
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.estimated_propensities import MAX_CODES, MIN_CONTEXTS, dense_features
@@ -60,7 +61,7 @@ class PolicyChange:
     earlier: str
     last: str
 
-    def check(self) -> Diagnostic:
+    def check(self) -> Check:
         """Return a caution that names the policies, and says with which one a policy is compared."""
         sentence = (
             f"several policies made this log, one after the other: {self.earlier}, then {self.last}. Between them, "
@@ -69,7 +70,8 @@ class PolicyChange:
             "that runs now: --baseline FILE"
         )
         threshold = f"at most {percent(LEAST_CHANGE)}"
-        return Diagnostic(NAME, self.change, threshold, "caution", sentence, "this project")
+        text = NAME, self.change, threshold, sentence, "this project"
+        return Check("policy_change", "caution", Consequence.NONE, *text)
 
 
 def find_policy_change(log: BanditLog) -> PolicyChange | None:

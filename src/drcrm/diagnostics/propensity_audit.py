@@ -41,7 +41,7 @@ from scipy.special import ndtri
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
-from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, worst_level
+from drcrm.diagnostics.check import LEVEL, Check, Consequence, worst_level
 from drcrm.diagnostics.log_columns import action_names, time_order
 from drcrm.evaluation.bounds.independent_units import Interval, check_groups, group_means, mean_and_deviation
 from drcrm.logs.estimated_propensities import boost_propensities, power_of
@@ -113,7 +113,7 @@ def audit_propensities(
     modelled: np.ndarray,
     units: np.ndarray | None = None,
     boosted: np.ndarray | None = None,
-) -> tuple[list[Diagnostic], list[dict[str, float]]]:
+) -> tuple[list[Check], list[dict[str, float]]]:
     """Test a log's propensities. Propensities that were estimated from the log itself cannot be tested.
 
     Parameters
@@ -129,7 +129,7 @@ def audit_propensities(
 
     Returns
     -------
-    tests : list of Diagnostic
+    tests : list of Check
     tenths : list of dict
         Means of p and q in each tenth of the rows.
     """
@@ -161,9 +161,10 @@ def _model_of_rows(log: BanditLog, modelled: np.ndarray) -> np.ndarray:
     return np.maximum(np.exp(log.actions.log_prob(modelled, log.Y, log.context)), np.finfo(float).tiny)
 
 
-def _untested(reason: str) -> Diagnostic:
+def _untested(reason: str) -> Check:
     sentence = f"the propensities could not be tested: {reason}"
-    return Diagnostic("propensity audit", None, "logged propensities", "caution", sentence, SOURCE)
+    text = "propensity audit", None, "logged propensities", sentence, SOURCE
+    return Check("audit", "caution", Consequence.UNTESTED, *text)
 
 
 def required_rows(log: BanditLog) -> int:
@@ -175,7 +176,7 @@ def required_rows(log: BanditLog) -> int:
 
 def _check_likelihood_ratio(
     log: BanditLog, models: list[np.ndarray], log_propensity: np.ndarray, units: np.ndarray | None
-) -> Diagnostic:
+) -> Check:
     value = log_evidence(log, models, log_propensity, units) / np.log(10)
     fails = bool(value > -np.log10(LEVEL))
     sentence = "a model fitted to other rows does not predict the logged actions better than the propensities do"
@@ -184,11 +185,13 @@ def _check_likelihood_ratio(
             f"a model fitted to other rows predicts the logged actions 10^{value:.0f} times better than the "
             "propensities do. The propensities are wrong or belong to other rows, or a feature depends on the action"
         )
-    return Diagnostic(
+    return Check(
+        "audit_likelihood_ratio",
+        worst_level(fails, False),
+        Consequence.WRONG_OR_DEPENDENT,
         LIKELIHOOD_RATIO,
         float(value),
         f"at most {-np.log10(LEVEL):g} (logarithm to base 10)",
-        worst_level(fails, False),
         sentence,
         "Wasserman, Ramdas & Balakrishnan 2020",
     )
@@ -232,7 +235,7 @@ def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None) -> Diagnostic:
+def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None) -> Check:
     """Check E q/p = 1 for all actions and for each one, and report the worst mean.
 
     A mean that is too large fails. A mean that is too small fails only if q explains p.
@@ -259,8 +262,9 @@ def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None)
         sentence += f". They are {direction} by a factor of about {max(mean, 1 / max(mean, 1e-300)):.2g}"
         sentence += ", or actions are unavailable for reasons that no feature shows" if mean < 1 else ""
     threshold = f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
+    text = "propensity audit, mean ratio", mean, threshold, sentence, SOURCE
     ends = mean - 1.96 * error, mean + 1.96 * error
-    return Diagnostic("propensity audit, mean ratio", mean, threshold, level, sentence, SOURCE, *ends)
+    return Check("audit_mean_ratio", level, Consequence.WRONG_PROPENSITIES, *text, *ends)
 
 
 def _tested_actions(log: BanditLog, modelled: np.ndarray) -> list[tuple]:

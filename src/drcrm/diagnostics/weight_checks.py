@@ -25,7 +25,8 @@ from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
-from drcrm.diagnostics.diagnostic import Diagnostic, judge_share, percent, to_json, worst_level
+from drcrm.diagnostics.check import Check, Consequence, judge_share, to_json, worst_level
+from drcrm.diagnostics.formats import percent
 from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
@@ -76,7 +77,7 @@ class PolicyWeights(NamedTuple):
     z: np.ndarray | None = None
 
 
-def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> list[Diagnostic]:
+def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> list[Check]:
     """Return the checks of a policy's weights.
 
     Causes precede their effects, because a verdict names the first check that fails. Checks that are impossible on
@@ -86,7 +87,7 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
     total = log.count @ weight
     if not 0 < total < np.inf:
         reason = "the policy never takes a logged action" if not total else "importance weights overflow"
-        return [Diagnostic("effective sample size", 0.0, SIZE_THRESHOLD, "fail", reason, "Kish 1965")]
+        return [_effective_size("fail", 0.0, reason)]
     relative, copies = log.relative_weight, log.copies
     of_costs = {
         "the weighted costs": weight * relative * np.abs(log.cost),
@@ -98,25 +99,24 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
         _check_mean(weights, units, support.value if support else None),
         _check_effective_size(log, weight),
         _report_tail(weight * relative, copies),
-        _check_largest("largest share of one row", {"the total weight": weight * relative}, copies),
+        _check_largest("largest_row", "largest share of one row", {"the total weight": weight * relative}, copies),
         _check_clipping(log, weight, units),
-        _check_largest("largest share of weighted costs", of_costs, copies),
+        _check_largest("largest_cost", "largest share of weighted costs", of_costs, copies),
         _check_skewness(weights, units),
     )
     return [check for check in checks if check]
 
 
-def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Diagnostic:
+def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Check:
     size, n = effective_sample_size(weight * log.relative_weight, log.copies), int(log.copies.sum())
     share = size / n
-    return Diagnostic(
-        "effective sample size",
-        share,
-        SIZE_THRESHOLD,
-        worst_level(not has_enough_rows(size, n), share < LOW_SHARE),
-        f"the effective sample size is {size:.3g} of {n} rows, {percent(share, 1)}",
-        "Kish 1965",
-    )
+    level = worst_level(not has_enough_rows(size, n), share < LOW_SHARE)
+    return _effective_size(level, share, f"the effective sample size is {size:.3g} of {n} rows, {percent(share, 1)}")
+
+
+def _effective_size(level: str, share: float, sentence: str) -> Check:
+    name = "effective sample size"
+    return Check("effective_size", level, Consequence.FEW_ROWS, name, share, SIZE_THRESHOLD, sentence, "Kish 1965")
 
 
 def fit_pareto_shape(values: np.ndarray) -> float:
@@ -140,17 +140,19 @@ def fit_pareto_shape(values: np.ndarray) -> float:
     return float((r * shape + 5) / (r + 10))
 
 
-def _report_tail(weight: np.ndarray, count: np.ndarray) -> Diagnostic | None:
+def _report_tail(weight: np.ndarray, count: np.ndarray) -> Check | None:
     """Report k̂ of the min(0.2 n, 3 √n, 10⁴) largest weights; None if there are fewer than 5, or all are equal."""
     n, order = int(count.sum()), np.argsort(-weight)
     size = int(min(0.2 * n, 3 * np.sqrt(n), MAX_TAIL))
     largest = weight[order[np.searchsorted(np.cumsum(count[order]), np.arange(size + 1), side="right")]]
     shape = fit_pareto_shape((largest[:-1] - largest[-1]) / largest[0])
     sentence = f"the tail of the importance weights has Pareto shape {shape:.2f}"
-    return Diagnostic("Pareto k̂", shape, "none", "good", sentence, "Vehtari et al. 2024") if shape == shape else None
+    if np.isnan(shape):
+        return None
+    return Check("pareto_shape", "good", Consequence.NONE, "Pareto k̂", shape, "none", sentence, "Vehtari et al. 2024")
 
 
-def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Diagnostic | None:
+def _check_largest(key: str, title: str, magnitudes: dict[str, np.ndarray], count: np.ndarray) -> Check | None:
     """Check the largest share of one row in the sum of magnitudes, arrays (n,) by name."""
     shares = {name: largest_share(values, count) for name, values in magnitudes.items()}
     shares = {name: share for name, share in shares.items() if not np.isnan(share)}
@@ -158,10 +160,11 @@ def _check_largest(title: str, magnitudes: dict[str, np.ndarray], count: np.ndar
         return None
     name = max(shares, key=lambda name: shares[name])
     share, sentence = shares[name], f"one row has {percent(shares[name], 1)} of {name}"
-    return Diagnostic(title, share, *judge_share(share, LARGE_SHARE, DOMINANT_SHARE), sentence, "this project")
+    threshold, level = judge_share(share, LARGE_SHARE, DOMINANT_SHARE)
+    return Check(key, level, Consequence.DOMINANT_ROW, title, share, threshold, sentence, "this project")
 
 
-def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnostic | None:
+def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Check | None:
     """Check the skewness of the estimate towards large costs and towards large rewards; the larger one counts."""
     log, weight, residual = weights.log, weights.weight, weights.residual
     if not np.isfinite(log.count @ weight * (1 + np.abs(residual).max())):
@@ -178,10 +181,11 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Diagnos
             else ". Rare, large rewards dominate it, so its interval covers the true value less often than stated"
         )
     threshold, level = f"at most {LARGEST_SKEWNESS:g}", worst_level(False, is_skewed)
-    return Diagnostic("skewness of the estimate", skewness, threshold, level, sentence, "Hall 1992")
+    name = "skewness of the estimate"
+    return Check("skewness", level, Consequence.NONE, name, skewness, threshold, sentence, "Hall 1992")
 
 
-def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: float | None) -> Diagnostic:
+def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: float | None) -> Check:
     """Check E w = 1. A mean below 1 fails unless the policy's unsupported actions explain it, at most to MIN_MEAN."""
     log, weight = weights.log, weights.weight
     interval = Interval.of(weight, log, units, 0.95)
@@ -198,26 +202,31 @@ def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: f
         low = ". The log lacks actions of the policy, or propensities are too large"
         sentence += low if mean < 1 else ". Propensities are too small, or depend on information that is not logged"
     level, threshold = worst_level(fails, is_off), "its 99 % interval contains 1"
-    return Diagnostic("mean weight", mean, threshold, level, sentence, "E π/p = 1", interval.low, interval.high)
+    text = "mean weight", mean, threshold, sentence, "E π/p = 1"
+    return Check("mean_weight", level, Consequence.MISSING_ACTIONS, *text, interval.low, interval.high)
 
 
-def _check_support(weights: PolicyWeights) -> Diagnostic | None:
+def _check_support(weights: PolicyWeights) -> Check | None:
     """Check the probability that the policy takes an unsupported action; None if it is unknown."""
     if weights.mean is None:
         return None
     log = weights.log
     mass, _ = log.actions.find_unsupported(log.row_map, weights.mean, weights.logging_mean, SUPPORT)
     share = float(log.count @ mass[log.context] / log.size)
-    return Diagnostic(
+    threshold, level = judge_share(share, SOME_MASS, LARGE_MASS)
+    return Check(
+        "unsupported",
+        level,
+        Consequence.OVERLAP,
         "unsupported actions",
         share,
-        *judge_share(share, SOME_MASS, LARGE_MASS),
+        threshold,
         f"{percent(share, 1)} of the policy's choices are unsupported actions, which the logging policy hardly takes",
         "Sachdeva, Su & Joachims 2020",
     )
 
 
-def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Diagnostic:
+def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Check:
     """Check how far clipping moves the self-normalised estimate, in standard errors."""
     clip = clipping_constant(log)
     estimate = SelfNormalised(log.cost, log.count)
@@ -227,7 +236,8 @@ def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None
     sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}"
     sentence += f", {ratio:.2g} standard errors" if error > 0 else ""
     level, threshold = worst_level(False, ratio > MAX_CLIP_EFFECT), f"at most {MAX_CLIP_EFFECT} standard errors"
-    return Diagnostic("sensitivity to the clip", ratio, threshold, level, sentence, "Ionides 2008")
+    name = "sensitivity to the clip"
+    return Check("clip", level, Consequence.NONE, name, ratio, threshold, sentence, "Ionides 2008")
 
 
 def weight_tables(weights: PolicyWeights) -> dict[str, object]:

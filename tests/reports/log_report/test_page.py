@@ -12,7 +12,7 @@ from operator import getitem
 import pytest
 from log_answers import ANSWERS, NAMES, better, wrong
 
-from drcrm.reports.log_report.formatting import JOINERS, UNSAFE, shorten
+from drcrm.diagnostics.formats import JOINERS, UNSAFE, shorten
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, to_json, worst_level
+from drcrm.diagnostics.check import LEVEL, Check, Consequence, to_json, worst_level
+from drcrm.diagnostics.formats import format_signed, percent
 from drcrm.diagnostics.log_checks import compare_worst
 from drcrm.diagnostics.log_columns import action_names
 from drcrm.diagnostics.weight_checks import PolicyWeights
@@ -159,7 +160,7 @@ def check_parts(
     estimates: Sequence[Mapping[str, Any]],
     units: np.ndarray | None,
     confidence: float,
-) -> Iterator[Diagnostic]:
+) -> Iterator[Check]:
     """Yield the checks of the overlap in slices, of the difference in all parts, and of drift over the periods."""
     if not parts:
         return
@@ -172,21 +173,23 @@ def check_parts(
         yield drift
 
 
-def _check_overlap(pairs: Sequence[tuple[Part, Mapping[str, Any]]]) -> Diagnostic:
+def _check_overlap(pairs: Sequence[tuple[Part, Mapping[str, Any]]]) -> Check:
     """Check the slice with the smallest ratio of effective sample size to rows."""
     part, worst = min(pairs, key=lambda pair: pair[1]["effective_size"] / pair[1]["rows"])
     size, rows = worst["effective_size"], worst["rows"]
-    return Diagnostic(
+    return Check(
+        "slice_overlap",
+        worst_level(False, size / rows < 0.1 or size < 10),
+        Consequence.NONE,
         "overlap by slice",
         size / rows,
         "at least 10 % of the rows of each slice, and at least 10",
-        "caution" if size / rows < 0.1 or size < 10 else "good",
         f"{part.label} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
         "Kish 1965",
     )
 
 
-def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confidence: float) -> Diagnostic:
+def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confidence: float) -> Check:
     """Check the part in which the policy is most clearly worse than the logging policy."""
     decided = [(part, entry["difference"]) for part, entry in pairs if entry["difference"]["low"] is not None]
     name, source = "difference by slice", "Bonferroni correction"
@@ -194,16 +197,17 @@ def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confiden
         f"no slice or period in which the policy is shown to be worse, at {percent(confidence)} for all together"
     )
     if not decided:
-        return Diagnostic(name, None, threshold, "good", "no slice or period has enough rows for an interval", source)
+        sentence = "no slice or period has enough rows for an interval"
+        return Check("slice_difference", "good", Consequence.NONE, name, None, threshold, sentence, source)
     part, difference = max(decided, key=lambda pair: pair[1]["low"])
     value, low = difference["value"], difference["low"]
-    sentence = f"in {part.label}, the policy's cost per row minus the logging policy's is {value:+.4g}"
-    sentence += f", and at least {low:+.4g}. The policy is worse there" if low > 0 else ", the worst of all"
-    ends = {end: difference[end] for end in ENDS}
-    return Diagnostic(name, value, threshold, worst_level(False, low > 0), sentence, source, **ends)
+    sentence = f"in {part.label}, the policy's cost per row minus the logging policy's is {format_signed(value)}"
+    sentence += f", and at least {format_signed(low)}. The policy is worse there" if low > 0 else ", the worst of all"
+    text, ends = (name, value, threshold, sentence, source), {end: difference[end] for end in ENDS}
+    return Check("slice_difference", worst_level(False, low > 0), Consequence.NONE, *text, **ends)
 
 
-def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndarray | None) -> Diagnostic | None:
+def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndarray | None) -> Check | None:
     """Check whether the policy's gain in a period differs from that in the other periods."""
     log = weights.log
     terms = SelfNormalised(log.cost, log.count).terms(weights.weight) if weights.z is None else weights.z
@@ -211,9 +215,9 @@ def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndar
         return None
     name, parts = compare_worst(terms - log.cost, log, {part.label: part.rows for part in periods}, units)
     sentence = (
-        f"the policy's cost per row minus the logging policy's is {parts.last:+.4g} in {name} and "
-        f"{parts.first:+.4g} in the other periods"
+        f"the policy's cost per row minus the logging policy's is {format_signed(parts.last)} in {name} and "
+        f"{format_signed(parts.first)} in the other periods"
     )
     sentence += ". Its gain drifts" if parts.is_shifted else ", the largest deviation"
     threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
-    return parts.diagnose("drift of the gain by period", threshold, sentence)
+    return parts.check("period_gain_drift", "drift of the gain by period", threshold, sentence)

@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtrc, pdtr
 
-from drcrm.diagnostics.diagnostic import LEVEL, Diagnostic, percent, worst_level
+from drcrm.diagnostics.check import LEVEL, Check, Consequence, worst_level
+from drcrm.diagnostics.formats import percent
 from drcrm.rows.agreement import agreement_p_value, pair_equal_values
 from drcrm.rows.row_hashes import RowHashes
 
@@ -28,7 +29,7 @@ DIVISORS = 2, 3, 5, 7
 NAME = "independence of rows"
 
 
-def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Diagnostic, np.ndarray | None]:
+def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Check, np.ndarray | None]:
     """Check a log for copies of rows. If rows have ids, rows with the same id are copies, and no other rows.
 
     Parameters
@@ -38,7 +39,7 @@ def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Diagnostic,
 
     Returns
     -------
-    check : Diagnostic
+    check : Check
     copies : integer array (n,) or None
         For each row, a number that equal rows share; None if the log has no copies.
     """
@@ -55,7 +56,8 @@ def check_copies(hashes: RowHashes, propensity: np.ndarray) -> tuple[Diagnostic,
     sentence += f". {reason}, so intervals count each distinct row once" if has_copies else ""
     sentence += ". If ids are of users, set `group:` instead of `id:`" if has_copies and has_ids else ""
     level, threshold = worst_level(False, has_copies), "no more than by chance"
-    check = Diagnostic("duplicated rows", repeats / n, threshold, level, sentence, "this project")
+    text = "duplicated rows", repeats / n, threshold, sentence, "this project"
+    check = Check("duplicated_rows", level, Consequence.NONE, *text)
     return check, row if has_copies else None
 
 
@@ -107,7 +109,7 @@ def check_independence(
     propensity: np.ndarray,
     units: np.ndarray | None = None,
     imitated: bool = False,
-) -> Diagnostic:
+) -> Check:
     """Check whether rows with equal features have the same action more often than their propensities allow.
 
     Parameters
@@ -133,4 +135,5 @@ def check_independence(
             "the propensities are too small"
         )
     level = worst_level(is_dependent and not imitated, is_dependent)
-    return Diagnostic(NAME, ratio, "no more agreement than by chance", level, sentence, "Ville 1939")
+    text = NAME, ratio, "no more agreement than by chance", sentence, "Ville 1939"
+    return Check("independence", level, Consequence.DEPENDENT_ROWS, *text)

@@ -14,7 +14,8 @@ from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
 from drcrm.data.folds import join_units
-from drcrm.diagnostics.diagnostic import Diagnostic, percent
+from drcrm.diagnostics.check import Check, Consequence
+from drcrm.diagnostics.formats import percent
 from drcrm.diagnostics.repeated_rows.independence import check_copies, check_independence
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
@@ -56,13 +57,13 @@ class RowChecks:
     groups : array (n,) or None
         Ids of independent groups: those of the mapping, joined if they share an id. Without groups, copies
         of a row are a group if the log has any.
-    diagnostics : tuple of Diagnostic
+    diagnostics : tuple of Check
     """
 
     hashes: RowHashes
     propensity: np.ndarray
     groups: np.ndarray | None
-    diagnostics: tuple[Diagnostic, ...]
+    diagnostics: tuple[Check, ...]
 
 
 def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.ndarray | None = None) -> RowChecks:
@@ -87,7 +88,7 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     return RowChecks(hashes, log.propensity, groups, tuple(filter(None, checks)))
 
 
-def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarray]) -> Diagnostic | None:
+def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarray]) -> Check | None:
     """Return None unless contexts repeat and one column, such as a user's id, identifies them.
 
     Else return a caution: the verdict holds only for these users. Rows that are held out at random have the same users,
@@ -116,7 +117,8 @@ def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarr
             )
             threshold = f"fewer than {MIN_ROWS_PER_CONTEXT} rows per context"
             value = len(context) / n_contexts
-            return Diagnostic("repeated contexts", value, threshold, "caution", sentence, "this project")
+            text = "repeated contexts", value, threshold, sentence, "this project"
+            return Check("repeated_contexts", "caution", Consequence.NONE, *text)
     return None
 
 
@@ -133,7 +135,7 @@ def _real_features(log: BanditLog) -> dict[str, np.ndarray]:
     }
 
 
-def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Diagnostic:
+def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Check:
     """Return the check of a log with rows that may have trained the policy.
 
     It fails if the log has such rows, but does not show which. It is a caution if equal rows are no evidence.
@@ -151,10 +153,11 @@ def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Diagnostic:
             "they trained the policy. If they did, the results are too good; set `id:` or `time:` to rule this out"
         )
     level = "fail" if recognised.undecided else "caution"
-    return Diagnostic(LEARNED, share, "at most 1 %", level, sentence, "this project")
+    text = LEARNED, share, "at most 1 %", sentence, "this project"
+    return Check("learned_rows", level, Consequence.LEARNED_ROWS, *text)
 
 
-def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Diagnostic, ...]:
+def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Check, ...]:
     """Return a caution if later commands will not recognise the rows of this log; nothing if they will."""
     if learned.ids is not None or learned.is_recognisable(propensity):
         return ()
@@ -162,7 +165,8 @@ def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Diagno
         "many rows are equal in features and action, so later commands cannot tell the rows of this log from new rows. "
         "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row"
     )
-    return (Diagnostic(LEARNED, 1.0, "rows differ", "caution", sentence, "this project"),)
+    text = LEARNED, 1.0, "rows differ", sentence, "this project"
+    return (Check("learned_rows", "caution", Consequence.LEARNED_ROWS, *text),)
 
 
 def _unmapped_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from drcrm.reports.log_report.charts import ConfidenceInterval
-from drcrm.reports.log_report.formatting import (
+from drcrm.diagnostics.formats import (
     clean,
     decimals_for,
     format_count,

@@ -4,7 +4,7 @@ from functools import partial
 
 from drcrm.reports.log_report.answer import Answer, Units
 from drcrm.reports.log_report.charts import Scale, gauge
-from drcrm.reports.log_report.formatting import (
+from drcrm.diagnostics.formats import (
     DASH,
     clean,
     decimals_for,

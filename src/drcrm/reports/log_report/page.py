@@ -9,7 +9,7 @@ from drcrm.errors import import_extra
 from drcrm.reports.log_report import outcome_sections, sections
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate
 from drcrm.reports.log_report.charts import ConfidenceInterval, Scale, gauge, percent
-from drcrm.reports.log_report.formatting import (
+from drcrm.diagnostics.formats import (
     DASH,
     clean,
     format_count,

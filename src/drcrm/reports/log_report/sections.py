@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
 from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
-from drcrm.reports.log_report.formatting import (
+from drcrm.diagnostics.formats import (
     DASH,
     clean,
     clean_name,

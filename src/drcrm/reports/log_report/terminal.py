@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from drcrm.reports.log_report.answer import ESTIMATES, Answer, Units
-from drcrm.reports.log_report.formatting import (
+from drcrm.diagnostics.formats import (
     DASH,
     JOINERS,
     clean,

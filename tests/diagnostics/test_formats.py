@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from log_answers import NAMES
 
 from drcrm.reports.log_report.charts import ConfidenceInterval, Scale, calibration, gauge
-from drcrm.reports.log_report.formatting import clean, decimals_for, format_number, format_share, shorten
+from drcrm.diagnostics.formats import clean, decimals_for, format_number, format_share, shorten
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))

@@ -1,4 +1,4 @@
-"""Names, numbers and shares of the report on a log as text, whatever the log has."""
+"""Names, numbers and shares as text: the formats of checks, verdicts, reports and the terminal."""
 
 import math
 import unicodedata
@@ -86,6 +86,31 @@ def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int
         return min(MAX_DECIMALS, max(0, 1 - math.floor(math.log10(min(sizes)))))
     sizes = [abs(value) for value in numbers(values) if value]
     return min(MAX_DECIMALS, max(0, 2 - math.floor(math.log10(max(sizes))))) if sizes else 2
+
+
+def format_signed(value: float) -> str:
+    """Return a difference with its sign and four digits, for sentences; 0 has no sign."""
+    return f"+{format_digits(value)}" if value > 0 else format_digits(value)
+
+
+def format_digits(value: float) -> str:
+    """Return a number with four digits, for sentences; whole numbers below 10⁹ have all their digits."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value + 0.0:.4g}"  # never −0
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share in per cent, with the given decimals."""
+    return f"{100 * share:.{decimals}f} %"
+
+
+def with_confidence(level: float) -> str:
+    """Return a confidence level in words, with all its digits: "with 99.5 % confidence"."""
+    return f"with {100 * level:.10g} % confidence"
+
+
+def capitalize(text: str) -> str:
+    """Return a text with a capital first letter; the rest is unchanged."""
+    return text[:1].upper() + text[1:]
 
 
 def format_count(value: object) -> str:

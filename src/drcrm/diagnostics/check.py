@@ -1,32 +1,60 @@
-"""The result of one check: its value, threshold, level and a sentence for the user."""
+"""The result of one check: its level, what a failure means for the verdict, and a sentence for the user."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
+
+from drcrm.diagnostics.formats import capitalize, percent
 
 LEVEL = 1e-4  # significance level of all tests of one check together
 MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage
 
 
+class Consequence(Enum):
+    """What a check means for the verdict: see :func:`drcrm.diagnostics.comparison.verdict.decide`.
+
+    All but ``UNTESTED`` are of failures.
+    """
+
+    NONE = "no failure: the check is at most a caution"
+    UNTESTED = "claims hold only if the propensities are right"
+    WRONG_PROPENSITIES = "the log is wrong, unless a leak explains it"
+    WRONG_OR_DEPENDENT = "the log is wrong, unless a leak or dependent rows explain it"
+    LEAK = "a feature knows the outcome, so nothing can be said"
+    LEARNED_ROWS = "rows may have trained the policy, so nothing can be said"
+    DEPENDENT_ROWS = "rows predict each other, so nothing can be said"
+    DETERMINISTIC = "the logging policy hardly explores, so nothing can be said"
+    UNBALANCED = "estimated propensities miss something, so nothing can be said"
+    MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so nothing can be said"
+    OVERLAP = "the log has too little of the policy's actions; bounds that charge missing actions hold"
+    FEW_ROWS = "few rows have most of the weight: more rows help; bounds that charge missing actions hold"
+    DOMINANT_ROW = "few rows have most of the weight: more rows help"
+    UNUSABLE = "nothing can be said"
+
+
 @dataclass(frozen=True)
-class Diagnostic:
+class Check:
     """The result of one check of a log or a policy.
 
     Attributes
     ----------
+    key : str
+        Name of the check in code.
+    level : str
+        "good", "caution" or "fail".
+    consequence : Consequence
     name : str
-        Common name of the quantity that the check computes.
+        Name for readers: the common name of the quantity that the check computes. Code does not compare it.
     value : float or None
         The quantity.
     threshold : str
         The condition for the level "good", as a phrase.
-    level : str
-        "good", "caution" or "fail".
     sentence : str
         The result with its numbers, without a capital letter at the start and a full stop at the end.
     source : str
@@ -35,33 +63,25 @@ class Diagnostic:
         Ends of the confidence interval of the value, at 95 % unless the threshold names another level.
     """
 
+    key: str
+    level: str
+    consequence: Consequence
     name: str
     value: float | None
     threshold: str
-    level: str
     sentence: str
     source: str
     low: float | None = None
     high: float | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        return self.level == "fail"
+
     def as_dict(self) -> dict[str, object]:
         """Return the attributes as JSON values. The sentence gets its capital letter and its full stop."""
-        return to_json(asdict(self)) | {"sentence": f"{capitalize(self.sentence)}."}
-
-
-def capitalize(text: str) -> str:
-    """Return a text with a capital first letter; the rest is unchanged."""
-    return text[:1].upper() + text[1:]
-
-
-def percent(share: float, decimals: int = 0) -> str:
-    """Return a share in per cent."""
-    return f"{100 * share:.{decimals}f} %"
-
-
-def with_confidence(level: float) -> str:
-    """Return a confidence level in words, with all its digits: "with 99.5 % confidence"."""
-    return f"with {100 * level:.10g} % confidence"
+        values = {name: value for name, value in asdict(self).items() if name not in ("key", "consequence")}
+        return to_json(values) | {"sentence": f"{capitalize(self.sentence)}."}
 
 
 def to_json(value: Any) -> Any:
