@@ -112,8 +112,8 @@ FAULTS = {
         "effective_choices=settings.divisor",
     ),
     "the verdict 'worse' needs only the estimate above 0": (
-        "or comparison.lower_bound > rounding:",
-        "or comparison.difference > rounding:",
+        "return cls(comparison.lower_bound, certificate.bound",
+        "return cls(comparison.difference, certificate.bound",
     ),
     "the choice among candidates ignores their number": (
         "(1 - confidence) / choices)\n",
@@ -129,8 +129,8 @@ FAULTS = {
         "p_values = larger_p_value(losses[reference], losses[name]), larger_p_value(losses[name], losses[reference])",
     ),
     "certify prints the difference of rewards with the sign of costs": (
-        "{sign * difference:+.4g}",
-        "{difference:+.4g}",
+        "{format_signed(sign * difference)}. {holds}",
+        "{format_signed(difference)}. {holds}",
     ),
     "all steps of a run draw the same random numbers": (
         'zlib.crc32(f"{dataset}/{step}".encode())',

@@ -54,7 +54,7 @@ from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # st
 
 from drcrm import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import reach_verdict
+from drcrm.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
@@ -136,7 +136,7 @@ def judge_by_drcrm(frame: pd.DataFrame, means: dict[str, np.ndarray], is_imitate
         diagnosis = diagnose(log, mean)
         comparison = compare_with_logging(mean, log, groups=diagnosis.units)
         verdicts[name] = {
-            "verdict": reach_verdict(comparison, diagnosis, reward=True).verdict,
+            "verdict": decide(diagnosis.diagnostics, Bounds.of(comparison)).name,
             "gain": float(-comparison.difference),
             "interval": (-comparison.difference.high, -comparison.difference.low),
             "raised": "; ".join(check.name for check in diagnosis.diagnostics if check.level != "good"),

@@ -35,7 +35,7 @@ from drcrm.cli.common.candidates import fit_candidates, read_algorithms
 from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
-from drcrm.diagnostics.comparison.verdict import reach_verdict
+from drcrm.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.diagnostics.opened_log import OpenedLog, open_log
 from drcrm.evaluation.off_policy_value import off_policy_value
@@ -78,8 +78,8 @@ class Evaluation:
             "clicks": effective_clicks(policy, log),
             "effective_size": more.effective_size,
             "mean_weight": more.mean_weight,
-            "failed": "; ".join(diagnosis.failed),
-            "verdict": reach_verdict(comparison, diagnosis, reward=True).verdict,
+            "failed": "; ".join(check.name for check in diagnosis.failed),
+            "verdict": decide(diagnosis.diagnostics, Bounds.of(comparison)).name,
         }
 
 

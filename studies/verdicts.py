@@ -37,7 +37,7 @@ from synthetic import draw_actions, normal_coefficients, normal_contexts
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import VERDICTS, reach_verdict
+from drcrm.diagnostics.comparison.verdict import VERDICTS, Bounds, decide
 from drcrm.diagnostics.diagnosis import check_log, diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
@@ -47,20 +47,20 @@ CLICKS, MORE = 0.2, 0.3
 DRIFT = 0.15
 COPIES = 4
 POPULATION = 200_000
-AUDIT = "propensity audit, mean ratio", "propensity audit, likelihood ratio"
+AUDIT = "audit_mean_ratio", "audit_likelihood_ratio"
 FAULTS = {  # the diagnostics that name each planted fault
     "soft": (),
     "sharp": (),
     "doubled": AUDIT,
     "halved": AUDIT,
     "some doubled": AUDIT,
-    "missing": ("mean weight", "unsupported actions", "effective sample size"),
-    "drift": ("drift of costs",),
-    "duplicated": ("duplicated rows",),
+    "missing": ("mean_weight", "unsupported", "effective_size"),
+    "drift": ("cost_drift",),
+    "duplicated": ("duplicated_rows",),
     "out of step": AUDIT,
     "out of step, sharp": AUDIT,
 }
-CAUTIONS = "drift of costs", "drift of actions", "duplicated rows"  # these name a fault without failing
+CAUTIONS = "cost_drift", "action_drift", "duplicated_rows"  # these name a fault without failing
 WRONG = ("doubled", "halved", "some doubled", "out of step", "out of step, sharp")
 
 
@@ -127,9 +127,9 @@ def reach_verdicts(world: World, kind: str, truth: dict[str, float], seed: int) 
     for name, policy in world.policies.items():
         diagnosis = diagnose(log, policy, checks, cost_model=model)
         comparison = compare_with_logging(policy, log, cost_model=model, groups=diagnosis.units)
-        verdict, difference = reach_verdict(comparison, diagnosis).verdict, comparison.difference
-        raised = [diagnostic.name for diagnostic in diagnosis.diagnostics if diagnostic.level != "good"]
-        blamed = {*diagnosis.failed} & {*AUDIT} | {*raised} & {*CAUTIONS}
+        verdict, difference = decide(diagnosis.diagnostics, Bounds.of(comparison)).name, comparison.difference
+        raised = [check.key for check in diagnosis.diagnostics if check.level != "good"]
+        blamed = {check.key for check in diagnosis.failed} & {*AUDIT} | {*raised} & {*CAUTIONS}
         is_hidden = kind == "missing" and name == "bad"
         rows.append(
             {

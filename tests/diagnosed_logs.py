@@ -6,7 +6,8 @@ import pandas as pd
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
 from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import reach_verdict
+from drcrm.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.diagnostics.comparison.words import Evidence, Statement, state
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.encoding.base import ArrayEncoding
@@ -63,6 +64,17 @@ def levels(diagnosis) -> dict[str, str]:
 def find_check(diagnosis, name: str):
     """Return the check of a name; None if there is none."""
     return next((check for check in diagnosis.diagnostics if check.name == name), None)
+
+
+def failed_keys(diagnosis) -> set[str]:
+    """Return the keys of the checks that fail."""
+    return {check.key for check in diagnosis.failed}
+
+
+def reach_verdict(comparison, diagnosis, **names) -> Statement:
+    """Return the verdict on a policy in words."""
+    verdict = decide(diagnosis.diagnostics, Bounds.of(comparison))
+    return state(verdict, Evidence(comparison, diagnosis, **names))
 
 
 def judge(policy, log: BanditLog = LOG):

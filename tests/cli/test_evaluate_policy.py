@@ -2,17 +2,26 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.cli.common.evaluation import exit_status
+from drcrm.cli.common.answers import exit_status
 from drcrm.cli.evaluate_policy import ALL_ROWS
-from drcrm.diagnostics.comparison.verdict import ESTIMATED, Verdict
+from drcrm.diagnostics.comparison.verdict import Verdict
+from drcrm.diagnostics.comparison.words import ESTIMATED, Statement
 
 COMMANDS = "certify", "evaluate_policy"
+
+
+def reached(name: str, assumption: str = "", trusts: bool = False) -> SimpleNamespace:
+    """Return the parts of an evaluation with a verdict that the exit status depends on."""
+    opened = SimpleNamespace(mapping=SimpleNamespace(trusts_propensities=trusts))
+    statement, evidence = Statement(name, "", [], [], assumption), SimpleNamespace(guardrails=())
+    return SimpleNamespace(verdict=Verdict(name), statement=statement, evidence=evidence, opened=opened)
 
 
 def test_heldout_rows_evaluate_the_policy_on_its_own_log(shop, tmp_path, answer):
@@ -90,16 +99,14 @@ def test_mappings_that_do_not_fit_the_policy_are_refused(change, message, shop, 
     [("better", 0, 0), ("not shown", 4, 0), ("worse", 3, 3), ("the log cannot say", 4, 4), ("the log is wrong", 3, 3)],
 )
 def test_the_exit_status_depends_on_the_verdict(verdict, better, not_worse, capsys):
-    reached = Verdict(verdict, "", [], [])
-    statuses = [exit_status(reached, requirement) for requirement in (None, "better", "not-worse")]
+    statuses = [exit_status(reached(verdict), requirement) for requirement in (None, "better", "not-worse")]
     assert statuses == [0, better, not_worse]
     assert capsys.readouterr().err.count(f"the verdict is {verdict!r}\n") == np.count_nonzero(statuses)
 
 
 def test_a_verdict_on_estimated_propensities_passes_only_if_the_mapping_trusts_them(capsys):
-    reached = Verdict("better", "", [], [], assumption=ESTIMATED)
     for requirement, trusts, status in (("better", False, 4), ("better", True, 0), ("not-worse", False, 0)):
-        assert exit_status(reached, requirement, trusts_propensities=trusts) == status
+        assert exit_status(reached("better", ESTIMATED, trusts), requirement) == status
     assert f"if {ESTIMATED}; to accept this, write propensity_model" in capsys.readouterr().err
 
 

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from drcrm import BanditLog
 from drcrm.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
+from drcrm.diagnostics.comparison.reference import Reference
 
 SNIPS = ComparisonSettings("snips")
 
@@ -35,13 +36,16 @@ def draw(kind: str, seed: int = 0, n: int = 3000) -> tuple[BanditLog, np.ndarray
 def test_the_bound_crosses_0_just_beyond_the_breakeven(with_baseline):
     log, policy = draw("risky")
     groups = np.arange(len(log.cost)) // 2
-    options = {"groups": groups, "baseline": np.full_like(policy, 1 / 3)} if with_baseline else {}
-    breakeven = find_breakeven_shift(policy, log, SNIPS, **options)
+    reference = Reference(policy=np.full_like(policy, 1 / 3)) if with_baseline else Reference()
+    options = {"groups": groups} if with_baseline else {}
+    breakeven = find_breakeven_shift(policy, log, replace(SNIPS, reference=reference), **options)
     assert breakeven is not None
     assert 0 < breakeven < 1
 
     def bound(radius: float) -> float:
-        return compare_with_logging(policy, log, replace(SNIPS, shift=radius), **options).certificate.bound
+        return compare_with_logging(
+            policy, log, replace(SNIPS, reference=replace(reference, radius=radius)), **options
+        ).certificate.bound
 
     assert bound(breakeven) < 0 <= bound(breakeven * (1 + 1 / 32))
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_answers import NAMES
 
-from drcrm.reports.log_report.charts import ConfidenceInterval, Scale, calibration, gauge
 from drcrm.diagnostics.formats import clean, decimals_for, format_number, format_share, shorten
+from drcrm.diagnostics.units import ConfidenceInterval
+from drcrm.reports.log_report.charts import Scale, calibration, gauge
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))

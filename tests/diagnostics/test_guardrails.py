@@ -9,9 +9,11 @@ from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
-from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, require_guardrails
+from drcrm.diagnostics.comparison.advice import advise_guardrail
+from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
-from drcrm.diagnostics.comparison.verdict import Verdict
+from drcrm.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.diagnostics.comparison.words import describe_guardrails
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
@@ -20,7 +22,7 @@ from drcrm.policies.tabular import policy_for_log
 
 COST = Guardrail("unsubscribed", "unsubscribed", False, 0.1)
 REWARD = Guardrail("money", "revenue", True, 0.05, is_relative=True)
-BETTER = Verdict("better", "Good.", [], [])
+BETTER = Bounds(-0.2, -0.1)
 
 
 def draw(n: int = 800, seed: int = 0) -> tuple[BanditLog, np.ndarray, np.ndarray]:
@@ -116,32 +118,32 @@ def test_an_outcome_that_cannot_be_decided_is_named():
     for [rail], reason in ((never, "every logged cost is 0"), (negative, "which must be above 0")):
         assert rail.status == "not shown"
         assert reason in rail.refusal
-        verdict = require_guardrails(BETTER, [rail], 0.95)
-        assert verdict.verdict == "not shown"
-        assert f"the guardrail {rail.guardrail.name} cannot be decided: " in verdict.sentence
+        assert decide([], BETTER, [rail]).name == "not shown"
+        assert f"the guardrail {rail.guardrail.name} cannot be decided: " in describe_guardrails([rail], 0.95)
     assert np.isnan(negative[0].margin)
-    advice = require_guardrails(BETTER, negative, 0.95).changes
-    assert advice == ["Write the margin of money in units of revenue, not in per cent."]
-    assert require_guardrails(BETTER, never, 0.95).changes == ["Log more rows: these rows cannot decide unsubscribed."]
+    advice = "Write the margin of money in units of revenue, not in per cent."
+    assert advise_guardrail(negative[0]) == (advice, False)
+    assert advise_guardrail(never[0]) == ("Log more rows: these rows cannot decide unsubscribed.", True)
 
 
 def test_a_better_estimate_is_not_said_to_be_beyond_a_margin():
     rail = judged(replace(REWARD, is_relative=False, margin=-1.0), 1)
     rail = replace(rail, difference=Interval(-0.5, standard_error=0.1, low=-0.7, high=-0.3))
-    [advice] = require_guardrails(BETTER, [replace(rail, bound=-0.2)], 0.95).changes
+    advice, _ = advise_guardrail(replace(rail, bound=-0.2))
     assert advice == "Try another policy, or require less of money: the estimate is better, but not by its margin."
 
 
 def test_better_needs_all_guardrails():
     rails = [judged(COST, 0), judged(REWARD, 1)]
     assert [rail.status for rail in rails] == ["holds", "holds"]
-    kept = require_guardrails(BETTER, rails, 0.95)
-    assert (kept.verdict, kept.sentence) == ("better", "Good. Guardrails that hold: unsubscribed, money.")
+    assert decide([], BETTER, rails).name == "better"
+    assert describe_guardrails(rails, 0.95) == " Guardrails that hold: unsubscribed, money."
     broken = judged(replace(COST, margin=-1.0), 0)
-    refused = require_guardrails(BETTER, [broken, rails[1]], 0.95)
-    assert refused.verdict == "not shown"
-    assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in refused.sentence
-    assert "must change by at most -1." in refused.sentence
+    refused = decide([], BETTER, [broken, rails[1]])
+    assert (refused.name, refused.shown, refused.unmet) == ("not shown", "better", (broken,))
+    sentence = describe_guardrails([broken, rails[1]], 0.95)
+    assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in sentence
+    assert "must change by at most -1." in sentence
 
 
 def test_a_policy_is_rated_by_its_estimates_and_its_bounds():

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from diagnosed_logs import failed_keys, reach_verdict
 from scipy import sparse
 
 from drcrm import ActionLists, BanditLog
+from drcrm.diagnostics.check import Check, Consequence
+from drcrm.diagnostics.comparison.advice import RETEST
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import RETEST, reach_verdict
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.diagnostic import Diagnostic
-from drcrm.diagnostics.leakage import ADVICE, LEAKAGE, check_feature_order, check_leakage
-from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
+from drcrm.diagnostics.leakage import ADVICE, check_feature_order, check_leakage
 from drcrm.logs.batches import BanditLog as FileLog
 
 K = 3
@@ -108,11 +108,11 @@ def test_all_columns_of_a_category_are_one_feature():
     assert log.encoding.columns == {**numeric, "status": slice(4, 7)}
     policy = np.full((400, K), 1 / K)
     diagnosis = diagnose(log, policy)
-    assert LEAKAGE in diagnosis.failed
+    assert "leakage" in failed_keys(diagnosis)
     assert any("feature 'status' alone explains" in check.sentence for check in diagnosis.diagnostics)
     verdict = reach_verdict(compare_with_logging(policy, log), diagnosis)
     assert (verdict.verdict, verdict.changes) == ("the log cannot say", [f"{ADVICE}."])
-    audit = Diagnostic(LIKELIHOOD_RATIO, 5.4, "", "fail", "the outcome predicts the actions", "")
+    audit = Check("audit", "fail", Consequence.WRONG_OR_DEPENDENT, "", 5.4, "", "the outcome predicts the actions", "")
     accused = replace(diagnosis, diagnostics=(audit, *diagnosis.diagnostics))
     changes = [f"{ADVICE}.", RETEST]
     assert reach_verdict(compare_with_logging(policy, log), accused) == replace(verdict, changes=changes)

@@ -16,8 +16,10 @@ from diagnosed_logs import (
     change_log,
     draw_contexts,
     draw_log,
+    failed_keys,
     judge,
     levels,
+    reach_verdict,
 )
 from drawn_actions import draw_actions
 
@@ -25,15 +27,14 @@ from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.diagnostics.check import Check, Consequence
+from drcrm.diagnostics.comparison.advice import RANDOMISE, advise_rows
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
-from drcrm.diagnostics.comparison.verdict import (
-    RANDOMISE,
-    _advise_rows,
-    describe_missing,
-    reach_verdict,
-)
+from drcrm.diagnostics.comparison.reference import Reference
+from drcrm.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.diagnostics.comparison.words import describe_missing
 from drcrm.diagnostics.diagnosis import diagnose
-from drcrm.diagnostics.propensity_audit import LIKELIHOOD_RATIO
+from drcrm.diagnostics.units import Units
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
 
 
@@ -41,7 +42,7 @@ def test_the_verdict_on_a_correct_log_is_true():
     verdict, _, comparison = judge(BEST)
     assert verdict.verdict == "better"
     low, high = comparison.difference.interval
-    assert verdict.sentence == (
+    assert verdict.sentence.startswith(
         f"Compared with the logging policy, the policy changes cost by {comparison.difference:+.4g} per row (95 % "
         f"interval {low:+.4g} to {high:+.4g}), and by at most {comparison.certificate.bound:+.4g} with 95 % confidence."
     )
@@ -104,13 +105,13 @@ def test_causes_are_reported_before_their_effects(monkeypatch):
         rolled = SoftmaxPolicy(2.5 * np.roll(THETA, 1, axis=1))
         patch.setattr("drcrm.diagnostics.diagnosis.raise_to_support", lambda mean, log, _: rolled.marginals(log.X))
         verdict, diagnosis, _ = judge(SoftmaxPolicy(6 * THETA), draw_log(scale=2.5))
-    assert {"unsupported actions", "effective sample size"} <= {*diagnosis.failed}
+    assert {"unsupported", "effective_size"} <= failed_keys(diagnosis)
     assert "unsupported actions" in verdict.sentence
     certain = change_log(LOG, propensity=np.ones(3000))
     verdict, diagnosis, _ = judge(
         0.01 * np.exp(BEST.log_prob(LOG.X, LOG.Y)), certain.replace(imitated_propensities=True)
     )
-    assert {"exploration", "mean weight"} <= {*diagnosis.failed}
+    assert {"exploration", "mean_weight"} <= failed_keys(diagnosis)
     assert "100.0 % of the rows have an estimated propensity" in verdict.sentence
     assert verdict.changes == [RANDOMISE]
 
@@ -118,10 +119,10 @@ def test_causes_are_reported_before_their_effects(monkeypatch):
 def test_few_effective_rows_of_a_log_with_every_action_need_more_rows():
     _, diagnosis, comparison = judge(BEST)
     known = replace(comparison, settings=replace(comparison.settings, full_support=True))
-    for names, expected in ((["effective sample size"], "not shown"), (["effective sample size", "mean weight"], None)):
-        checks = [replace(check, level="fail") if check.name in names else check for check in diagnosis.diagnostics]
+    for names, expected in ((["effective_size"], "not shown"), (["effective_size", "mean_weight"], None)):
+        checks = [replace(check, level="fail") if check.key in names else check for check in diagnosis.diagnostics]
         failed = replace(diagnosis, diagnostics=tuple(checks))
-        assert {*failed.failed} == {*names}
+        assert failed_keys(failed) == {*names}
         assert reach_verdict(comparison, failed).verdict == "the log cannot say"
         verdict = reach_verdict(known, failed)
         assert verdict.verdict == (expected or "the log cannot say"), "although the bound is below 0"
@@ -129,13 +130,49 @@ def test_few_effective_rows_of_a_log_with_every_action_need_more_rows():
     assert reach_verdict(known, diagnosis).verdict == "better"
 
 
+def fail(consequence: Consequence) -> Check:
+    return Check("key", "fail", consequence, "any title", 0.0, "", "it failed", "")
+
+
+@pytest.mark.parametrize("has_bounds", [True, False])
+def test_consequences_decide_and_not_titles(has_bounds):
+    bounds = Bounds(-0.2, -0.1) if has_bounds else Bounds(refusal="no bounds")
+    assert decide([], bounds).name == ("better" if has_bounds else "the log cannot say")
+    expected = {consequence: "the log cannot say" for consequence in Consequence}
+    expected |= dict.fromkeys((Consequence.WRONG_PROPENSITIES, Consequence.WRONG_OR_DEPENDENT), "the log is wrong")
+    for consequence, name in expected.items():
+        assert decide([fail(consequence)], bounds).name == name
+    leak, dependent = fail(Consequence.LEAK), fail(Consequence.DEPENDENT_ROWS)
+    wrong, unsure = fail(Consequence.WRONG_PROPENSITIES), fail(Consequence.WRONG_OR_DEPENDENT)
+    for accusation, explanation in ((wrong, leak), (unsure, leak), (unsure, dependent)):
+        verdict = decide([accusation, explanation], bounds)
+        assert (verdict.name, verdict.failed) == ("the log cannot say", (explanation,))
+    assert decide([wrong, dependent], bounds).name == "the log is wrong"
+
+
+def test_bounds_that_charge_missing_actions_need_no_overlap():
+    charging = Bounds(-0.2, -0.1, needs_overlap=False)
+    thin = [fail(Consequence.OVERLAP), fail(Consequence.FEW_ROWS)]
+    assert decide(thin, charging).name == "better"
+    assert decide(thin, replace(charging, needs_overlap=True)).name == "the log cannot say"
+    assert decide([*thin, fail(Consequence.DOMINANT_ROW)], charging).name == "the log cannot say"
+
+
+def test_a_policy_is_never_better_or_worse_than_itself():
+    itself = Reference(is_judged=True)
+    for bounds in (Bounds(-0.2, -0.1), Bounds(0.1, 0.2)):
+        assert decide([], bounds, reference=itself).name == "not shown"
+    assert decide([], Bounds(refusal="none"), reference=itself).name == "the log cannot say"
+
+
 def advice_of(text: str) -> tuple[float, float, float, int]:
     """Return the difference, the number of rows, the ratio and today's rows of an advice."""
+    number = r"([\d\u202f]+)"
     pattern = (
-        r"difference is ([-\d.]+)(?:, .*?candidates)?, 80 % .* with ([\d ]+) rows .* is ([\d.]+) times the ([\d ]+) r"
+        rf"difference is ([-\d.]+)(?:, .*?candidates)?, 80 % .* with {number} rows .* is ([\d.]+) times the {number} r"
     )
     difference, *rows = re.search(pattern, text).groups()
-    needed, times, today = (float(number.replace(" ", "")) for number in rows)
+    needed, times, today = (float(number.replace("\u202f", "")) for number in rows)
     return float(difference), needed, times, int(today)
 
 
@@ -144,14 +181,14 @@ def test_the_number_of_required_rows_is_that_of_the_normal_test():
     verdict, diagnosis, comparison = judge(policy, change_log(LOG, slice(0, 300)))
     assert verdict.verdict == "not shown"
     wide = replace(comparison, certificate=replace(comparison.certificate, bound=-2 * float(comparison.difference)))
-    for part, advice in ((comparison, verdict.changes[0]), (wide, _advise_rows(wide, diagnosis.rows))):
+    for part, advice in ((comparison, verdict.changes[0]), (wide, advise_rows(wide, diagnosis.rows)[0])):
         difference, needed, times, today = advice_of(advice)
         width = max(part.difference.standard_error, (part.certificate.bound - part.difference) / 1.644854)
         exact = 300 * ((1.644854 + 0.841621) * width / part.difference) ** 2
         assert exact <= needed <= 1.11 * exact
         assert (times, today) == (pytest.approx(needed / 300, rel=0.01), 300)
         assert difference == pytest.approx(float(part.difference), rel=0.01)
-    assert advice_of(_advise_rows(comparison, diagnosis.rows, reward=True))[0] == -difference
+    assert advice_of(advise_rows(comparison, diagnosis.rows, sign=-1)[0])[0] == -difference
 
 
 def test_the_best_of_several_candidates_needs_more_rows():
@@ -161,13 +198,13 @@ def test_the_best_of_several_candidates_needs_more_rows():
     estimate.standard_error = abs(float(estimate)) / 2
     one = replace(comparison, certificate=None, difference=estimate)
     many = replace(one, settings=ComparisonSettings(choices=20))
-    (difference, rows, *_), (shrunk, more, *_) = (advice_of(_advise_rows(part, 300)) for part in (one, many))
+    (difference, rows, *_), (shrunk, more, *_) = (advice_of(advise_rows(part, 300)[0]) for part in (one, many))
     assert shrunk == pytest.approx(0.75 * difference, rel=0.01)
     factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) * difference / shrunk) ** 2
     assert more / rows == pytest.approx(factor, rel=0.12)
-    alone = re.search(r"To certify this one candidate takes ([\d ]+) new rows\.", _advise_rows(many, 300))
-    assert int(alone[1].replace(" ", "")) / rows == pytest.approx((difference / shrunk) ** 2, rel=0.12)
-    assert "this one candidate" not in _advise_rows(one, 300)
+    alone = re.search(r"To certify this one candidate takes ([\d\u202f]+) new rows\.", advise_rows(many, 300)[0])
+    assert int(alone[1].replace("\u202f", "")) / rows == pytest.approx((difference / shrunk) ** 2, rel=0.12)
+    assert "this one candidate" not in advise_rows(one, 300)[0]
 
 
 def test_the_lower_bound_is_the_certificate_of_the_negated_costs():
@@ -186,7 +223,7 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     )
     assert many.certificate.bound > single.certificate.bound
     assert many.lower_bound < single.lower_bound
-    verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", reward=True)
+    verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", units=Units(is_reward=True))
     assert single.corrected["value"] == single.difference < many.corrected["value"] < many.certificate.bound
     assert many.difference.low == many.corrected["low"] < many.certificate.bound < many.corrected["high"] < 0
     percent = f"{100 * many.corrected['value'] / LOG.cost.mean():+.0f} %"
@@ -196,7 +233,7 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     assert verdict.sentence.startswith(amount)
     assert f", corrected for the choice among 10 candidates), {percent} (+" in verdict.sentence
     assert "), and by at least +" in verdict.sentence
-    assert verdict.sentence.endswith("with 95 % confidence, adjusted for 10 candidates.")
+    assert "with 95 % confidence, adjusted for 10 candidates. It also stays better" in verdict.sentence
 
 
 def test_the_change_in_per_cent_has_the_error_of_a_ratio():
@@ -241,8 +278,8 @@ def test_dependent_rows_accuse_no_right_propensities():
     log = change_log(draw_log(100, scale=1.5), np.random.default_rng(0).permutation(np.repeat(np.arange(100), 10)))
     log = log.with_cost(np.random.default_rng(1).normal(size=1000))
     verdict, diagnosis, _ = judge(BEST, log)
-    assert "independence of rows" in diagnosis.failed
-    assert LIKELIHOOD_RATIO in diagnosis.failed
+    assert "independence" in failed_keys(diagnosis)
+    assert "audit_likelihood_ratio" in failed_keys(diagnosis)
     assert verdict.verdict == "the log cannot say"
     halved = judge(BEST, change_log(log, propensity=log.propensity / 2))[0]
     assert halved.verdict == "the log is wrong"

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from drcrm.actions.base import largest_probability
-from drcrm.cli.common.answers import require_separate_outputs, write_answer
-from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate, exit_status, guarded_outcomes
-from drcrm.cli.common.running_bounds import Watch, WatchedOutcome, watch
+from drcrm.cli.common.answers import exit_status, require_separate_outputs, write_answer
+from drcrm.cli.common.evaluation import EvaluatedPolicy, Evaluation, evaluate
+from drcrm.cli.common.running_bounds import Watch
 from drcrm.diagnostics.comparison.baseline import find_rows
-from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail, require_guardrails
-from drcrm.diagnostics.comparison.policy_comparison import BASELINE, LOGGING_POLICY, ComparisonSettings
-from drcrm.diagnostics.comparison.verdict import MORE_ROWS, Verdict
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.diagnostics.comparison.reference import BASELINE, LOGGING_POLICY, Reference
+from drcrm.diagnostics.comparison.words import state_certificates
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, UNBIASED, default_estimate
-from drcrm.evaluation.overlap import summarize_weights
 from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import Progress, show_progress
@@ -33,25 +29,9 @@ from drcrm.rows.recognition import RecognisedRows
 from drcrm.selection.multiplicity import EffectiveNumber
 
 COLUMN = "column:"
-# Checks that the bounds of --anytime do not need: they charge missing actions, and hold for any weights.
-OVERLAP_CHECKS = {"effective sample size", "unsupported actions", "skewness of the estimate"}
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
 HELDOUT_ROWS = "the rows held out from learning, with their outcomes in this log"
 ALL_ROWS = "all rows; no row was recognised as one that the policy was learned from"
-OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
-OTHER_LOGGER = [
-    "Compare it with the policy that ran before: --baseline EARLIER.npz.",
-    "Or certify it on rows that the earlier policy logged, and that neither trained nor chose it.",
-]
-ONE_LOGGER = [
-    "Pass only the files that the policy which runs now logged.",
-    "Or compare with the file of that policy on all rows: --baseline FILE.",
-]
-LOOK_AGAIN = [
-    f"{MORE_ROWS}, and look again.",
-    "Or leave out --asymptotic: that bound needs cost_range in the mapping, except for 0 and 1, or 0 and -1.",
-]
-EQUAL = 1e-3  # deviation of the weights from 1, as root mean square, and of their mean, by rounded propensities
 UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned from"
 
 
@@ -91,29 +71,23 @@ class PolicyOnLog:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    return answer_on_policy("evaluate_policy", options, attrgetter("verdict"))
+    return answer_on_policy("evaluate_policy", options)
 
 
-def answer_on_policy(command: str, options: argparse.Namespace, conclude: Callable[[Evaluation], Verdict]) -> int:
-    """Evaluate a policy on a log, write the answer with the verdict that ``conclude`` returns, and return a status."""
+def answer_on_policy(command: str, options: argparse.Namespace) -> int:
+    """Evaluate a policy on a log, write the answer of ``certify`` or ``evaluate_policy``, and return a status."""
     require_separate_outputs(options)
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("evaluating the policy")
         evaluation = _evaluate(case, options)
-        if getattr(options, "anytime", False):
-            evaluation = _watch(case, evaluation, options.asymptotic)
-        parts: dict[str, object] = {"judged_by": case.rows, "recognised": case.counts}
-        if _is_own_log(evaluation):
-            evaluation = replace(evaluation, verdict=_compare_with_itself(evaluation.verdict))
-            parts["next_step"] = OTHER_LOGGER[0]
-        parts["shown"] = evaluation.verdict.verdict
-        verdict = conclude(evaluation)
-        stated = asdict(verdict) | {"cautions": [*verdict.cautions, f"Evaluated on {case.rows}."]}
-        answer = evaluation.answer(command, verdict=stated, **parts)
+        statement = evaluation.statement
+        if command == "certify":
+            statement = state_certificates(evaluation.verdict, evaluation.evidence, statement)
+        statement = replace(statement, cautions=[*statement.cautions, f"Evaluated on {case.rows}."])
+        parts = {"judged_by": case.rows, "recognised": case.counts, "shown": evaluation.verdict.name}
+        answer = replace(evaluation, statement=statement).answer(command, **parts)
     write_answer(answer, options)
-    return exit_status(
-        evaluation.verdict, options.fail_unless, evaluation.guardrails, evaluation.opened.mapping.trusts_propensities
-    )
+    return exit_status(evaluation, options.fail_unless)
 
 
 def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
@@ -135,85 +109,10 @@ def _evaluate(case: PolicyOnLog, options: argparse.Namespace) -> Evaluation:
             f"--estimate {estimate} has no worst case for shift {mapping.shift:g}; use {' or '.join(NORMALISED)}"
         )
     settings = comparison_settings(options, mapping, estimate, case.choices, case.number, case.of_guardrails)
-    return evaluate(case.opened, [case.policy], case.policy, settings)
-
-
-def _is_own_log(evaluation: Evaluation) -> bool:
-    """Return whether a policy that is compared with the logging policy has the logged propensities: weights of 1."""
-    difference, log = evaluation.comparisons[0].difference, evaluation.opened.evaluated
-    n = summarize_weights(np.ones(len(log.Y)), log)["effective_size"]
-    is_equal = abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
-    return evaluation.opened.baseline is None and is_equal
-
-
-def _compare_with_itself(verdict: Verdict) -> Verdict:
-    """Return the verdict on a policy that logged the rows: it cannot be better than itself."""
-    name = "not shown" if verdict.verdict in ("better", "worse") else verdict.verdict
-    changes = OTHER_LOGGER if name == "not shown" else [*OTHER_LOGGER, *verdict.changes]
-    return replace(verdict, verdict=name, changes=changes, cautions=[OWN_LOG, *verdict.cautions])
-
-
-def _watch(case: PolicyOnLog, evaluation: Evaluation, is_asymptotic: bool) -> Evaluation:
-    """Return the evaluation with bounds that hold at every look, and the verdict that they reach.
-
-    Bounds that are not asymptotic need no overlap, so a failed check of the weights' overlap does not count. Other
-    failed checks do. Then, and if an asymptotic bound is refused, the answer has no bound: those that were computed
-    hold at one look only.
-    """
-    verdict, settings, [comparison] = evaluation.verdict, evaluation.settings, evaluation.comparisons
-    if failed := {*evaluation.diagnosis.failed} - (set() if is_asymptotic else OVERLAP_CHECKS):
-        return _without_bounds(evaluation, f"failed checks: {', '.join(sorted(failed))}", verdict)
-    if case.opened.policy_change is not None:
-        return _refuse_looks(evaluation, "several policies made the log, and the bounds need a single one", ONE_LOGGER)
-    uses_model = EVALUATIONS[comparison.difference.estimate].kind.uses_model
-    model = case.policy.cost_model if is_asymptotic and uses_model else None
-    watched = Watch(settings.confidence, settings.divisor, case.largest_weight, is_asymptotic, model)
-    try:
-        running, [main, *watched_rails] = watch(case.opened, case.policy.policy, watched)
-    except InputError as error:
-        if not is_asymptotic:
-            raise
-        return _refuse_looks(evaluation, str(error), LOOK_AGAIN)
-    name = "better" if running["difference_bound"] < 0 else "worse" if running["difference_lower"] > 0 else "not shown"
-    outcomes = guarded_outcomes(case.opened, UNBIASED, evaluation.diagnosis.units)
-    guardrails = [
-        _with_bounds(rail, outcome)
-        for rail, outcome in zip(outcomes.judge(case.policy.policy, settings), watched_rails, strict=True)
-    ]
-    is_open = name == "not shown" and running["difference"] < 0
-    changes = [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if is_open else []
-    verdict = replace(verdict, verdict=name, changes=changes)
-    verdict = require_guardrails(verdict, guardrails, evaluation.settings.confidence)
-    results = {"sensitivity": None, "breakeven_shift": None, "running": running, "guardrails": guardrails}
-    comparison = replace(comparison, difference=main.difference, reference=main.reference)
-    results |= {"comparisons": [comparison], "watched": main}
-    return replace(evaluation, verdict=verdict, **results)
-
-
-def _refuse_looks(evaluation: Evaluation, reason: str, changes: list[str]) -> Evaluation:
-    """Return the evaluation with the verdict "the log cannot say", because bounds at every look are refused."""
-    reference, cautions = evaluation.settings.reference, evaluation.verdict.cautions
-    sentence = f"It is unknown whether the policy is better than {reference}: {reason}."
-    return _without_bounds(evaluation, reason, Verdict("the log cannot say", sentence, changes, cautions))
-
-
-def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardrail:
-    """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
-    (lower, upper), margin = outcome.bounds, rail.margin
-    if rail.guardrail.is_relative and not np.isnan(margin):
-        margin = rail.guardrail.margin_of(outcome.reference)
-    excess = margin if rail.guardrail.is_relative else 0.0
-    refusal = rail.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
-    bounds = {"bound": upper + excess, "lower_bound": lower + excess, "margin": margin}
-    return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
-
-
-def _without_bounds(evaluation: Evaluation, reason: str, verdict: Verdict) -> Evaluation:
-    """Return the evaluation with a verdict and without bounds that hold at one look only."""
-    [comparison] = evaluation.comparisons
-    refused = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf, "refusal": reason}
-    results = {"comparisons": [replace(comparison, **refused)], "sensitivity": None, "breakeven_shift": None}
-    return replace(evaluation, verdict=verdict, **results)
+    watching = None
+    if is_watched:
+        watching = Watch(settings.confidence, settings.divisor, case.largest_weight, options.asymptotic)
+    return evaluate(case.opened, [case.policy], case.policy, settings, watching)
 
 
 @contextmanager
@@ -249,7 +148,11 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
         read_rows = partial(open_log, options.log, mapping, report, folder, baseline=baseline)
         if stored is None:
             opened = read_rows()
-            policy = None if name is None else EvaluatedPolicy(name, name, opened.evaluated.column("candidate"))
+            policy = (
+                None
+                if name is None
+                else EvaluatedPolicy(name, name, opened.evaluated.column("candidate"), may_have_logged=True)
+            )
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise), recognised_rows
@@ -270,7 +173,7 @@ def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
     settings = dict(algorithm) if name != "logging" else {}
     label = "the estimated logging policy" if name == "logging" else settings.pop("label", name)
     model = stored.model if stored.has_outcome_of(mapping) else None
-    return EvaluatedPolicy(name, label, stored.policy, model, settings={**settings, "name": name})
+    return EvaluatedPolicy(name, label, stored.policy, model, settings={**settings, "name": name}, may_have_logged=True)
 
 
 def _recognise(stored: StoredPolicy, mapping: LogMapping, checks: RowChecks, digest: str) -> RecognisedRows:
@@ -335,6 +238,7 @@ def comparison_settings(
     of_guardrails: Mapping[str, EffectiveNumber],
 ) -> ComparisonSettings:
     """Return the settings of a comparison with the logging policy or the baseline."""
+    name = LOGGING_POLICY if options.baseline is None else f"{BASELINE} {options.baseline.name}"
     return ComparisonSettings(
         estimate=estimate,
         confidence=options.confidence,
@@ -343,8 +247,7 @@ def comparison_settings(
         guardrail_choices={name: part.at(options.confidence) for name, part in of_guardrails.items()},
         cost_range=mapping.cost_range,
         gamma=options.sensitivity,
-        reference=LOGGING_POLICY if options.baseline is None else f"{BASELINE} {options.baseline.name}",
-        shift=mapping.shift,
+        reference=Reference(name, radius=mapping.shift),
         full_support=mapping.has_full_support,
     )
 

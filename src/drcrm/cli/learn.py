@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from drcrm.cli.common.answers import require_separate_outputs, write_answer
+from drcrm.cli.common.answers import exit_status, require_separate_outputs, write_answer
 from drcrm.cli.common.candidates import (
     ESTIMATE,
     Selection,
@@ -20,10 +20,11 @@ from drcrm.cli.common.candidates import (
     read_algorithms,
     require_exportable,
 )
-from drcrm.cli.common.evaluation import Evaluation, evaluate, exit_status
+from drcrm.cli.common.evaluation import Evaluation, evaluate
 from drcrm.cli.evaluate_policy import comparison_settings, read_baseline, read_mapping
 from drcrm.cluster import on_cluster
 from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
+from drcrm.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.files import is_stream, is_terminal
@@ -65,15 +66,16 @@ def run(options: argparse.Namespace) -> int:
         report("evaluating the candidates")
         evaluation = _evaluate(opened, selection, options)
         answer = _answer(evaluation, options)
-        keeps_baseline = baseline is not None and not evaluation.is_better
-        kept = baseline if keeps_baseline else _stored_policy(evaluation, selection, options, evaluation.is_better)
+        is_better = evaluation.verdict.is_better
+        keeps_baseline = baseline is not None and not is_better
+        kept = baseline if keeps_baseline else _stored_policy(evaluation, selection, options, is_better)
         write_policy(options.output, kept)
-        if options.best and not evaluation.is_better:
+        if options.best and not is_better:
             write_policy(options.best, _stored_policy(evaluation, selection, options, is_candidate=True))
     write_answer(answer, options)
-    if has_earlier and evaluation.is_better:
+    if has_earlier and is_better:
         print(f"{options.best} is the candidate of an earlier log, and stays as it is.", file=sys.stderr)
-    return exit_status(evaluation.verdict, options.fail_unless, evaluation.guardrails, mapping.trusts_propensities)
+    return exit_status(evaluation, options.fail_unless)
 
 
 @contextmanager
@@ -109,21 +111,20 @@ def _evaluate(opened: OpenedLog, selection: Selection, options: argparse.Namespa
     )
     rows = len(opened.evaluated.Y)
     evaluation = evaluate(opened, selection.policies, selection.best, settings)
-    verdict = evaluation.verdict
-    if verdict.verdict != "not shown":
+    if evaluation.verdict.name != NOT_SHOWN:
         return evaluation
     estimated = "policy" if opened.policy_change is None else "policies"
     written = f"an estimate of the logging {estimated}" if opened.baseline is None else "the baseline"
-    within = " within all guardrails" if evaluation.guardrails else ""
+    within = " within all guardrails" if evaluation.evidence.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat {evaluation.settings.reference}{within} on the {rows} held-out "
-        f"rows, so {written} is written. {verdict.sentence}"
+        f"No candidate was shown to beat {evaluation.evidence.reference}{within} on the {rows} held-out "
+        f"rows, so {written} is written. {evaluation.statement.sentence}"
     )
-    return replace(evaluation, verdict=replace(verdict, sentence=sentence))
+    return replace(evaluation, statement=replace(evaluation.statement, sentence=sentence))
 
 
 def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
-    opened, is_better = evaluation.opened, evaluation.is_better
+    opened, is_better = evaluation.opened, evaluation.verdict.is_better
     mapping = opened.mapping
     origin = {"mapping": mapping.as_dict(), "seed": options.seed, "policy": options.output.name}
     kept = "logging" if opened.baseline is None else "baseline"
@@ -136,7 +137,7 @@ def _answer(evaluation: Evaluation, options: argparse.Namespace) -> dict:
         answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
     if options.best and not is_better:
         advice = f"The best candidate is in {options.best.name}. Certify it on rows that are logged later."
-        answer["verdict"]["changes"] = [*evaluation.verdict.changes, advice]
+        answer["verdict"]["changes"] = [*evaluation.statement.changes, advice]
     rows = opened.checks.propensity.size
     if is_better or opened.baseline is None:
         models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
@@ -169,7 +170,7 @@ def _stored_policy(
         "effective_numbers": selection.number.as_list(),
         "guardrail_numbers": {name: number.as_list() for name, number in selection.of_guardrails.items()},
         "confidence": options.confidence,
-        "verdict": asdict(evaluation.verdict),
+        "verdict": evaluation.statement.as_dict(),
         "kept": best.name if is_candidate else "logging",
     }
     policy = _policy_to_write(evaluation, is_candidate)

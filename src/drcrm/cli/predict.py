@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.cli.common.answers import require_separate_outputs
+from drcrm.diagnostics.formats import format_imputed
 from drcrm.errors import InputError, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs import read_log
@@ -22,7 +23,6 @@ from drcrm.logs.encoding.tables import TableEncoding
 from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import show_progress
-from drcrm.diagnostics.formats import format_imputed
 
 FORMATS = ".csv", ".parquet"
 PROPENSITY = "propensity"

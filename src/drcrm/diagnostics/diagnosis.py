@@ -12,8 +12,8 @@ from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.diagnostics.check import Check
 from drcrm.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
-from drcrm.diagnostics.diagnostic import Diagnostic
 from drcrm.diagnostics.estimated_propensities import check_balance, check_overlap
 from drcrm.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.diagnostics.log_checks import (
@@ -46,7 +46,7 @@ class Diagnosis:
 
     Attributes
     ----------
-    diagnostics : tuple of Diagnostic
+    diagnostics : tuple of Check
     units : array (n,) or None
         Ids of independent units of rows: the groups, or the distinct rows if the log has copies of rows. Functions
         with a parameter ``groups`` accept them.
@@ -58,16 +58,16 @@ class Diagnosis:
         Estimated probabilities of all actions under the logging policy, from models fitted to other rows.
     """
 
-    diagnostics: tuple[Diagnostic, ...]
+    diagnostics: tuple[Check, ...]
     units: np.ndarray | None
     rows: int
     tables: dict[str, Any]
     modelled: np.ndarray
 
     @property
-    def failed(self) -> tuple[str, ...]:
-        """Names of the checks that fail."""
-        return tuple(check.name for check in self.diagnostics if check.level == "fail")
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that fail."""
+        return tuple(check for check in self.diagnostics if check.has_failed)
 
     def as_dict(self) -> dict[str, object]:
         """Return the checks and tables as JSON values."""
@@ -91,7 +91,7 @@ def diagnose(
     *,
     cost_model: Any = None,
     confidence: float = 0.95,
-    overlap: tuple[Diagnostic, np.ndarray | None] | None = None,
+    overlap: tuple[Check, np.ndarray | None] | None = None,
 ) -> Diagnosis:
     """Check a log, and a policy on it.
 
@@ -124,7 +124,7 @@ def diagnose(
     checks = checks or check_log(log)
     log, units, modelled = log.without_empty_rows(), checks.units, checks.modelled
     log = log.replace(X=read_only(log.X))
-    of_policy: list[Diagnostic | None] = []
+    of_policy: list[Check | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
     tables = dict(checks.tables)
     if policy is not None:
@@ -145,7 +145,7 @@ def diagnose(
     return replace(checks, diagnostics=results, rows=log.size, tables=tables)
 
 
-def check_log(log: BanditLog, row_checks: tuple[Diagnostic, ...] | None = None) -> Diagnosis:
+def check_log(log: BanditLog, row_checks: tuple[Check, ...] | None = None) -> Diagnosis:
     """Check the propensities and the rows of a log: audit, copies and dependent rows, drift, and leakage.
 
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
@@ -170,12 +170,12 @@ def check_log(log: BanditLog, row_checks: tuple[Diagnostic, ...] | None = None) 
     return Diagnosis(results, units, log.size, TABLES | {"calibration": calibration}, modelled)
 
 
-def check_rows(log: BanditLog) -> tuple[tuple[Diagnostic, ...], np.ndarray | None]:
+def check_rows(log: BanditLog) -> tuple[tuple[Check, ...], np.ndarray | None]:
     """Check a log for copies of rows and for dependent rows.
 
     Returns
     -------
-    checks : tuple of Diagnostic
+    checks : tuple of Check
     units : array (n,) or None
         Ids of independent units: the groups, or the distinct rows if there are no groups and the log has copies.
     """

@@ -117,8 +117,8 @@ def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) 
     )
     if fails := abs(ratio) > UNBALANCED:
         sentence += ". The propensity model misses how the logging policy depends on the context"
-    threshold, source, level = f"from {-UNBALANCED} to {UNBALANCED} standard errors", "Hansen 2008", worst_level(fails, False)
-    return Check("balance", level, Consequence.UNBALANCED, BALANCE, ratio, threshold, sentence, source)
+    threshold, level = f"from {-UNBALANCED} to {UNBALANCED} standard errors", worst_level(fails, False)
+    return Check("balance", level, Consequence.UNBALANCED, BALANCE, ratio, threshold, sentence, "Hansen 2008")
 
 
 def check_estimates(

@@ -107,7 +107,9 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check |
         name, left = compare_worst(residual, log, last_parts, units)
         if not left.is_shifted:
             sentence += ". Equal actions cost about the same, so other actions or contexts explain the change"
-            return replace(parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence), level="good", low=None, high=None)
+            return replace(
+                parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence), level="good", low=None, high=None
+            )
         sentence += ". Costs drift at equal actions, so the estimate describes the logged rows and not future ones"
         sentence += _describe_worst_action(sign * residual, log, last_parts, units)
     return parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence)
@@ -145,8 +147,8 @@ def _describe_worst_action(
     action, (name, parts) = max(shifted.items(), key=lambda result: result[1][1].distance)
     action_name = f"{log.actions.noun} {names[action]}"
     return (
-        f". The largest drift is that of {action_name}: {format_signed(parts.last - parts.first)} per row in equal contexts, in "
-        f"the last {name} of the rows compared with the rows before"
+        f". The largest drift is that of {action_name}: {format_signed(parts.last - parts.first)} per row in equal "
+        f"contexts, in the last {name} of the rows compared with the rows before"
     )
 
 
@@ -168,8 +170,8 @@ def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | Non
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
     parts = compare_parts(terms, log, time_order(log) >= len(log.Y) // 2, units)
     sentence = (
-        f"the policy's cost per row minus the logging policy's is {format_signed(parts.first)} in the first half of the rows and "
-        f"{format_signed(parts.last)} in the last half"
+        f"the policy's cost per row minus the logging policy's is {format_signed(parts.first)} in the first half of "
+        f"the rows and {format_signed(parts.last)} in the last half"
     )
     sentence += ". Its gain drifts" if parts.is_shifted else ""
     threshold = f"{NO_DRIFT}; fails if nothing is gained in the last half"

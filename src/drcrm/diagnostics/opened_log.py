@@ -22,7 +22,7 @@ from drcrm.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
-from drcrm.diagnostics.comparison.policy_comparison import LOGGING_POLICY
+from drcrm.diagnostics.comparison.reference import LOGGING_POLICY
 from drcrm.diagnostics.log_columns import independent_units
 from drcrm.diagnostics.logging_policies import PolicyChange, find_policy_change
 from drcrm.diagnostics.repeated_rows.row_checks import (

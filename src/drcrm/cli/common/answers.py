@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from drcrm.diagnostics.diagnostic import to_json
+from drcrm.cli.common.evaluation import Evaluation
+from drcrm.diagnostics.check import to_json
 from drcrm.errors import InputError
 from drcrm.files import is_null_device, is_stream, standard_descriptor, write_json, write_text
 from drcrm.reports.log_report.page import page
@@ -30,6 +31,26 @@ def write_answer(answer: dict, options: argparse.Namespace, summarize: Callable[
     outputs = [getattr(options, name, None) for name in OUTPUTS]
     is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
     print(summarize(answer), end="", file=sys.stderr if is_taken else sys.stdout)
+
+
+def exit_status(evaluation: Evaluation, requirement: str | None) -> int:
+    """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
+
+    *better* counts as *not shown* if it has an assumption that the mapping does not trust. *not shown* with a violated
+    guardrail counts as *worse*. Print the verdict to standard error if the requirement does not hold.
+    """
+    name, assumption = evaluation.verdict.name, evaluation.statement.assumption
+    is_trusted = not assumption or evaluation.opened.mapping.trusts_propensities
+    rails = evaluation.evidence.guardrails if name == "not shown" else ()
+    violated = [rail.guardrail.name for rail in rails if rail.status == "violated"]
+    passing = {"better": ("better",) if is_trusted else (), "not-worse": ("better", "not shown")}
+    if requirement is None or (name in passing[requirement] and not violated):
+        return 0
+    reason = f", and the guardrail {violated[0]} is violated" if violated else ""
+    if name == "better":
+        reason = f", if {assumption}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
+    print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
+    return 3 if violated or name in ("worse", "the log is wrong") else 4
 
 
 def require_separate_outputs(options: argparse.Namespace) -> None:

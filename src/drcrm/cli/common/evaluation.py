@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drcrm.cli.common.running_bounds import WatchedOutcome
+import numpy as np
+
+from drcrm.cli.common.running_bounds import Watch, WatchedOutcome, watch
+from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.breakeven_shift import find_breakeven_shift
-from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail, require_guardrails
+from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
 from drcrm.diagnostics.comparison.policy_comparison import (
     Comparison,
     ComparisonSettings,
@@ -17,23 +19,31 @@ from drcrm.diagnostics.comparison.policy_comparison import (
     estimate_values,
     sensitivity_to_propensities,
 )
-from drcrm.diagnostics.comparison.verdict import (
-    ESTIMATED,
-    Verdict,
-    describe_breakeven,
-    describe_missing,
-    describe_shift,
-    next_step,
-    reach_verdict,
-)
+from drcrm.diagnostics.comparison.reference import Reference
+from drcrm.diagnostics.comparison.verdict import CHARGED, Bounds, Verdict, decide
+from drcrm.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Evidence, Statement, state
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.diagnostics.estimated_propensities import check_overlap
 from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.diagnostics.units import Units
+from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS, UNBIASED
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.inputs import LOGGING
 from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.overlap import summarize_weights
 from drcrm.policies.tabular import policy_for_log
 from drcrm.version import __version__
+
+EQUAL = 1e-3  # deviation of the weights from 1, as root mean square, and of their mean, by rounded propensities
+ONE_LOGGER = [
+    "Pass only the files that the policy which runs now logged.",
+    "Or compare with the file of that policy on all rows: --baseline FILE.",
+]
+LOOK_AGAIN = [
+    f"{MORE_ROWS}, and look again.",
+    "Or leave out --asymptotic: that bound needs cost_range in the mapping, except for 0 and 1, or 0 and -1.",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +62,8 @@ class EvaluatedPolicy:
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
     is_shown : bool
         Whether the algorithm's own candidates choose this one as better than the logging policy.
+    may_have_logged : bool
+        Whether it existed before the log, so that it may be the logging policy.
     """
 
     name: str
@@ -61,11 +73,12 @@ class EvaluatedPolicy:
     clip: float | str | None = "auto"
     settings: Mapping[str, object] = field(default_factory=dict)
     is_shown: bool = False
+    may_have_logged: bool = False
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Comparisons of policies with the logging policy on the same rows, and the verdict on one of the policies.
+    """Comparisons of policies with the reference on the same rows, and the verdict on one of the policies.
 
     Attributes
     ----------
@@ -76,63 +89,56 @@ class Evaluation:
         The policy that the verdict is about.
     comparisons : list of Comparison
         One for each policy.
-    diagnosis : Diagnosis
-        Checks of the log, and of the best policy.
-    verdict : Verdict
     settings : ComparisonSettings
-    sensitivity : Sensitivity or None
-        Worst case of the policy's cost if propensities are wrong. None if the policy is not better and no factor was
-        given.
+    evidence : Evidence
+        What the verdict follows from.
+    verdict : Verdict
+    statement : Statement
+        The verdict in words.
     breakeven_shift : float or None
-        κ*, the largest radius up to which the policy's worst case is shown to be better. None if the policy is not.
-    running : mapping or None
-        Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
+        κ* of a better policy: see :func:`find_breakeven_shift`.
     watched : WatchedOutcome or None
-        The estimates of the best policy by the terms of these bounds.
-    guardrails : list of JudgedGuardrail
-        Results of the guardrails for the best policy.
+        The estimates of the best policy by the terms of the bounds that hold at every look.
     """
 
     opened: OpenedLog
     policies: Sequence[EvaluatedPolicy]
     best: EvaluatedPolicy
     comparisons: list[Comparison]
-    diagnosis: Diagnosis
-    verdict: Verdict
     settings: ComparisonSettings
-    sensitivity: Sensitivity | None = None
+    evidence: Evidence
+    verdict: Verdict
+    statement: Statement
     breakeven_shift: float | None = None
-    running: Mapping[str, Any] | None = None
     watched: WatchedOutcome | None = None
-    guardrails: Sequence[JudgedGuardrail] = ()
 
     @property
-    def is_better(self) -> bool:
-        """Whether the best policy is better than the logging policy."""
-        return self.verdict.verdict == "better"
+    def diagnosis(self) -> Diagnosis:
+        """Checks of the log, and of the best policy."""
+        return self.evidence.diagnosis
 
     def answer(self, command: str, **parts: object) -> dict:
         """Return the answer of a command, with its own ``parts``."""
-        settings, opened = self.settings, self.opened
+        settings, opened, evidence = self.settings, self.opened, self.evidence
         common: dict[str, object] = {
             "choices": settings.choices,
             "effective_choices": settings.divisor,
             "candidates": self.candidates(),
-            "verdict": asdict(self.verdict),
-            "sensitivity": self.sensitivity and self.sensitivity.as_dict(),
-            "running": self.running,
+            "verdict": self.statement.as_dict(),
+            "sensitivity": evidence.sensitivity and evidence.sensitivity.as_dict(),
+            "running": evidence.running,
             "breakeven_shift": self.breakeven_shift,
-            "next_step": next_step(self.verdict),
-            "guardrails": [guardrail.as_dict() for guardrail in self.guardrails],
-            "reference": settings.reference,
+            "next_step": self.statement.next_step,
+            "guardrails": [guardrail.as_dict() for guardrail in evidence.guardrails],
+            "reference": settings.reference.name,
         }
-        if settings.shift is not None:
-            common["shift"] = settings.shift
+        if settings.reference.radius is not None:
+            common["shift"] = settings.reference.radius
         if opened.baseline is not None:  # its cost model is that of the policy
             estimates = self._estimates(opened.baseline, self.best.cost_model)
-            if self.running is not None and self.watched is not None and self.watched.baseline is not None:
-                estimates[self.running["estimate"]] = self.watched.baseline.as_dict()
-            common["baseline"] = {"name": settings.reference, "estimates": estimates}
+            if self.watched is not None and self.watched.baseline is not None:
+                estimates[evidence.running["estimate"]] = self.watched.baseline.as_dict()
+            common["baseline"] = {"name": settings.reference.name, "estimates": estimates}
         return build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
 
     def _estimates(self, policy: Any, cost_model: Any, **clip: Any) -> dict[str, object]:
@@ -147,8 +153,8 @@ class Evaluation:
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
             values = self._estimates(policy.policy, policy.cost_model, clip=policy.clip)
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
-            if self.running is not None and self.watched is not None:
-                values[self.running["estimate"]] = self.watched.cost.as_dict()
+            if self.watched is not None:
+                values[self.evidence.running["estimate"]] = self.watched.cost.as_dict()
                 entry |= self._running_bounds(entry["difference"])
             entries.append(
                 entry | defaults | dict(policy.settings) | {"chosen": policy is self.best, "best": policy is self.best}
@@ -157,39 +163,20 @@ class Evaluation:
 
     def _running_bounds(self, difference: Any) -> dict[str, Any]:
         """Return the certificate and the difference with the bounds that hold at every look."""
-        running: Any = self.running
+        running: Any = self.evidence.running
         certificate = {"confidence": self.settings.confidence, "choices": self.settings.choices}
         certificate |= {key: running[key] for key in ("estimate", "value", "bound", "n", "by")}
         return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
-def exit_status(
-    verdict: Verdict,
-    requirement: str | None,
-    guardrails: Sequence[JudgedGuardrail] = (),
-    trusts_propensities: bool = False,
-) -> int:
-    """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
-
-    *better* counts as *not shown* if it has an assumption that the mapping does not trust. *not shown* with a violated
-    guardrail counts as *worse*. Print the verdict to standard error if the requirement does not hold.
-    """
-    name, is_assumed = verdict.verdict, bool(verdict.assumption) and not trusts_propensities
-    violated = [rail.guardrail.name for rail in guardrails if name == "not shown" and rail.status == "violated"]
-    passing = {"better": () if is_assumed else ("better",), "not-worse": ("better", "not shown")}
-    if requirement is None or (name in passing[requirement] and not violated):
-        return 0
-    reason = f", and the guardrail {violated[0]} is violated" if violated else ""
-    if name == "better":
-        reason = f", if {verdict.assumption}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
-    print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
-    return 3 if violated or name in ("worse", "the log is wrong") else 4
-
-
 def evaluate(
-    opened: OpenedLog, policies: Sequence[EvaluatedPolicy], best: EvaluatedPolicy, settings: ComparisonSettings
+    opened: OpenedLog,
+    policies: Sequence[EvaluatedPolicy],
+    best: EvaluatedPolicy,
+    settings: ComparisonSettings,
+    watching: Watch | None = None,
 ) -> Evaluation:
-    """Compare policies with the logging policy, and reach a verdict on one of them.
+    """Compare policies with the reference, and reach a verdict on one of them.
 
     Parameters
     ----------
@@ -200,40 +187,111 @@ def evaluate(
         One of ``policies``, which the checks and the verdict are about.
     settings : ComparisonSettings
         ``settings.choices`` counts all candidates that competed on these rows.
+    watching : Watch, optional
+        How ``best``, the only policy, is watched at every look. By default, bounds are for one look.
     """
-    if opened.baseline is None:
-        settings = replace(settings, reference=opened.reference)
-    diagnosis = diagnose_log(opened, best, settings.confidence)
-    log, units = opened.evaluated, diagnosis.units
-    baseline = LOGGING if opened.baseline is None else opened.baseline
+    settings = replace(settings, reference=_reference(opened, settings.reference))
+    diagnosis, log = diagnose_log(opened, best, settings.confidence), opened.evaluated
     comparisons = [
-        compare_with_logging(
-            policy.policy, log, settings, cost_model=policy.cost_model, groups=units, baseline=baseline
-        )
+        compare_with_logging(policy.policy, log, settings, cost_model=policy.cost_model, groups=diagnosis.units)
         for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
-    description = opened.evaluated.description
-    names = {"label": best.label, "reward": description.is_reward, "outcome": description.outcome}
-    verdict = reach_verdict(comparison, diagnosis, **names)
-    outcomes = guarded_outcomes(opened, comparison.difference.estimate, units)
-    guardrails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
-    verdict = require_guardrails(verdict, guardrails, settings.confidence)
-    is_better, worst, breakeven = verdict.verdict == "better", None, None
-    is_wanted = is_better or (settings.gamma is not None and comparison.certificate is not None)
-    if is_wanted and opened.baseline is None and settings.shift is None:  # it compares mean costs with the logged costs
-        worst = sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=units)
-    if is_better:
-        breakeven = find_breakeven_shift(
-            best.policy, log, settings, cost_model=best.cost_model, groups=units, baseline=baseline
-        )
-    of_missing, missing = describe_missing(comparison, log.size) if is_better else ("", [])
-    sentence = verdict.sentence + (describe_breakeven(worst) if is_better else "") + of_missing
-    cautions = [*verdict.cautions, *missing, *describe_shift(settings.shift)]
-    assumption = ESTIMATED if log.imitated_propensities else ""
-    verdict = replace(verdict, sentence=sentence, cautions=cautions, assumption=assumption)
-    results = {"sensitivity": worst, "breakeven_shift": breakeven, "guardrails": guardrails}
-    return Evaluation(opened, policies, best, comparisons, diagnosis, verdict, settings, **results)
+    units = Units(log.description.is_reward, log.description.outcome)
+    evidence = Evidence(comparison, diagnosis, label=best.label, units=units)
+    bounds, watched = Bounds.of(comparison), None
+    if watching is not None:
+        evidence, bounds, watched = _watch(opened, best, settings, watching, evidence)
+    if watched is None:
+        outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
+        rails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
+        evidence = replace(evidence, guardrails=rails)
+    comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
+    is_judged = best.may_have_logged and opened.baseline is None and _has_logged(evidence.comparison.difference, log)
+    reference = replace(settings.reference, is_judged=is_judged)
+    verdict = decide(diagnosis.diagnostics, bounds, evidence.guardrails, reference)
+    breakeven = None
+    if watching is None:
+        evidence = replace(evidence, sensitivity=_sensitivity(best, log, evidence, verdict.is_better))
+        if verdict.is_better:
+            models = {"cost_model": best.cost_model, "groups": diagnosis.units}
+            breakeven = find_breakeven_shift(best.policy, log, settings, **models)
+    statement = state(verdict, evidence, ESTIMATED if log.imitated_propensities else "")
+    results = comparisons, settings, evidence, verdict, statement, breakeven, watched
+    return Evaluation(opened, policies, best, *results)
+
+
+def _reference(opened: OpenedLog, reference: Reference) -> Reference:
+    """Return the reference on the rows of a log."""
+    if opened.baseline is None:
+        return replace(reference, name=opened.reference)
+    return replace(reference, policy=opened.baseline)
+
+
+def _has_logged(difference: Interval, log: BanditLog) -> bool:
+    """Return whether a policy has the logged propensities, by its weights, which are 1."""
+    n = summarize_weights(np.ones(len(log.Y)), log)["effective_size"]
+    return abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
+
+
+def _sensitivity(best: EvaluatedPolicy, log: BanditLog, evidence: Evidence, is_better: bool) -> Any:
+    """Return the sensitivity to wrong propensities, of a better policy or by request; None if it has no meaning.
+
+    It compares mean costs with the logged costs.
+    """
+    settings, groups = evidence.comparison.settings, evidence.diagnosis.units
+    is_requested = settings.gamma is not None and evidence.comparison.certificate is not None
+    if not (is_better or is_requested) or settings.reference.is_baseline or evidence.radius is not None:
+        return None
+    return sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=groups)
+
+
+def _watch(
+    opened: OpenedLog, best: EvaluatedPolicy, settings: ComparisonSettings, watching: Watch, evidence: Evidence
+) -> tuple[Evidence, Bounds, WatchedOutcome | None]:
+    """Return the evidence with bounds that hold at every look, these bounds, and the estimates by their terms.
+
+    Bounds that are not asymptotic need no overlap. If another check fails, or an asymptotic bound is refused, the
+    answer has no bound: those that were computed hold at one look only.
+    """
+    comparison, is_asymptotic = evidence.comparison, watching.is_asymptotic
+    remedies: list[str] = []
+    failed = [c.name for c in evidence.diagnosis.failed if is_asymptotic or c.consequence not in CHARGED]
+    if failed:
+        refusal = f"failed checks: {', '.join(sorted(failed))}"
+    elif opened.policy_change is not None:
+        refusal, remedies = "several policies made the log, and the bounds need a single one", ONE_LOGGER
+    else:
+        uses_model = EVALUATIONS[comparison.difference.estimate].kind.uses_model
+        watching = replace(watching, cost_model=best.cost_model if is_asymptotic and uses_model else None)
+        try:
+            running, [main, *rails] = watch(opened, best.policy, watching)
+        except InputError as error:
+            if not is_asymptotic:
+                raise
+            refusal, remedies = str(error), LOOK_AGAIN
+        else:
+            comparison = replace(comparison, difference=main.difference, reference=main.reference)
+            judged = guarded_outcomes(opened, UNBIASED, evidence.diagnosis.units).judge(best.policy, settings)
+            guardrails = [_with_bounds(rail, outcome) for rail, outcome in zip(judged, rails, strict=True)]
+            evidence = replace(evidence, comparison=comparison, guardrails=guardrails, running=running)
+            ends = running["difference_lower"], running["difference_bound"]
+            return evidence, Bounds(*ends, needs_overlap=is_asymptotic), main
+    refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
+    comparison = replace(comparison, **refused, refusal=refusal)
+    bounds = replace(Bounds.of(comparison), needs_overlap=is_asymptotic)
+    return replace(evidence, comparison=comparison, remedies=remedies), bounds, None
+
+
+def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardrail:
+    """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
+    (lower, upper), margin = outcome.bounds, rail.margin
+    if rail.guardrail.is_relative and not np.isnan(margin):
+        margin = rail.guardrail.margin_of(outcome.reference)
+    excess = margin if rail.guardrail.is_relative else 0.0
+    refusal = rail.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
+    bounds = {"bound": upper + excess, "lower_bound": lower + excess, "margin": margin}
+    return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
 
 
 def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:

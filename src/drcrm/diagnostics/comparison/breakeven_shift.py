@@ -11,7 +11,6 @@ import numpy as np
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against, choose_estimate
 from drcrm.estimates import NORMALISED
-from drcrm.evaluation.inputs import LOGGING
 from drcrm.policies.tabular import policy_for_log
 
 LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
@@ -26,11 +25,10 @@ def find_breakeven_shift(
     *,
     cost_model: Any = None,
     groups: np.ndarray | None = None,
-    baseline: Any = LOGGING,
 ) -> float | None:
     """Return κ*, the largest radius up to which the policy's worst case is shown to be better, or None.
 
-    The certificate of the difference is the one of a comparison with ``settings.shift`` = κ, at level δ/K. So it
+    The certificate of the difference is the one of a comparison with this radius, at level δ/K. So it
     compares two worst cases, which can belong to different environments. The search doubles κ from 0.0015 to 3 while
     the policy is better, and then halves the last step 5 times. The bound on the difference is below 0 at κ* and at all
     smaller radii that the search tries.
@@ -46,8 +44,9 @@ def find_breakeven_shift(
     low, high, radius = 0.0, np.inf, LARGEST / 2 ** (SCAN - 1)
     with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
         while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
-            at_radius = replace(settings, estimate=estimate, shift=radius)
-            certificate, _ = certify_against(policy, log, at_radius, baseline, models)
+            reference = replace(settings.reference, radius=radius)
+            at_radius = replace(settings, estimate=estimate, reference=reference)
+            certificate, _ = certify_against(policy, log, at_radius, reference.policy, models)
             if certificate is not None and certificate.bound < 0:
                 low = radius
             elif low == 0:

@@ -24,9 +24,10 @@ from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.diagnostics.check import to_json
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
-from drcrm.diagnostics.comparison.verdict import MORE_ROWS, ROUNDING, Verdict
-from drcrm.diagnostics.diagnostic import to_json, with_confidence
+from drcrm.diagnostics.comparison.reference import Reference
+from drcrm.diagnostics.comparison.verdict import ROUNDING
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval, unit_values
 from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
@@ -157,7 +158,7 @@ class GuardedOutcomes:
 
     def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
         """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
-        settings = replace(settings, estimate=self.estimate, shift=None)
+        settings = replace(settings, estimate=self.estimate)
         return [
             _judge(guardrail, inputs, policy, settings)
             for guardrail, inputs in zip(self.guardrails, self.inputs, strict=True)
@@ -196,10 +197,10 @@ def _judge(
     settings = replace(
         settings,
         cost_range=guardrail.cost_range,
-        baseline_factor=guardrail.baseline_factor,
+        reference=Reference(policy=inputs.baseline, factor=guardrail.baseline_factor),
         effective_choices=choices,
     )
-    models = {"cost_model": inputs.cost_model, "groups": inputs.groups, "baseline": inputs.baseline}
+    models = {"cost_model": inputs.cost_model, "groups": inputs.groups}
     comparison = compare_with_logging(policy, inputs.log, settings, **models, certifies_cost=False)
     try:
         margin = guardrail.margin_of(comparison.reference)
@@ -217,58 +218,3 @@ def _restrict_model(inputs: EvaluationInputs, model: SupportedModel) -> Evaluati
     limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
     effects = replace(model, model=fitted, limits=limits).action_effects(log.X, log.actions)
     return replace(inputs, cost_model=TabularModel(effects))
-
-
-def require_guardrails(verdict: Verdict, guardrails: Sequence[JudgedGuardrail], confidence: float) -> Verdict:
-    """Return the verdict *better* only if all guardrails hold, otherwise *not shown*; other verdicts stay.
-
-    The sentence names the guardrails that do not hold.
-    """
-    if verdict.verdict != "better" or not guardrails:
-        return verdict
-    verdict = replace(verdict, sentence=verdict.sentence + summarize(guardrails, confidence))
-    if all(rail.status == "holds" for rail in guardrails):
-        return verdict
-    changes = [_advise(rail) for rail in guardrails if rail.status != "holds"]
-    return replace(verdict, verdict="not shown", changes=changes)
-
-
-def summarize(guardrails: Sequence[JudgedGuardrail], confidence: float) -> str:
-    """Return sentences on the guardrails that do not hold, or that all hold; empty without guardrails."""
-    sentences = [describe(rail, confidence) for rail in guardrails if rail.status != "holds"]
-    if sentences:
-        return f" But {' '.join(sentences)}"
-    names = ", ".join(rail.guardrail.name for rail in guardrails)
-    return f" Guardrails that hold: {names}." if names else ""
-
-
-def describe(rail: JudgedGuardrail, confidence: float) -> str:
-    """Return a sentence about a guardrail that does not hold or is not shown to."""
-    guardrail, sign = rail.guardrail, rail.guardrail.sign
-    name = f"the guardrail {guardrail.name}"
-    if rail.refusal:
-        return f"{name} cannot be decided: {rail.refusal}."
-    value, margin = sign * rail.difference, sign * rail.margin
-    side = "at least" if guardrail.is_reward else "at most"
-    limit = f"{guardrail.describe_margin()}, {margin:+.4g}" if guardrail.is_relative else f"{side} {margin:+.4g}"
-    changed = f"{guardrail.column} changes by {value:+.4g} per row"
-    sentence = f"{name} is violated" if rail.status == "violated" else f"{name} is not shown to hold"
-    bound = sign * (rail.lower_bound if rail.status == "violated" else rail.bound)
-    if rail.status == "violated":
-        side = "at most" if guardrail.is_reward else "at least"
-    certain = f", and by {side} {bound:+.4g} {with_confidence(confidence)}" if np.isfinite(bound) else ""
-    return f"{sentence}: {changed}{certain}, but must change by {limit}."
-
-
-def _advise(rail: JudgedGuardrail) -> str:
-    """Return what would change the result of a guardrail."""
-    name = rail.guardrail.name
-    if np.isnan(rail.margin):
-        return f"Write the margin of {name} in units of {rail.guardrail.column}, not in per cent."
-    if rail.margin < rail.difference <= 0:
-        return f"Try another policy, or require less of {name}: the estimate is better, but not by its margin."
-    if not rail.difference <= rail.margin:
-        return f"Try another policy, or allow a wider margin for {name}: the estimate is beyond it."
-    if rail.refusal:
-        return f"{MORE_ROWS}: these rows cannot decide {name}."
-    return f"{MORE_ROWS}: the estimate of {name} is within its margin, but its bound is not."

@@ -13,7 +13,8 @@ from scipy.special import ndtri
 from drcrm.cost_models.ridge_model import action_effects
 from drcrm.cost_models.tabular_model import follow_forecasts
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.diagnostic import to_json
+from drcrm.diagnostics.check import to_json
+from drcrm.diagnostics.comparison.reference import Reference
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
 from drcrm.evaluation.bounds.independent_units import Interval
@@ -28,7 +29,6 @@ from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
 
-LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 CERTIFICATE_KEYS = (
@@ -58,13 +58,8 @@ class ComparisonSettings:
         Bounds on the costs, if known.
     gamma : float, optional
         Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
-    reference : str
-        Name of what the policy is compared with, in sentences: the logging policy or a baseline.
-    baseline_factor : float
-        Factor of the cost of the logging policy, or of the baseline, in certificates of the difference.
-    shift : float, optional
-        Radius κ, if both policies have their worst case around the environment: see
-        :class:`drcrm.risks.EnvironmentBall`. The sensitivity is then not computed.
+    reference : Reference
+        What the policy is compared with. Under a shift, the sensitivity is not computed.
     full_support : bool
         Whether the logging policy is known to take every action in every context.
     """
@@ -75,9 +70,7 @@ class ComparisonSettings:
     cost_range: tuple[float, float] | None = None
     gamma: float | None = None
     effective_choices: int | None = None
-    reference: str = LOGGING_POLICY
-    baseline_factor: float = 1.0
-    shift: float | None = None
+    reference: Reference = field(default_factory=Reference)
     full_support: bool = False
     guardrail_choices: Mapping[str, int] = field(default_factory=dict)
 
@@ -145,9 +138,9 @@ class Comparison:
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound on the difference; infinite without a certificate.
 
-        Certificates with a ``baseline_factor`` f bound the difference minus (f − 1) times the cost of the reference.
+        If the reference has a factor f, certificates bound the difference minus (f − 1) times its cost.
         """
-        excess = (self.settings.baseline_factor - 1) * self.reference
+        excess = (self.settings.reference.factor - 1) * self.reference
         upper = np.inf if self.certificate is None else self.certificate.bound
         return self.lower_bound + excess, upper + excess
 
@@ -157,7 +150,7 @@ class Comparison:
 
         Each of them can cost at most the range of the costs more than its estimate. At a shift, m* is unknown.
         """
-        if self.certificate is None or self.settings.shift is not None:
+        if self.certificate is None or self.settings.reference.radius is not None:
             return np.nan
         low, high = self.certificate.costs
         return max(-self.bounds[1], 0.0) / (high - low) if high > low else np.nan
@@ -209,10 +202,9 @@ def compare_with_logging(
     cost_model: Any = None,
     logging_policy: LinearPolicy | None = None,
     groups: np.ndarray | None = None,
-    baseline: Any = LOGGING,
     certifies_cost: bool = True,
 ) -> Comparison:
-    """Compare a policy with the logging policy on rows that trained neither the policy nor the cost model.
+    """Compare a policy with the reference of the settings on rows that trained neither the policy nor the cost model.
 
     With estimated propensities, the cost model gets the forecasts of the log, see :func:`follow_forecasts`. If the log
     has a second estimate of its propensities, the comparison is the one of the two with the larger upper bound, and its
@@ -230,8 +222,6 @@ def compare_with_logging(
         π0, if it is known and not estimated.
     groups : array (n,), optional
         Ids of independent groups of rows.
-    baseline : any policy, or "logging"
-        Policy to compare with in place of the logged costs. Its probabilities of all actions must be known for "dr".
     certifies_cost : bool
         Whether to certify the cost too, and not only the difference.
     """
@@ -244,7 +234,7 @@ def compare_with_logging(
         "groups": groups,
     }
     logs = [log] if (second := log.column(SECOND)) is None else [log, log.replace(propensity=second)]
-    results = [_compare(policy, part, settings, models, baseline, certifies_cost) for part in logs]
+    results = [_compare(policy, part, settings, models, certifies_cost) for part in logs]
     return replace(
         max(results, key=lambda result: result.bounds[1]), lower_bound=min(result.lower_bound for result in results)
     )
@@ -255,23 +245,23 @@ def _compare(
     log: BanditLog,
     settings: ComparisonSettings,
     models: dict[str, Any],
-    baseline: Any,
     certifies_cost: bool,
 ) -> Comparison:
     """Return the comparison by the propensities of a log."""
-    options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": settings.shift}
+    baseline, radius = settings.reference.policy, settings.reference.radius
+    options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": radius}
     with warnings.catch_warnings(action="ignore"):
         difference = off_policy_value(policy, log, settings.estimate, **options)
         certificate, refusal = certify_against(policy, log, settings, baseline, models)
         cost_certificate, cost_refusal = None, ""
         if certifies_cost:
             cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
-        lower_bound = bound_below(policy, log, settings, baseline, models)
+        lower_bound = bound_below(policy, log, settings, models)
         reference = log.count @ log.cost / log.size
-        if not isinstance(baseline, str):
+        if settings.reference.is_baseline:
             reference = off_policy_value(baseline, log, settings.estimate, **models)
         relative_error = np.nan
-        if certifies_cost and isinstance(baseline, str) and settings.shift is None and reference != 0:
+        if certifies_cost and not settings.reference.is_baseline and radius is None and reference != 0:
             relative_error = _relative_error(policy, log, settings.estimate, models, difference / reference, reference)
     refusal = cost_refusal or refusal
     results = difference, certificate, cost_certificate, refusal, lower_bound, float(reference), settings
@@ -300,25 +290,25 @@ def certify_against(
     policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
 ) -> tuple[Certificate | None, str]:
     """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
-    names = "estimate", "confidence", "cost_range", "baseline_factor", "shift", "full_support"
+    names, reference = ("estimate", "confidence", "cost_range", "full_support"), settings.reference
     options = models | {name: getattr(settings, name) for name in names} | {"choices": settings.divisor}
+    options |= {"baseline_factor": reference.factor, "shift": reference.radius}
     try:
         return policy_certificate(policy, log, baseline=baseline, **options), ""
     except InputError as error:
         return None, str(error)
 
 
-def bound_below(
-    policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
-) -> float:
+def bound_below(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
     """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
 
     The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
     reach. Worst cases have no negation, so their bound is the end of an interval at the same level.
     """
-    if settings.shift is not None:
+    baseline, radius = settings.reference.policy, settings.reference.radius
+    if radius is not None:
         options = models | {"baseline": baseline, "confidence": 1 - (1 - settings.confidence) / settings.divisor}
-        low = off_policy_value(policy, log, settings.estimate, shift=settings.shift, **options).low
+        low = off_policy_value(policy, log, settings.estimate, shift=radius, **options).low
         return low if np.isfinite(low) else -np.inf
     model, costs = models["cost_model"], settings.cost_range
     negated = None if costs is None else (-costs[1], -costs[0])

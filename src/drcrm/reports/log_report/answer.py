@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from drcrm.reports.log_report.charts import ConfidenceInterval
 from drcrm.diagnostics.formats import (
     clean,
     decimals_for,
@@ -17,6 +16,7 @@ from drcrm.diagnostics.formats import (
     plural,
     shorten,
 )
+from drcrm.diagnostics.units import ConfidenceInterval, Units
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
 LEVELS = {"fail": "fails", "caution": "caution", "good": "good"}  # worst first
@@ -41,40 +41,6 @@ class Headline(NamedTuple):
     kind: str
     title: str
     sentence: str = ""
-
-
-@dataclass(frozen=True)
-class Units:
-    """Convert costs, which answers contain, to rewards if the log has rewards."""
-
-    is_reward: bool
-    outcome: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the outcome, by default reward or cost."""
-        return clean(self.outcome) or ("reward" if self.is_reward else "cost")
-
-    @property
-    def title(self) -> str:
-        """The name with a capital letter, for titles."""
-        return self.name[:1].upper() + self.name[1:]
-
-    @property
-    def side(self) -> str:
-        """The direction of a certificate: costs have upper bounds, rewards lower bounds."""
-        return "at least" if self.is_reward else "at most"
-
-    def convert(self, cost: object) -> float | None:
-        """Return a cost in the reader's units."""
-        if not is_number(cost):
-            return None
-        return 0.0 - cost if self.is_reward else cost
-
-    def interval(self, estimate: Mapping | None) -> ConfidenceInterval:
-        """Return an estimate's value, low and high in the reader's units."""
-        value, low, high = (self.convert((estimate or {}).get(key)) for key in ("value", "low", "high"))
-        return ConfidenceInterval(value, high, low) if self.is_reward else ConfidenceInterval(value, low, high)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from drcrm.diagnostics.formats import format_number, format_share, is_number, numbers
+from drcrm.diagnostics.units import ConfidenceInterval
 
 MARGIN = 0.04  # share of the width, on both sides
 BAR_WIDTH = 0.84  # share of a bin
@@ -18,19 +19,6 @@ MAX_TICKS = 5
 def percent(share: float) -> str:
     """Return a share as a length in SVG."""
     return f"{100 * share:.2f}%"
-
-
-class ConfidenceInterval(NamedTuple):
-    """An estimate with its confidence interval; None for unknown numbers."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether both ends are known."""
-        return is_number(self.low) and is_number(self.high)
 
 
 class Scale(NamedTuple):

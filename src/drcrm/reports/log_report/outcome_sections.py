@@ -2,8 +2,6 @@
 
 from functools import partial
 
-from drcrm.reports.log_report.answer import Answer, Units
-from drcrm.reports.log_report.charts import Scale, gauge
 from drcrm.diagnostics.formats import (
     DASH,
     clean,
@@ -14,6 +12,9 @@ from drcrm.diagnostics.formats import (
     is_number,
     plural,
 )
+from drcrm.diagnostics.units import Units
+from drcrm.reports.log_report.answer import Answer
+from drcrm.reports.log_report.charts import Scale, gauge
 from drcrm.reports.log_report.sections import MAX_ROWS, Cell, Section, Table, name_cell
 
 LEVELS = {"holds": "good", "not shown": "caution", "violated": "fail"}  # status → style of a level

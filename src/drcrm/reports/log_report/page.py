@@ -5,10 +5,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from drcrm.errors import import_extra
-from drcrm.reports.log_report import outcome_sections, sections
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate
-from drcrm.reports.log_report.charts import ConfidenceInterval, Scale, gauge, percent
 from drcrm.diagnostics.formats import (
     DASH,
     clean,
@@ -21,6 +17,11 @@ from drcrm.diagnostics.formats import (
     sanitize,
     shorten,
 )
+from drcrm.diagnostics.units import ConfidenceInterval
+from drcrm.errors import import_extra
+from drcrm.reports.log_report import outcome_sections, sections
+from drcrm.reports.log_report.answer import ESTIMATES, Answer, Candidate
+from drcrm.reports.log_report.charts import Scale, gauge, percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
-from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 from drcrm.diagnostics.formats import (
     DASH,
     clean,
@@ -19,6 +17,8 @@ from drcrm.diagnostics.formats import (
     plural,
     shorten,
 )
+from drcrm.reports.log_report.answer import ESTIMATES, LEVELS, Answer, Candidate
+from drcrm.reports.log_report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 
 MAX_DRAWN = 8  # largest number of candidates in the chart
 MAX_ACTIONS = 12

@@ -5,7 +5,6 @@ import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from drcrm.reports.log_report.answer import ESTIMATES, Answer, Units
 from drcrm.diagnostics.formats import (
     DASH,
     JOINERS,
@@ -16,6 +15,8 @@ from drcrm.diagnostics.formats import (
     format_number,
     shorten,
 )
+from drcrm.diagnostics.units import Units
+from drcrm.reports.log_report.answer import ESTIMATES, Answer
 from drcrm.reports.log_report.outcome_sections import guardrail_rows
 
 WIDTH = 100

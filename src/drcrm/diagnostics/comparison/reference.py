@@ -1,0 +1,41 @@
+"""What a policy is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from drcrm.evaluation.inputs import LOGGING
+
+LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What a policy is compared with: the logging policy π0, or a baseline.
+
+    Attributes
+    ----------
+    name : str
+        Its name in sentences.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts, or "logging"
+        The baseline. π0 has the logged costs.
+    factor : float
+        The factor f of its cost: certificates bound the cost of a policy minus f times this cost.
+    radius : float, optional
+        Radius κ, if both policies have their worst case around the environment: see
+        :class:`drcrm.risks.EnvironmentBall`.
+    is_judged : bool
+        Whether the judged policy has the logged propensities, so that it is compared with itself.
+    """
+
+    name: str = LOGGING_POLICY
+    policy: Any = LOGGING
+    factor: float = 1.0
+    radius: float | None = None
+    is_judged: bool = False
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a baseline, not the logging policy."""
+        return not isinstance(self.policy, str)
