@@ -105,8 +105,7 @@ class World:
         prob, logged = probabilities(self.x, 3), probabilities(self.x, 1)
         modelled = np.zeros_like(prob)
         if estimate == "dr":
-            features, actions = add_constant(self.x), range(ACTIONS)
-            modelled = np.column_stack([self.model.predict(features, np.full(len(features), a)) for a in actions])
+            modelled = self.model.effects(add_constant(self.x))
         residual = (self.cost - modelled[:, :, None]).ravel()
         order, average = np.argsort(-residual), (logged * self.cost.mean(axis=2)).sum(axis=1).mean()
         base = (prob * modelled).sum(axis=1).mean() - average

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from drcrm import CostModel
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.objective import Objective
 from drcrm.policies.prepared_log import PreparedLog

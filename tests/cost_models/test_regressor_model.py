@@ -79,7 +79,7 @@ def test_models_of_label_vectors_and_failing_regressors_are_refused():
         RegressorModel(KNeighborsRegressor(-1)).fit_log(LOG)
     with pytest.raises(InputError, match="the cost model is not fitted: call fit_log"):
         off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=RegressorModel(LinearRegression()))
-    with pytest.raises(InputError, match="or a regressor of scikit-learn"):
+    with pytest.raises(InputError, match="a regressor of scikit-learn, or a function of X"):
         off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=LogisticRegression())
     model = RegressorModel(LinearRegression()).fit_log(LOG)
     assert off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dm", cost_model=model) == pytest.approx(

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from modelled_costs import expectation, predict
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
@@ -147,36 +148,12 @@ def test_predictions_and_expectations_are_sums_over_labels_and_actions(dense):
     for action in product([0, 1], repeat=LABELS):
         Y = np.tile(action, (len(X), 1))
         costs = X @ model.coef_[:, -1] + sum(X @ model.coef_[:, label] for label in range(LABELS) if action[label])
-        assert model.predict(log.X, Y) == pytest.approx(costs, rel=1e-12, abs=1e-12)
+        assert predict(model, log.X, Y) == pytest.approx(costs, rel=1e-12, abs=1e-12)
         expected = expected + np.exp((Y * scores - np.log1p(np.exp(scores))).sum(axis=1)) * costs
-    assert model.expectation(log.X, policy) == pytest.approx(expected, rel=1e-10, abs=1e-10)
-
-
-class UserModel:
-    """A user's model that is additive over labels, plus an interaction of labels."""
-
-    def __init__(self, interaction=lambda Y: 0.0, scale: float = 1.0, rows: int | None = None):
-        self.interaction, self.scale, self.rows = interaction, scale, rows
-
-    def predict(self, X, Y):
-        X, Y = np.asarray(X), np.asarray(Y, dtype=float)
-        additive = np.sin(X[:, 0]) + Y @ np.array([1.0, -2.0, 0.5]) * np.abs(X[:, 1]) + 3
-        return self.scale * (additive + self.interaction(Y))[: self.rows]
-
-    def expectation(self, X, policy):
-        return self.predict(X, policy.marginals(X))
-
-
-def cancelling_pairs(Y: np.ndarray) -> np.ndarray:
-    """Two interactions that cancel if all labels are present."""
-    return Y[:, 0] * Y[:, 1] - Y[:, 1] * Y[:, 2]
+    assert expectation(model, log.X, policy) == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
 ZERO = ExponentialPolicy(np.zeros((FEATURES, LABELS)))
-
-
-def fitted() -> CostModel:
-    return CostModel(0.1).fit_log(make_log())
 
 
 def with_coef(coef) -> CostModel:
@@ -205,15 +182,6 @@ def fit_two_rows(x: float = 1.0, actions=((0,), (1,)), cost=(1.0, 2.0)) -> CostM
         (lambda: fit_two_rows(actions=None), r"Y is not an array|Y has shape \(\)"),
         (lambda: fit_two_rows(x=1e-320), "the cost model is not finite"),
         (lambda: fit_two_rows(cost=[1e308, 1e308]), "cost has the largest magnitude 1e[+]308.*in another unit"),
-        (lambda: fitted().predict(np.ones((2, 4)), np.ones((2, 3))), r"\(5, 4\), expected \(4, 4\) for 4 features"),
-        (lambda: fitted().predict(np.ones((2, 5)), np.ones((2, 2))), r"\(5, 4\), expected .* 5 features and 2 labels"),
-        (lambda: fitted().predict(np.ones((2, 5)), np.ones((3, 3))), "Y has 3 rows, expected 2"),
-        (lambda: fitted().expectation(np.ones((2, 5)), 3), "policy is of type int, expected an ExponentialPolicy or"),
-        (
-            lambda: fitted().expectation(np.ones((2, 5)), ExponentialPolicy(np.zeros((3, 5)))),
-            "X has 5 features, the policy has 3",
-        ),
-        (lambda: CostModel().predict(np.ones((2, 5)), np.ones((2, 3))), "the cost model has no coef_ yet"),
     ],
 )
 def test_invalid_arguments_are_refused(make, message):
@@ -228,11 +196,13 @@ def test_invalid_arguments_are_refused(make, message):
         (CostModel(), "the cost model has no coef_ yet"),
         (with_coef(np.ones((5, 3))), r"the cost model's coef_ has shape \(5, 3\), expected \(5, 4\)"),
         (with_coef(np.full((5, 4), np.nan)), "coef has nan in row 0, column 0"),
-        (3, "cost_model is of type int, expected one with predict and expectation"),
-        (UserModel(rows=1), r"the prediction of the cost model has shape \(1,\), expected"),
-        (UserModel(lambda Y: Y[:, 0] * Y[:, 1]), "the cost model is not additive over labels"),
-        (UserModel(cancelling_pairs), "the cost model is not additive over labels"),
-        (UserModel(cancelling_pairs, scale=1e-12), "the cost model is not additive over labels"),
+        (CostModel(0.1).fit_log(without_constant(make_log())), r"\(4, 4\), expected \(5, 4\) for 5 features"),
+        (3, "cost_model is of type int, expected a cost model, a regressor of scikit-learn, or a function of X"),
+        (
+            lambda X: np.ones((len(X), 3)),
+            r"cost_model has shape .*, expected .* modelled costs of 3 labels",
+        ),
+        (lambda X: np.full((len(X), 4), np.nan), "cost_model has modelled costs that are not finite numbers"),
     ],
 )
 @pytest.mark.parametrize("contexts", [2, 20])

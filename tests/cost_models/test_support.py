@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from modelled_costs import predict
 from scipy import sparse
 from softmax_logs import Choices, cost_model
 
@@ -18,7 +19,7 @@ from drcrm import (
     off_policy_value,
     policy_support,
 )
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.support import SupportedModel, find_unsupported
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour, restrict_to_support
@@ -78,7 +79,7 @@ def test_the_rule_for_label_vectors(label_model):
     for column, vector in enumerate(VECTORS):
         Y = np.tile(vector, (len(effects), 1))
         assert supported.predict(log.X, Y) == pytest.approx(costs[:, column], rel=1e-12)
-        plain, is_supported = model.predict(log.X, Y), (np.where(Y, mu, 1 - mu) >= 0.25).all(axis=1)
+        plain, is_supported = predict(model, log.X, Y), (np.where(Y, mu, 1 - mu) >= 0.25).all(axis=1)
         assert (costs[:, column] >= plain - 1e-12).all()
         assert costs[is_supported, column] == pytest.approx(plain[is_supported], abs=1e-12)
         expected = expected + np.exp(policy.log_prob(log.X, Y)) * costs[:, column]

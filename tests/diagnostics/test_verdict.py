@@ -25,7 +25,7 @@ from drawn_actions import draw_actions
 
 from drcrm import BanditLog, SoftmaxPolicy
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.diagnostics.check import Check, Consequence
 from drcrm.diagnostics.comparison.advice import RANDOMISE, advise_rows

@@ -11,7 +11,7 @@ from softmax_logs import RISKS, WEIGHTS, evaluation_of
 
 from drcrm import CostModel, ExponentialPolicy, off_policy_value
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError

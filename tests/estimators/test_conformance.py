@@ -2,7 +2,6 @@
 
 import pickle
 from inspect import signature
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,11 +132,10 @@ def test_an_intercept_equals_a_constant_column(name, kind, form, kind_logs):
 
 
 def test_a_cost_model_of_the_user_is_used_unchanged(data):
-    """Any object with ``predict`` and ``expectation``; the start "model" also needs its coefficients."""
+    """A function of contexts, or a cost model; the start "model" uses its coefficients."""
     fitted = CostModel(0.01).fit_log(data.log)
-    users = SimpleNamespace(predict=fitted.predict, expectation=fitted.expectation)
-    estimator, expected = (data.fit(KLDRO(estimate="dr"), cost_model=model) for model in (users, fitted))
-    assert estimator.cost_model_.model is users
+    estimator, expected = (data.fit(KLDRO(estimate="dr"), cost_model=model) for model in (fitted.effects, fitted))
+    assert estimator.cost_model_.model.function == fitted.effects
     assert estimator.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     assert estimator.coef_ == pytest.approx(expected.coef_, rel=1e-6, abs=1e-8)
     assert data.fit(KLDRO(), cost_model=fitted).cost_model_.model is fitted

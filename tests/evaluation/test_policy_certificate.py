@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from drawn_actions import draw_actions
+from modelled_costs import expectation, predict
 from scipy import sparse
 from scipy.optimize import brentq
 
@@ -35,7 +36,7 @@ def repeated_rows(heldout, estimate: str) -> list[np.ndarray]:
     z = weight * log.cost
     if estimate == "dr":
         X = log.X[log.context]
-        z = model.expectation(X, policy) + weight * (log.cost - model.predict(X, log.Y))
+        z = expectation(model, X, policy) + weight * (log.cost - predict(model, X, log.Y))
     if estimate == "snips":
         ratio = (log.count * weight) @ log.cost / (log.count @ weight)
         z = ratio + weight * (log.cost - ratio)
@@ -217,7 +218,7 @@ def test_counts_repeated_rows_and_sparse_features_have_the_same_certificates():
         BanditLog(X[rows], A[rows], p[rows], c[rows]),
         BanditLog(sparse.csr_array(X), A, p, c, count=count),
     )
-    z = model.expectation(X, policy) + np.exp(policy.log_prob(X, A)) / p * (c - model.predict(X, A)) - c
+    z = expectation(model, X, policy) + np.exp(policy.log_prob(X, A)) / p * (c - predict(model, X, A)) - c
     for log in logs:
         certificate = policy_certificate(policy, log, "dr", cost_model=model, baseline="logging")
         assert certificate.bound == pytest.approx(upper_bound(z, weights=count), abs=1e-10)

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from modelled_costs import expectation, predict
 from scipy.optimize import brentq
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates
@@ -95,8 +96,10 @@ def test_nothing_is_missing_if_the_known_logging_policy_has_support(coins, estim
 
     def terms(policy):
         weight = np.exp(policy.log_prob(log.X, log.Y)) / log.propensity
-        centre = {"ips": 0.0, "snips": weight @ log.cost / weight.sum(), "dr": model.predict(log.X, log.Y)}[estimate]
-        return weight, (model.expectation(log.X, policy) if estimate == "dr" else centre) + weight * (log.cost - centre)
+        centre = {"ips": 0.0, "snips": weight @ log.cost / weight.sum(), "dr": predict(model, log.X, log.Y)}[estimate]
+        return weight, (expectation(model, log.X, policy) if estimate == "dr" else centre) + weight * (
+            log.cost - centre
+        )
 
     weight, z = terms(policy)
     if baseline is not None:

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from environment_logs import draw_log
+from modelled_costs import expectation, predict
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.selection.candidates import choose
 from drcrm.selection.heldout_scores import HeldoutScores
@@ -88,8 +89,8 @@ def test_modelled_scores_and_bounds_are_their_formulas(seed, logged):
     policy, n = ExponentialPolicy(coef), log.count.sum()
     ratio = np.exp(policy.log_prob(log.X[log.context], log.Y)) / log.propensity
     weight = np.minimum(ratio, clip)
-    modelled = model.predict(log.X[log.context], log.Y)
-    z = model.expectation(log.X, policy)[log.context] + weight * (log.cost - modelled)
+    modelled = predict(model, log.X[log.context], log.Y)
+    z = expectation(model, log.X, policy)[log.context] + weight * (log.cost - modelled)
     radius, scores = norm.ppf(0.95) ** 2 / (2 * n), score(log, coef, clip, model)
     assert list(scores) == list(SCORES)
     assert scores["dr"] == pytest.approx(log.count @ z / n, rel=1e-12)

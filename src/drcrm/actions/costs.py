@@ -4,7 +4,6 @@ A modelled cost ĉ(x, y) is linear in effects e(x) as the score s(y) is in u, so
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,10 +83,6 @@ class ModelledCosts(ABC):
         The arguments are the two results of ``RowMap.to_contexts``.
         """
         return by_score
-
-    @abstractmethod
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        """Return the effects of an arbitrary model, from its predictions (m,) for one action of each context."""
 
     def residual_cells(self, Y: np.ndarray) -> tuple[Any, int]:
         """Return the cell of each row in which residuals of a cost model are pooled, and the number of cells."""

@@ -4,7 +4,6 @@
 labels: the effects, (m, q + 1), are the cost that each label adds and, in the last column, the cost of the zero vector.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ MANY_ROWS = 10  # this many label vectors are rarely all one-hot by chance
 MANY_PAIRS = 1000  # the same for two labels, of which a policy may take the one or the other for a while
 EFFECT_QUANTILE = 0.99  # this quantile of the absolute label effects is the cost of unsupported label values
 FLOAT_BITS = 1024  # 2 to this power is beyond the range of floats
-PROBES, LEAST_PROBES = 8, 64  # random label vectors that test whether a model is additive: of a context, in all
 
 
 class LabelVectors(Actions):
@@ -168,19 +166,6 @@ class LabelVectors(Actions):
 
     def sum_rows(self, by_score: np.ndarray, by_context: np.ndarray) -> np.ndarray:
         return np.column_stack([by_score, by_context])
-
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        """Return effects from predictions for single labels; InputError if the costs of other vectors are not sums."""
-        zeros = np.zeros((m, *self.shape), dtype=np.int64)
-        base_cost = predict(zeros)
-        columns = [predict(zeros + row) - base_cost for row in np.eye(*self.shape, dtype=np.int64)]
-        effects = np.column_stack([*columns, base_cost])
-        tolerance = 1e-6 * np.abs(effects[:, :-1]).sum(axis=1) + 1e-9 * np.abs(base_cost)
-        probes = np.random.default_rng(0).integers(2, size=(max(PROBES, -(-LEAST_PROBES // m)), m, *self.shape))
-        for Y in [*probes, np.ones_like(zeros)]:
-            if (abs((Y * effects[:, :-1]).sum(axis=1) + base_cost - predict(Y)) > tolerance).any():
-                raise InputError("the cost model is not additive over labels, which its expected cost requires")
-        return effects
 
     def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
         loadings, (_, weight) = np.column_stack([Y, np.ones(len(Y))]), row_map.to_contexts(share)

@@ -130,14 +130,6 @@ class ListedActions(OneOfMany):
     def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
         return None
 
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        starts, sizes = self.starts, self.count_choices()
-        effects = np.empty(starts[-1])
-        for place in range(sizes.max()):
-            predicted, exists = predict(np.minimum(place, sizes - 1)), place < sizes
-            effects[starts[:-1][exists] + place] = predicted[exists]
-        return effects
-
     def regression_log(self, log: Any) -> Any:
         chosen, context = np.unique(self.feature_rows(log.Y, log.context), return_inverse=True)
         X = take_rows(log.X, chosen)

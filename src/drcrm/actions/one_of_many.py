@@ -4,7 +4,6 @@ The scores are s(a) = u_a, so A(u) = log Σ_a e^{u_a} and μ is the softmax of u
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -149,9 +148,6 @@ class OneOfMany(Actions):
 
     def loadings(self, Y: np.ndarray) -> sparse.csr_array | None:
         return sparse.csr_array((np.ones(len(Y)), Y, np.arange(len(Y) + 1)), (len(Y), *self.shape))
-
-    def query_model(self, predict: Callable[[np.ndarray], np.ndarray], m: int) -> np.ndarray:
-        return np.column_stack([predict(np.full(m, action)) for action in range(*self.shape)])
 
     def block_moments(self, Y: np.ndarray, share: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
         weights = np.atleast_2d(row_map.to_contexts(share)[0].T)

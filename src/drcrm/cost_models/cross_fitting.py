@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.cost_models.base import action_effects
+from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog

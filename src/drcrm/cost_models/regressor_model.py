@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from drcrm.actions.base import Actions
 from drcrm.arrays.mapped_arrays import Features, as_input, take_rows
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import check_vector
+from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.errors import InputError
@@ -18,7 +18,7 @@ from drcrm.errors import InputError
 MOST_REPEATED = 10**7  # most rows to which a regressor without sample_weight is fitted
 
 
-class RegressorModel:
+class RegressorModel(BaseCostModel):
     """Cost model with any regressor of scikit-learn.
 
     It has one regressor for each of K actions, ĉ(x, a) = f_a(x). For lists of actions it has only one, with
@@ -73,25 +73,7 @@ class RegressorModel:
         self.regressors_ = [self._fit_rows(regressed, of_action) for of_action in rows]
         return self
 
-    def action_effects(
-        self, X: Features, actions: Actions, predict: Callable[[Any, Features], np.ndarray] | None = None
-    ) -> np.ndarray:
-        """Return the modelled cost of each action.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d) or (N, D)
-            Attribute ``X`` of a log.
-        actions : Actions
-            Attribute ``actions`` of the log.
-        predict : function, optional
-            Function of a regressor and X that replaces ``regressor.predict``, if the predictions are known.
-
-        Returns
-        -------
-        array (m, K) or (N,)
-            Modelled cost of each action, or of each listed candidate.
-        """
+    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
         _check_actions(actions)
         if not hasattr(self, "regressors_"):
             raise InputError("the cost model is not fitted: call fit_log")
@@ -134,8 +116,7 @@ def _predict(regressor: Any, X: Features) -> np.ndarray:
 
 def is_regressor(model: Any) -> bool:
     """Return whether an object is a regressor of scikit-learn, which does not know actions, and not a cost model."""
-    is_estimator = hasattr(model, "fit") and hasattr(model, "get_params")
-    if not is_estimator or any(hasattr(model, name) for name in ("action_effects", "expectation")):
+    if isinstance(model, BaseCostModel) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
         return False
     from sklearn.base import BaseEstimator  # its import takes half a second
     from sklearn.base import is_regressor as is_sklearn_regressor

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions import infer_actions, is_vector, split_contexts
+from drcrm.actions import infer_actions, split_contexts
 from drcrm.actions.base import Actions
 from drcrm.arrays.numerics import constructor_repr
 from drcrm.arrays.validation import (
@@ -21,20 +21,19 @@ from drcrm.arrays.validation import (
     check_coefficients,
     check_column_names,
     check_positive,
-    check_vector,
     column_names,
     find_constant_features,
 )
+from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.cost_models.solvers.ridge_solvers import FOLDS, make_solver, require_finite
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError
-from drcrm.policies.exponential import LinearPolicy, as_policy
 from drcrm.policies.prepared_log import append_row
 
 
-class CostModel:
+class CostModel(BaseCostModel):
     """Cost model by ridge regression: it predicts the cost ĉ of every action in a context.
 
     The model is linear in the features x of the context, or ψ_a of a listed action:
@@ -178,50 +177,6 @@ class CostModel:
         """
         _add_constant(self.coef_, self.intercept_, constant, log)
 
-    def predict(self, X: Any, Y: Any) -> np.ndarray:
-        """Return the modelled costs of given actions.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d), or ActionLists
-            Contexts.
-        Y : array (m, q) or (m,)
-            One action for each context.
-
-        Returns
-        -------
-        array (m,)
-            Modelled costs ĉ(x_i, y_i).
-        """
-        _require_coefficients(self)
-        shape = np.shape(self.coef_)
-        features, actions, Y = infer_actions(X, Y, shape[1] if len(shape) == 2 and is_vector(Y) else None)
-        effects, m = self.action_effects(features, actions), actions.n_contexts(features)
-        Y = actions.check(Y, rows=m)
-        actions.check_available(Y, np.arange(m))
-        return actions.costs_of_rows(actions.row_map(Y, None, m), effects)
-
-    def expectation(self, X: Any, policy: LinearPolicy, eligible: Any = None) -> np.ndarray:
-        """Return a policy's expected modelled cost in each context.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d), or ActionLists
-            Contexts.
-        policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator
-            Policy over the same features and actions.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m,)
-            Sums Σ_y π(y|x) ĉ(x, y).
-        """
-        policy = as_policy(policy)
-        features, actions = policy.actions.bind(X, eligible)
-        return actions.expected_cost(policy.marginals(X, eligible), self.action_effects(features, actions))
-
     def effects(self, X: Any) -> np.ndarray:
         """Return the effects of contexts, in which the modelled cost is linear.
 
@@ -242,26 +197,7 @@ class CostModel:
             raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
         return X @ self.coef_ + self.intercept_
 
-    def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
-        """Return the effects of a log's contexts, after a check that features and actions are those of the model.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d) or (N, D)
-            Attribute ``X`` of the log.
-        actions : Actions
-            Attribute ``actions`` of the log.
-
-        Returns
-        -------
-        array (m, q + 1), (m, K) or (N,)
-            Effects in the form of ``effects``.
-
-        Raises
-        ------
-        InputError
-            If the coefficients have other features or actions.
-        """
+    def action_effects(self, X: Any, actions: Actions, predict: Predict | None = None) -> np.ndarray:
         _require_coefficients(self)
         shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
         if shape != expected:
@@ -270,27 +206,6 @@ class CostModel:
             )
         check_coefficients(np.reshape(self.coef_, (len(self.coef_), -1)))
         return self.effects(X)
-
-
-def action_effects(model: Any, X: Any, actions: Actions) -> np.ndarray:
-    """Return the effects of contexts under any cost model; ``actions`` computes modelled costs from them.
-
-    A model other than ours needs ``predict`` and ``expectation``. For label vectors its cost must be additive over
-    labels, like that of CostModel.
-    """
-    if hasattr(model, "action_effects"):
-        return model.action_effects(X, actions)
-    if not (hasattr(model, "predict") and hasattr(model, "expectation")):
-        raise InputError(
-            f"cost_model is of type {type(model).__name__}, expected one with predict and expectation, or a regressor "
-            "of scikit-learn"
-        )
-    m, contexts = actions.n_contexts(X), actions.unbind(X)
-
-    def predict(chosen: np.ndarray) -> np.ndarray:
-        return check_vector(model.predict(contexts, chosen), m, "the prediction of the cost model")
-
-    return actions.query_model(predict, m)
 
 
 def tilt_coefficients(model: object, intercept: bool) -> np.ndarray | None:

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions.base import Actions
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.blended_model import MappedModel
-from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.policies.base import Policy
 from drcrm.policies.exponential import as_policy
@@ -41,7 +41,7 @@ class SupportedModel:
 
     Parameters
     ----------
-    model : CostModel, or any object with ``predict`` and ``expectation``
+    model : CostModel or another cost model
     logging_policy : ExponentialPolicy, SoftmaxPolicy or TabularPolicy
         π0, or the policy cloned from the log. With a TabularPolicy, the model can be used only on its log.
     support : float in [0, 1]

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
-from drcrm.cost_models.ridge_model import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, worst_level
 from drcrm.diagnostics.formats import format_signed, percent

@@ -205,14 +205,15 @@ class CounterfactualEstimator(FittedPolicy):
         logging_policy : ExponentialPolicy, SoftmaxPolicy or a fitted estimator, optional
             Logging policy π0, which the start "logging" needs. In all other cases a policy cloned from the log can
             replace it, and does by default.
-        cost_model : CostModel, regressor or object, optional
+        cost_model : cost model, regressor or function, optional
             Cost model for "dr", "dm" and the start "model". By default a ``CostModel`` is fitted to the log. You can
             pass:
 
             - a fitted ``CostModel``;
             - a regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the training rows, and
               cannot model label vectors: see :class:`drcrm.RegressorModel`;
-            - an object with ``predict`` and ``expectation``. For label vectors its cost must be additive over labels.
+            - a function of X that returns the modelled costs of all actions, (m, K) or (N,). For label vectors it gives
+              the costs that labels add and, in the last column, the cost of the vector without labels, (m, q + 1).
         n_actions : int, optional
             Number K of actions.
         eligible : bool array (m, K), optional

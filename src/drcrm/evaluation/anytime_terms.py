@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.support import SupportedModel, misses_propensities
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, default_estimate

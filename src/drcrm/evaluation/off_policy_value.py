@@ -71,7 +71,7 @@ def off_policy_value(
         Limit M of the weights, for "clipped_ips", "clipped_snips", "clipped_dr" and "switch_dr". By default ("auto") it
         is computed from the logged propensities, like the estimators do.
     cost_model : optional
-        Cost model for "dr", "sndr", "switch_dr" and "dm": an object with ``predict`` and ``expectation``, or a fitted
+        Cost model for "dr", "sndr", "switch_dr" and "dm": a fitted ``CostModel`` or
         :class:`drcrm.RegressorModel`. Fit it to other rows. An array, or a function of X, has the modelled costs of all
         actions: (m, K), (N,) for lists, or (m, q + 1) for labels, like ``CostModel.effects``. A regressor of
         scikit-learn, fitted or not, is cloned and cross-fitted on five folds of the groups, or of the contexts. By

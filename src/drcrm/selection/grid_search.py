@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.blended_model import PaddedModel
+from drcrm.cost_models.base import as_cost_model
+from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
 from drcrm.cost_models.support import SUPPORT
@@ -131,8 +133,11 @@ def learn_with_features(
 
     mapped = FeatureMap(as_transformer(features), log.X, names)
     log, heldout = log.replace(X=mapped(log.X)), heldout and heldout.replace(X=mapped(heldout.X))
-    if not (cost_model is None or is_regressor(cost_model)):
-        cost_model = PaddedModel(mapped, cost_model)
+    if isinstance(cost_model, CostModel):
+        cost_model = copy(cost_model)
+        cost_model.coef_ = mapped.pad_coefficients(np.asarray(cost_model.coef_))
+    elif not (cost_model is None or is_regressor(cost_model)):
+        cost_model = MappedModel(mapped.unmap, as_cost_model(cost_model))
     return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.cost_models.base import action_effects, as_cost_model
 from drcrm.cost_models.context_effects import Variances, context_effects
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
-from drcrm.cost_models.ridge_model import CostModel, action_effects
+from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
@@ -34,7 +35,7 @@ def fit_cost_model(
     algorithm : Algorithm
         Its estimate determines the effects: None if it uses no model, else the model's effects. Context effects are
         added if the algorithm has them.
-    model : CostModel, SupportedModel, regressor, any model with ``predict`` and ``expectation``, or None
+    model : cost model, SupportedModel, regressor, function of X, or None
         A regressor is fitted to the log; None fits a CostModel.
     logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
         π0; by default the logging policy of a SupportedModel, else the policy cloned from the log.
@@ -42,13 +43,10 @@ def fit_cost_model(
         Constant that is subtracted from the costs.
     """
     regressor = algorithm.make_regressor()
-    regressor = model if regressor is None and is_regressor(model) else regressor
-    fit: Any = None
-    if regressor is not None:
-        fit = lambda part: RegressorModel(regressor).fit_log(part)  # noqa: E731
-    elif model is None:
-        fit = lambda part: CostModel().fit_log(part, action_intercepts=algorithm.intercept)  # noqa: E731
-    model = fit(log) if fit else model
+    model = model if regressor is None else regressor
+    if model is None:
+        model = CostModel().fit_log(log, action_intercepts=algorithm.intercept)
+    model = RegressorModel(model).fit_log(log) if is_regressor(model) else as_cost_model(model)
     is_known = logging_policy is not None
     if isinstance(model, SupportedModel):
         is_known = is_known or not model.is_cloned

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.cost_models.ridge_model import action_effects
+from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.tabular_model import follow_forecasts
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.check import to_json
