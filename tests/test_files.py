@@ -103,41 +103,6 @@ class TestOutputs:
         assert modes == [0o640, 0o604]
 
 
-WRITE = "import drcrm.files\nwith drcrm.files.atomic('out') as path:\n  path.write_text('child')"
-OPEN = "from pathlib import Path\nfrom drcrm.diagnostics.opened_log import log_folder\n"
-OPEN += "with log_folder(Path('log.csv')) as create:\n  path = create() / 'X.npy'\n  path.write_text('')"
-
-
-@pytest.mark.parametrize("script", [WRITE, OPEN], ids=["output", "scratch"])
-class TestTemporaryFolders:
-    """Temporary folders that another user of the working folder finds. Process ids and host names do not matter."""
-
-    def use(self, script: str, inside=Path.exists) -> None:
-        """Create a temporary folder in the working folder, and call a function with the path of a file in it."""
-        exec(f"{script}\n  inside(path)", {"inside": inside})
-
-    def test_a_folder_in_use_is_kept(self, script, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-
-        def use_again(path: Path) -> None:
-            self.use(script)
-            assert path.exists()
-
-        self.use(script, use_again)
-        assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
-
-    def test_the_folder_of_a_killed_process_is_removed(self, script, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        waiting = [sys.executable, "-c", f"{script}\n  print(flush=True)\n  input()"]
-        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        with subprocess.Popen(waiting, env=ENVIRONMENT, text=True, **pipes) as child:
-            child.stdout.readline()
-            child.kill()
-        assert len(os.listdir(tmp_path)) == 1
-        self.use(script)
-        assert os.listdir(tmp_path) == (["out"] if script == WRITE else [])
-
-
 class TestDamagedArchives:
     @pytest.mark.parametrize("content", [None, "folder", b"", b"dataset,seed\n"])
     def test_a_path_that_is_no_archive_is_rejected(self, tmp_path, content):

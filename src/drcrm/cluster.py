@@ -11,16 +11,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import MappedPickler, folder_prefix
+from drcrm.arrays.mapped_arrays import MappedPickler
 from drcrm.data.executors import ChunkExecutor, Chunks, Task, current_executor, use_executor
 from drcrm.errors import InputError
-from drcrm.files import locked_folder
 
 FEW = 16  # up to this number of chunks (half a million contexts), this machine is faster than a cluster
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 2**25  # two options of glibc's mallopt, and their value in bytes
@@ -52,7 +52,7 @@ def on_cluster(client: Any, folder: str | Path | None = None) -> Iterator[None]:
     >>> with on_cluster(Client("tcp://scheduler:8786"), folder="/shared"):  # doctest: +SKIP
     ...     policy = KLDRO().fit(X, Y, propensity=p, cost=c)
     """
-    with locked_folder(folder, folder_prefix()) as name, use_executor(DaskExecutor(client, name)):
+    with TemporaryDirectory(dir=folder, prefix=".drcrm-") as name, use_executor(DaskExecutor(client, name)):
         yield
 
 

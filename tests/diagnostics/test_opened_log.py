@@ -108,14 +108,14 @@ def test_answers_of_text_do_not_depend_on_where_it_is(tmp_path, run, monkeypatch
 
 
 def test_without_permission_the_folder_is_a_temporary_one(shop, tmp_path, run, monkeypatch):
-    create = opened_log.locked_folder
+    create = opened_log.TemporaryDirectory
 
-    def refuse(parent, prefix):
-        if parent is not None:
+    def refuse(dir=None, **options):
+        if dir is not None:
             raise PermissionError(13, "Permission denied")
-        return create(tmp_path, prefix)
+        return create(dir=tmp_path, **options)
 
-    monkeypatch.setattr(opened_log, "locked_folder", refuse)
+    monkeypatch.setattr(opened_log, "TemporaryDirectory", refuse)
     with mapped_files(monkeypatch) as folders:
         assert run("certify", shop / "policy.npz", shop / "log.csv")[0] == 0
     assert [folder.parent for folder in folders] == [tmp_path]

@@ -5,7 +5,6 @@ slices and multiplies arrays works the same whether or not they are mapped.
 """
 
 import pickle
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -78,11 +77,6 @@ class ArrayWriter:
             error.filename = file.name
             raise
         self._files[suffix] = file, dtype, (rows + len(values), *columns)
-
-
-def folder_prefix() -> str:
-    """Return the prefix of this machine's temporary folders. On shared disks, a lock may be local to a machine."""
-    return f".drcrm-{socket.gethostname()}-"
 
 
 @contextmanager

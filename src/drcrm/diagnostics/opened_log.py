@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.mapped_arrays import folder_prefix, read_only, scratch_folder, scratch_path
+from drcrm.arrays.mapped_arrays import read_only, scratch_folder, scratch_path
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import held_out
@@ -33,7 +34,6 @@ from drcrm.diagnostics.repeated_rows.row_checks import (
     hash_log,
 )
 from drcrm.errors import InputError, prefix_errors
-from drcrm.files import locked_folder, remove_abandoned_folders
 from drcrm.logs.batches import blocks_of, encode, fit_encoding
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.encoding.columns import reject_values
@@ -153,17 +153,16 @@ def log_folder(path: Source) -> Iterator[Folder]:
     to it, too.
     """
     parent = Path(path if isinstance(path, str | Path) else path[0]).absolute().parent
-    remove_abandoned_folders(parent, folder_prefix())
     with ExitStack() as closing:
 
         def create() -> Path:
             try:
                 parent.mkdir(parents=True, exist_ok=True)
-                folder = closing.enter_context(locked_folder(parent, folder_prefix()))
+                folder = closing.enter_context(TemporaryDirectory(dir=parent, prefix=".drcrm-"))
             except OSError:
-                folder = closing.enter_context(locked_folder(None, folder_prefix()))
-            closing.enter_context(scratch_folder(folder))
-            return folder
+                folder = closing.enter_context(TemporaryDirectory(prefix=".drcrm-"))
+            closing.enter_context(scratch_folder(Path(folder)))
+            return Path(folder)
 
         yield create
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from drcrm.cli.common.evaluation import Evaluation
 from drcrm.diagnostics.check import to_json
 from drcrm.errors import InputError
-from drcrm.files import is_null_device, is_stream, standard_descriptor, write_json, write_text
+from drcrm.files import is_stream, standard_descriptor, write_json, write_text
 from drcrm.reports.log_report.page import page
 from drcrm.reports.log_report.terminal import text
 
@@ -77,7 +77,7 @@ def require_separate_outputs(options: argparse.Namespace) -> None:
 
 def _are_same(output: Path, path: Path) -> bool:
     """Return whether two paths are the same file, pipe or standard stream; False for /dev/null."""
-    if is_null_device(output):
+    if str(output) == os.devnull:
         return False
     if (descriptor := standard_descriptor(output)) and descriptor == standard_descriptor(path):
         return True
