@@ -34,13 +34,13 @@ UNCERTAIN = 1e-6  # the policy is certain of an action if the other actions toge
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     require_separate_outputs(options)
-    if options.output.suffix not in FORMATS and not is_stream(options.output):
+    if options.output.suffix.lower() not in FORMATS and not is_stream(options.output):
         raise InputError(f"--output must be a {' or '.join(FORMATS)} file, got {options.output}")
     stored = read_policy(options.policy)
     if isinstance(stored.encoding, ListedTableEncoding):
         options.keep = list(dict.fromkeys([stored.encoding.list_id, *options.keep]))
     _require_new_columns(stored, options)
-    counts: Counts = {name: Counter() for name in ("unseen", "missing", "uncertain", "escaped", "certain")}
+    counts: Counts = {name: Counter() for name in ("unseen", "missing", "uncertain", "certain")}
     with _open_output(options) as write, show_progress() as report:
         report(f"choosing actions for {read_log.name_of(options.contexts)}")
         for decisions in _choose_actions(stored, options, counts):
@@ -70,13 +70,6 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
         yield f"{read_log.name_of(options.contexts)}: imputed missing values: {format_imputed(missing)}"
     for reason, rows in counts["unseen"].items():
         yield f"{read_log.name_of(options.contexts)}: {reason} in {rows} rows; the policy has not seen it"
-    escape = _name_writer(options)
-    names = {*_action_columns(stored), *stored.encoding.names, *options.keep}
-    if escaped := sum(escape(name) != name for name in names) + counts["escaped"].total():
-        yield (
-            f"{options.output}: {escaped} texts begin like a spreadsheet formula, so they are written with an "
-            "apostrophe in front; --raw-names writes them without it"
-        )
     if uncertain := counts["uncertain"][True]:
         yield (
             "the certificate covers actions drawn from the policy, not --greedy: the policy was not certain of its "
@@ -99,9 +92,9 @@ def _remarks(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) 
 def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: Counts) -> Iterator[pd.DataFrame]:
     """Yield the actions and their propensities, one chunk of contexts at a time.
 
-    Increase the counts of five kinds: rows with values that the policy has not seen, imputed values by feature, escaped
-    values by kept column, contexts by whether their propensity exceeds ``CERTAIN``, and, with --greedy, contexts by
-    whether the policy was uncertain of its action.
+    Increase the counts of four kinds: rows with values that the policy has not seen, imputed values by feature,
+    contexts by whether their propensity exceeds ``CERTAIN``, and, with --greedy, contexts by whether the policy was
+    uncertain of its action.
     """
     with prefix_errors(options.policy):
         mapping = stored.mapping
@@ -120,10 +113,7 @@ def _choose_actions(stored: StoredPolicy, options: argparse.Namespace, counts: C
         if kept is not None:
             _, bound = policy.actions.bind(X)
             kept = kept.take(bound.feature_rows(actions, np.arange(len(actions))))
-        columns: dict[object, Any] = {}
-        for name in options.keep:
-            columns[write_name(name)], escaped = write_column(name, kept[name])
-            counts["escaped"][name] += escaped
+        columns = {write_name(name): write_column(name, kept[name]) for name in options.keep}
         yield pd.DataFrame(columns | _name_actions(stored, actions, write_name) | {PROPENSITY: propensity})
 
 
@@ -142,12 +132,12 @@ def _name_actions(
 
 
 def _name_writer(options: argparse.Namespace) -> Callable[[object], object]:
-    """Return a function that escapes names that look like formulas in CSV, because spreadsheets would run them."""
-    return escape_formula if _format(options) == ".csv" and not options.raw_names else lambda name: name
+    """Return a function that escapes texts that look like formulas in CSV, with --escape-formulas."""
+    return escape_formula if _format(options) == ".csv" and options.escape_formulas else lambda name: name
 
 
-def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], tuple[pd.Series, int]]:
-    """Return a function that maps a column to keep, in Arrow, to the column to write and the number of escaped texts.
+def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], pd.Series]:
+    """Return a function that maps a column to keep, in Arrow, to the column to write.
 
     Parquet has the column's type, or the joint type of the files; CSV has the text of each value.
     """
@@ -156,25 +146,25 @@ def _column_writer(options: argparse.Namespace) -> Callable[[str, Any], tuple[pd
         with prefix_errors("--keep"):
             types = read_log.kept_types(options.contexts, options.keep)
 
-    def write(name: str, column: Any) -> tuple[pd.Series, int]:
+    def write(name: str, column: Any) -> pd.Series:
         try:
             if _format(options) == ".parquet":
-                return pd.Series(pd.arrays.ArrowExtensionArray(column.cast(types.get(name, column.type)))), 0
+                return pd.Series(pd.arrays.ArrowExtensionArray(column.cast(types.get(name, column.type))))
             if arrow.types.is_floating(column.type):
-                return column.to_pandas(), 0
+                return column.to_pandas()
             values = column.to_pylist()
         except (ValueError, OverflowError) as error:  # such as a year after 9999, or an integer as float
             raise InputError(f"--keep {name}: {error}") from None
         texts = [write_name(as_text(value) if isinstance(value, bytes) else value) for value in values]
-        escaped = sum(isinstance(value, str) and value != text for value, text in zip(values, texts, strict=True))
-        return pd.Series(texts, dtype=object), escaped
+        return pd.Series(texts, dtype=object)
 
     return write
 
 
 def _format(options: argparse.Namespace) -> str:
     """Return the suffix of the output's format, which is .csv for a stream without a suffix."""
-    return options.output.suffix if options.output.suffix in FORMATS else ".csv"
+    suffix = options.output.suffix.lower()
+    return suffix if suffix in FORMATS else ".csv"
 
 
 @contextmanager

@@ -240,8 +240,8 @@ Writes  --output: CSV or Parquet with one row for each context: the columns of -
         policy was learned from. Label vectors have a column for each label. An action of a list is written as its
         position in the list, from 0.
 
-In CSV, predict writes an apostrophe before texts that a spreadsheet would run as a formula, such as =1+1. drcrm removes
-the apostrophe when it reads actions from CSV. Parquet, and CSV with --raw-names, have no apostrophe.
+Spreadsheets run texts of a CSV file such as =1+1. With --escape-formulas, predict writes an apostrophe in front of
+them. drcrm removes the apostrophe when it reads actions from CSV.
 
 The certificate covers actions drawn from the policy with the share of uniform actions that learn stored. It covers
 neither --greedy nor another share by --explore.""",
@@ -283,10 +283,10 @@ neither --greedy nor another share by --explore.""",
                 },
             ),
             (
-                "--raw-names",
+                "--escape-formulas",
                 {
                     "action": "store_true",
-                    "help": "write CSV without an apostrophe in front of names that look like formulas",
+                    "help": "write CSV with an apostrophe in front of texts that look like formulas",
                 },
             ),
             (
