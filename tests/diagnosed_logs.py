@@ -6,8 +6,8 @@ import pandas as pd
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
 from drcrm.arrays.tables import Table
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import Bounds, decide
-from drcrm.diagnostics.comparison.words import Evidence, Statement, state
+from drcrm.diagnostics.comparison.verdict import Bounds, Evidence, decide
+from drcrm.diagnostics.comparison.words import Statement, state
 from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.encoding.base import ArrayEncoding

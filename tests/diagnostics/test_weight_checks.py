@@ -38,6 +38,20 @@ def test_unsupported_actions_fail(monkeypatch):
     assert advice.count("of the policy's choices") == 3
 
 
+def test_a_uniform_logging_policy_is_known_and_not_fitted(monkeypatch):
+    """A fitted model of uniform actions that is wrong about one action finds it unsupported."""
+    n, rng = 2000, np.random.default_rng(0)
+    wrong = np.tile([0.001, 0.4995, 0.4995], (n, 1))
+    monkeypatch.setattr("drcrm.diagnostics.diagnosis.cross_fit_propensities", lambda log, _: wrong)
+    monkeypatch.setattr("drcrm.diagnostics.diagnosis.raise_to_support", lambda mean, log, _: mean)
+    action, policy = rng.integers(0, 3, n), np.tile([0.8, 0.1, 0.1], (n, 1))
+    for propensity, expected in ((1 / 3, 0.0), (0.33, 0.0), (0.3, 0.8)):  # 0.33 is 1/3 rounded
+        log = BanditLog(rng.normal(size=(n, 1)), action, np.full(n, propensity), rng.random(n), n_actions=3)
+        diagnosis = diagnose(log, policy)
+        assert find_check(diagnosis, "unsupported actions").value == pytest.approx(expected)
+        assert diagnosis.tables["actions"][0]["unsupported"] == pytest.approx(expected)
+
+
 def test_pareto_shape_of_exact_quantiles():
     """The prior draws shapes towards 1/2 with the weight of ten observations."""
     u = (np.arange(2000) + 0.5) / 2000

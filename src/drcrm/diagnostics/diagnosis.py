@@ -25,7 +25,7 @@ from drcrm.diagnostics.log_checks import (
     check_gain_drift,
 )
 from drcrm.diagnostics.log_columns import independent_units
-from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities
+from drcrm.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities, uniform_policy
 from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.estimates import RATIO, ROBUST
@@ -190,6 +190,7 @@ def _weigh_policy(log: BanditLog, policy: Any, cost_model: Any, modelled: np.nda
     terms = TermBuilder(inputs, ROBUST if has_model else RATIO).terms(policy)
     residual = tail_residual(terms.residual, log.cost, log.count) if has_model else np.nan_to_num(terms.residual)
     mean = policy.marginals_on(log.X, log.actions) if policy.knows_all_actions else None
-    logging_mean = raise_to_support(modelled, log, SUPPORT)
+    uniform, _, is_uniform = uniform_policy(log, modelled)
+    logging_mean = uniform if is_uniform else raise_to_support(modelled, log, SUPPORT)
     probability, z = terms.importance * log.propensity, terms.z if has_model else None
     return PolicyWeights(log, probability, terms.importance, mean, logging_mean, residual, z)

@@ -46,6 +46,7 @@ from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
 ROUNDING = 1e-6  # relative, of propensities
+DAY, WEEK = 86_400e6, 7 * 86_400e6  # microseconds
 MAX_CHECKED = 100_000  # the checks that need no policy use all rows of logs up to this size, else the held-out rows
 Tell = Callable[[str], None]
 
@@ -79,6 +80,8 @@ class OpenedLog:
         Last change of the logging policy. ``evaluated`` then has only rows after it, unless there is a baseline.
     evaluated_rows : bool array, optional
         Mask of the rows of ``whole`` that ``evaluated`` has.
+    rows_per_week : float, optional
+        Rows that the file has per week; None without times.
     """
 
     path: Source
@@ -93,6 +96,7 @@ class OpenedLog:
     baseline: TabularPolicy | None = None
     policy_change: PolicyChange | None = None
     evaluated_rows: np.ndarray | None = None
+    rows_per_week: float | None = None
 
     def __post_init__(self) -> None:
         for part in (self.evaluated, self.train):
@@ -241,7 +245,16 @@ def open_log(
         on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
     rows = None if whole is None else is_evaluated
     opened = OpenedLog(path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, on_rows)
-    return _restrict_to_last_policy(replace(opened, evaluated_rows=rows))
+    return _restrict_to_last_policy(replace(opened, evaluated_rows=rows, rows_per_week=count_rows_per_week(log)))
+
+
+def count_rows_per_week(log: BanditLog) -> float | None:
+    """Return how many rows a log has per week, by its first and last time; None without times or within a day."""
+    if not (log.description.clock or "").startswith("times"):
+        return None
+    time: Any = log.column("time")
+    span = float(time.max() - time.min())
+    return float(log.size) * WEEK / span if span >= DAY else None
 
 
 def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:

@@ -144,9 +144,7 @@ def audit_propensities(
         return [too_few], tenths
     boosted = boost_model(log, modelled, units) if boosted is None else boosted
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
-    uniform = log.actions.log_partition(np.zeros_like(modelled))[1]
-    uniform_log_prob = log.actions.log_prob(uniform, log.Y, log.context)
-    is_uniform = np.abs(log.propensity / np.exp(uniform_log_prob) - 1).max() <= ROUNDED
+    uniform, uniform_log_prob, is_uniform = uniform_policy(log, modelled)
     tests = [
         _check_means(log, uniform if is_uniform else modelled, units),
         _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity, units),
@@ -154,6 +152,17 @@ def audit_propensities(
     lacks_power = n < needed and log_evidence(log, models, uniform_log_prob, units) <= -np.log(LEVEL)
     is_accused = any(test.level == "fail" for test in tests)
     return [too_few, *tests] if lacks_power and not is_accused else tests, tenths
+
+
+def uniform_policy(log: BanditLog, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return the uniform policy's probabilities of all actions, the logs of the logged ones, and whether it logged.
+
+    It logged if all propensities are uniform, up to rounding. ``scores`` have the shape of the first result.
+    """
+    uniform = log.actions.log_partition(np.zeros_like(scores))[1]
+    log_prob = log.actions.log_prob(uniform, log.Y, log.context)
+    is_uniform = np.abs(log.propensity / np.exp(log_prob) - 1).max() <= ROUNDED
+    return uniform, log_prob, bool(is_uniform and not log.imitated_propensities)
 
 
 def _model_of_rows(log: BanditLog, modelled: np.ndarray) -> np.ndarray:

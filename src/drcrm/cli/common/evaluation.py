@@ -20,8 +20,8 @@ from drcrm.diagnostics.comparison.policy_comparison import (
     sensitivity_to_propensities,
 )
 from drcrm.diagnostics.comparison.reference import Reference
-from drcrm.diagnostics.comparison.verdict import CHARGED, Bounds, Verdict, decide
-from drcrm.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Evidence, Statement, state
+from drcrm.diagnostics.comparison.verdict import CHARGED, Bounds, Evidence, Verdict, decide
+from drcrm.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.diagnostics.estimated_propensities import check_overlap
 from drcrm.diagnostics.opened_log import OpenedLog
@@ -129,6 +129,7 @@ class Evaluation:
             "running": evidence.running,
             "breakeven_shift": self.breakeven_shift,
             "next_step": self.statement.next_step,
+            "gain": evidence.as_dict(),
             "guardrails": [guardrail.as_dict() for guardrail in evidence.guardrails],
             "reference": settings.reference.name,
         }
@@ -198,7 +199,7 @@ def evaluate(
     ]
     comparison = comparisons[policies.index(best)]
     units = Units(log.description.is_reward, log.description.outcome)
-    evidence = Evidence(comparison, diagnosis, label=best.label, units=units)
+    evidence = Evidence(comparison, diagnosis, label=best.label, units=units, rows_per_week=opened.rows_per_week)
     bounds, watched = Bounds.of(comparison), None
     if watching is not None:
         evidence, bounds, watched = _watch(opened, best, settings, watching, evidence)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drcrm.diagnostics.check import Check, Consequence
+from drcrm.diagnostics.check import Check, Consequence, to_json
 from drcrm.diagnostics.comparison.reference import Reference
+from drcrm.diagnostics.units import Units
 
 if TYPE_CHECKING:
     from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail
     from drcrm.diagnostics.comparison.policy_comparison import Comparison
+    from drcrm.diagnostics.diagnosis import Diagnosis
+    from drcrm.evaluation.sensitivity import Sensitivity
 
 VERDICTS = "better", "not shown", "worse", "the log cannot say", "the log is wrong"
 BETTER, NOT_SHOWN, WORSE, CANNOT_SAY, WRONG = VERDICTS
@@ -94,6 +97,83 @@ class Verdict:
     def has_bounds(self) -> bool:
         """Whether the verdict follows from bounds."""
         return not self.failed and self.refusal is None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict follows from, and the names in its sentences.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    diagnosis : Diagnosis
+    guardrails : sequence of JudgedGuardrail
+    label : str
+        Name of the policy.
+    units : Units
+        Of the outcome.
+    running : mapping or None
+        Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
+    rows_per_week : float or None
+        Rows that the log has per week, if the mapping names their times.
+    remedies : sequence of str
+        Advice if there are no bounds; by default it follows from the checks.
+    sensitivity : Sensitivity or None
+        For a better policy, the worst case if propensities are wrong.
+    """
+
+    comparison: Comparison
+    diagnosis: Diagnosis
+    guardrails: Sequence[JudgedGuardrail] = ()
+    label: str = "the policy"
+    units: Units = field(default_factory=Units)
+    running: Mapping[str, Any] | None = None
+    rows_per_week: float | None = None
+    remedies: Sequence[str] = ()
+    sensitivity: Sensitivity | None = None
+
+    @property
+    def confidence(self) -> float:
+        return self.comparison.settings.confidence
+
+    @property
+    def reference(self) -> str:
+        """The name of what the policy is compared with."""
+        return self.comparison.settings.reference.name
+
+    @property
+    def radius(self) -> float | None:
+        """Radius of the shift."""
+        return self.comparison.settings.reference.radius
+
+    @property
+    def quantity(self) -> str:
+        """The name of the compared quantity."""
+        name = self.units.name
+        return name if self.radius is None else f"worst-case {name} under a shift of {self.radius:g}"
+
+    @property
+    def bound(self) -> float | None:
+        """The upper bound on the cost difference per row, if there is one."""
+        if self.running is not None:
+            return self.running["difference_bound"]
+        return None if self.comparison.certificate is None else self.comparison.certificate.bound
+
+    def gain(self, rows: float = 1.0) -> dict[str, Any]:
+        """Return the difference from the reference in a number of rows, as a cost and in units of the outcome.
+
+        The estimate is corrected for the choice among several candidates.
+        """
+        parts = self.comparison.corrected | ({} if self.bound is None else {"bound": self.bound})
+        cost = to_json({key: rows * value for key, value in parts.items()})
+        outcome = self.units.interval(cost)._asdict() | {"bound": self.units.convert(cost.get("bound"))}
+        return {"cost": {"bound": None} | cost, "outcome": outcome}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the part "gain" of an answer: the difference per row, and per week if times are known."""
+        week = None if self.rows_per_week is None else self.gain(self.rows_per_week)
+        names = {"outcome": self.units.name, "rows_per_week": self.rows_per_week}
+        return names | {"per_row": self.gain(), "per_week": week}
 
 
 def decide(

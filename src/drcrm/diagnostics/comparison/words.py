@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,16 @@ from drcrm.diagnostics.comparison.advice import (
 )
 from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.diagnostics.comparison.policy_comparison import Comparison
-from drcrm.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Verdict
+from drcrm.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
 from drcrm.diagnostics.diagnosis import Diagnosis
-from drcrm.diagnostics.formats import capitalize, format_digits, format_signed, percent, with_confidence
+from drcrm.diagnostics.formats import (
+    capitalize,
+    format_count,
+    format_digits,
+    format_signed,
+    percent,
+    with_confidence,
+)
 from drcrm.diagnostics.units import Units
 from drcrm.evaluation.bounds.sample_size import POWER
 from drcrm.evaluation.sensitivity import Sensitivity
@@ -34,57 +41,6 @@ FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
 OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
 ESTIMATED = "the estimated propensities are right"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a verdict follows from, and the names in its sentences.
-
-    Attributes
-    ----------
-    comparison : Comparison
-    diagnosis : Diagnosis
-    guardrails : sequence of JudgedGuardrail
-    label : str
-        Name of the policy.
-    units : Units
-        Of the outcome.
-    running : mapping or None
-        Bounds that hold at every look: see :func:`drcrm.cli.common.running_bounds.watch`.
-    remedies : sequence of str
-        Advice if there are no bounds; by default it follows from the checks.
-    sensitivity : Sensitivity or None
-        For a better policy, the worst case if propensities are wrong.
-    """
-
-    comparison: Comparison
-    diagnosis: Diagnosis
-    guardrails: Sequence[JudgedGuardrail] = ()
-    label: str = "the policy"
-    units: Units = field(default_factory=Units)
-    running: Mapping[str, Any] | None = None
-    remedies: Sequence[str] = ()
-    sensitivity: Sensitivity | None = None
-
-    @property
-    def confidence(self) -> float:
-        return self.comparison.settings.confidence
-
-    @property
-    def reference(self) -> str:
-        """The name of what the policy is compared with."""
-        return self.comparison.settings.reference.name
-
-    @property
-    def radius(self) -> float | None:
-        """Radius of the shift."""
-        return self.comparison.settings.reference.radius
-
-    @property
-    def quantity(self) -> str:
-        """The name of the compared quantity."""
-        name = self.units.name
-        return name if self.radius is None else f"worst-case {name} under a shift of {self.radius:g}"
 
 
 @dataclass(frozen=True)
@@ -173,7 +129,7 @@ def _explain_open(evidence: Evidence) -> tuple[str, list[str], bool]:
     sentence = (
         f"{describe_change(evidence, has_intervals=False)}, by estimate. The change is {sides[0]} "
         f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
-    )
+    ) + describe_week(evidence)
     advice, helps = advise_rows(comparison, evidence.diagnosis.rows, sign)
     return sentence, [advice], helps
 
@@ -202,12 +158,13 @@ def state_certificates(verdict: Verdict, evidence: Evidence, statement: Statemen
             missing, _ = describe_missing(comparison, evidence.diagnosis.rows)
             holds += describe_breakeven(evidence.sensitivity) + missing
     units, sign, change = evidence.units, evidence.units.sign, describe_change(replace(evidence, label="the policy"))
-    sentence = (
+    bounds = (
         f"{change}. The policy's {evidence.quantity} is {units.side} {format_digits(sign * cost)} "
         f"per row. Its difference from {evidence.reference}'s {evidence.quantity} is {units.side} "
-        f"{format_signed(sign * difference)}. {holds}{describe_guardrails(evidence.guardrails, evidence.confidence)}"
+        f"{format_signed(sign * difference)}.{describe_week(evidence)} {holds}"
     )
-    return replace(statement, verdict="certified", sentence=sentence + untested(evidence.diagnosis))
+    rails = describe_guardrails(evidence.guardrails, evidence.confidence)
+    return replace(statement, verdict="certified", sentence=bounds + rails + untested(evidence.diagnosis))
 
 
 def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
@@ -248,7 +205,21 @@ def _claim(evidence: Evidence, is_better: bool) -> str:
     bound, side = comparison.certificate.bound, units.side
     if not is_better:
         bound, side = comparison.lower_bound, units.other_side
-    return f"{describe_change(evidence)}, and by {side} {format_signed(units.sign * bound)} {_confidence(comparison)}."
+    claim = f"{describe_change(evidence)}, and by {side} {format_signed(units.sign * bound)} {_confidence(comparison)}."
+    return claim + describe_week(evidence)
+
+
+def describe_week(evidence: Evidence) -> str:
+    """Return a sentence on the change per week; empty without times, and for worst cases around the environment."""
+    if evidence.rows_per_week is None or evidence.radius is not None:
+        return ""
+    part, unit = evidence.gain(evidence.rows_per_week)["outcome"], f"{evidence.units.name} per week"
+    ends = [part["low"], part["high"]]
+    interval = f" ({format_signed(ends[0])} to {format_signed(ends[1])})" if None not in ends else ""
+    bound = part["bound"]
+    side = "" if bound is None else f", and {evidence.units.side} {format_signed(bound)}"
+    rows = format_count(evidence.rows_per_week)
+    return f" At {rows} rows per week, as in this log, that is {format_signed(part['value'])} {unit}{interval}{side}."
 
 
 def _confidence(comparison: Comparison) -> str:
