@@ -90,7 +90,8 @@ def format_runs(family: Family) -> str:
     first, *rest = family.members
     rows = []
     for member in rest:
-        options = [f"{key}: {value}" for key, value in member.options.items() if value != first.options.get(key)]
+        changed = {key: value for key, value in member.options.items() if value != first.options.get(key)}
+        options = [f"{key}: {value}" for key, value in changed.items() if key != "variant_of"]
         links = [f"[{title}]({link})" for title, link in member.rows.items()]
         rows.append({"Experiment": f"`{member.name}`", "Options": ", ".join(options), "Rows": ", ".join(links)})
     table = PrintedTable("The other experiments differ in:", pd.DataFrame(rows)).markdown() if rows else ""

@@ -49,14 +49,17 @@ class TestFiles:
         assert str(error.value).isprintable()
 
     def test_several_files_merge_and_each_unreadable_one_has_a_line(self, tmp_path):
-        """An alias of YAML is changed in one place only."""
+        """A variant has the options of its experiment, unless it or its own entry changes them."""
         paths = [tmp_path / f"{name}.yaml" for name in "ab"]
         paths[0].write_text("experiments: {demo: {seeds: 2}, single_choice: {seeds: {satimage: 2}}}")
-        paths[1].write_text("experiments: {demo: {seeds: 3}}")
+        paths[1].write_text("experiments: {demo: {seeds: 3}, single_choice_soft: {seeds: {letter: 1}}}")
         experiments = project_config(ROOT, paths)["experiments"]
         assert experiments["demo"]["seeds"] == 3
         assert experiments["single_choice"]["seeds"]["satimage"] == 2
-        assert experiments["single_choice_soft"] == project_config(ROOT)["experiments"]["single_choice_soft"]
+        soft = experiments["single_choice_soft"]
+        assert soft["seeds"] == {**experiments["single_choice"]["seeds"], "letter": 1}
+        assert (soft["logging_sharpness"], soft["variant_of"]) == (0.25, "single_choice")
+        assert soft["algorithms"] == experiments["single_choice"]["algorithms"]
         paths[0].write_text("")
         paths[1].unlink()
         with pytest.raises(InputError) as error:

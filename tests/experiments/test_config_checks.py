@@ -135,3 +135,10 @@ def test_a_competitor_is_accepted_for_every_kind_of_action(config):
     assert complete(accepted, SCHEMA)["algorithms"]["mine"]["competitor"] == entry["competitor"]
     message = fault_of("algorithms.mine", {**entry, "competitor": "own_classes:Missing"}, config)
     assert "config: algorithms.mine: competitor own_classes:Missing" in message
+
+
+@pytest.mark.parametrize("name", ["fit", "theory", "loop_study"])
+def test_an_experiment_or_a_log_has_not_the_name_of_a_rule_or_of_a_study(name):
+    message = f"{name!r} is the name of a rule or of a study, so an experiment or a log cannot have it"
+    assert fault_of(f"experiments.{name}", {"datasets": ["toy"]}) == f"config: experiments: {message}"
+    assert fault_of("logs", {name: {"path": "a.csv"}}) == f"config: logs: {message}"

@@ -8,6 +8,7 @@ from drcrm.experiments.runs import (
     all_runs,
     fetch_parameters,
     fit_parameters,
+    home_of,
     mapping_of,
     provenance_parameters,
     runs_shown,
@@ -31,6 +32,22 @@ def test_seeds_by_data_set_are_shown_by_data_set():
     assert runs_shown(experiment, "grid", ["b"]) == {"seeds": {"b": 7}, "counts": [4]}
     assert runs_shown(experiment, "ablation") == {"seeds": {"a": 3, "b": 5}, "counts": [4]}
     assert runs_shown({**experiment, "seeds": 2}, "ablation") == {"seeds": 2, "counts": [4]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "own_files"),
+    [
+        ({"click_rates": [0.7, 0.2]}, set()),
+        ({"logging_sharpness": 4}, {"logging"}),
+        ({"heldout_fraction": 0.5}, {"split", "skyline", "logging"}),
+    ],
+)
+def test_a_variant_shares_files_that_do_not_depend_on_its_changes(changes, own_files):
+    options = {"split_unit": "row", "logging_fraction": 0.05, "heldout_fraction": 0.25}
+    options |= {"logging_c": 1, "logging_sharpness": 1, "click_rates": [1, 0]}
+    config = {"experiments": {"e": options, "e_v": {**options, **changes, "variant_of": "e"}}}
+    assert {file for file in ("split", "skyline", "logging") if home_of(config, "e_v", file) == "e_v"} == own_files
+    assert home_of(config, "e", "logging") == "e"
 
 
 def test_runs_of_a_study_are_those_of_its_experiments():

@@ -70,3 +70,7 @@ def test_findings_name_the_best_algorithm_its_gap_and_the_algorithms_it_beats(re
 )
 def test_special_cases_of_the_gap(results, algorithm, loss, sentence):
     assert findings(with_greedy_loss(results(), algorithm, loss))[1].endswith(sentence)
+
+
+def test_one_seed_allows_no_test(results):
+    assert findings(results(seeds=1))[-1] == "One seed allows no test of whether other algorithms are worse."

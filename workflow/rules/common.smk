@@ -116,6 +116,12 @@ def unchecked(value):
     return lambda wildcards, output: value
 
 
+def shared(file):
+    """Return a function to the split, the skyline or the π0 of a run, which variants of an experiment share."""
+    home = lambda wildcards: {**wildcards, "experiment": runs.home_of(config, wildcards.experiment, file)}
+    return lambda wildcards: f"{RUN}/{file}.npz".format(**home(wildcards))
+
+
 def settings(*options):
     """Return a function from the wildcards to the settings of a step as JSON: axes of its run, and these options."""
 

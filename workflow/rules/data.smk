@@ -2,7 +2,7 @@
 
 from drcrm.experiments.sources import Source, local_digests, read_record
 
-CONTEXTS = {"train": "resources/{dataset}/train.npz", "split": f"{RUN}/split.npz"}
+CONTEXTS = {"train": "resources/{dataset}/train.npz", "split": shared("split")}
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
 
 
@@ -94,7 +94,7 @@ rule skyline:
 rule replay:
     input:
         **CONTEXTS,
-        policy=f"{RUN}/logging.npz",
+        policy=shared("logging"),
     output:
         log=f"{LOG}/log.npz",
     log:

@@ -10,7 +10,7 @@ def cost_model_of(wildcards):
 def logging_policy_of(wildcards):
     """Return π0 if a fit starts from it or uses a cost model."""
     is_start = config["algorithms"][wildcards.algorithm]["options"].get("start") == "logging"
-    return f"{RUN}/logging.npz".format(**wildcards) if is_start or cost_model_of(wildcards) else []
+    return shared("logging")(wildcards) if is_start or cost_model_of(wildcards) else []
 
 
 def own_classes(wildcards):
@@ -94,7 +94,7 @@ rule classify:
     input:
         own_classes,
         log=f"{LOG}/log.npz",
-        logging=f"{RUN}/logging.npz",
+        logging=shared("logging"),
         test="resources/{dataset}/test.npz",
     output:
         probabilities=f"{LOG}/{{classifier}}.npz",
@@ -117,8 +117,8 @@ rule evaluate:
     input:
         test="resources/{dataset}/test.npz",
         log=f"{LOG}/log.npz",
-        logging=f"{RUN}/logging.npz",
-        skyline=f"{RUN}/skyline.npz",
+        logging=shared("logging"),
+        skyline=shared("skyline"),
         cost_model=cost_model_of,
         fits=learned(is_classifier=False),
         classifiers=learned(is_classifier=True),

@@ -93,7 +93,7 @@ rule study_file:
 
 rule study_run:
     input:
-        policy=f"{RUN}/logging.npz",
+        policy=shared("logging"),
         contexts=multiext("resources/{dataset}/", "train.npz", "test.npz"),
     output:
         "results/studies/{study}/{experiment}/{dataset}/seed{seed}/replay{replay_count}.csv",

@@ -84,6 +84,7 @@ def complete(config: Mapping, schema: Path) -> dict:
     """
     merged = {"algorithms": deepcopy(shipped_algorithms())}
     update_config(merged, deepcopy(config))
+    _add_variants(merged.get("experiments"))
     _parse_text(merged, schema)
     _validate(merged, schema)
     for entry in (*merged["datasets"].items(), *merged["algorithms"].items()):
@@ -97,6 +98,21 @@ def complete(config: Mapping, schema: Path) -> dict:
         _keep_own_algorithms(name, experiment)
         _add_starts(merged["algorithms"], experiment)
     return merged
+
+
+def _add_variants(experiments: object) -> None:
+    """Add an experiment NAME_VARIANT for each variant of an experiment, unless the schema will refuse the variants.
+
+    It has the experiment's options, those of the variant, and those of its own entry if there is one.
+    """
+    for name, experiment in [*experiments.items()] if isinstance(experiments, dict) else []:
+        variants = experiment.get("variants") if isinstance(experiment, dict) else None
+        if isinstance(variants, dict) and all(isinstance(options, dict) for options in variants.values()):
+            del experiment["variants"]
+            for variant, options in variants.items():
+                entry = deepcopy({**experiment, **options, "variant_of": name})
+                update_config(entry, experiments.get(f"{name}_{variant}", {}))
+                experiments[f"{name}_{variant}"] = entry
 
 
 def _parse_text(config: dict, schema: Path) -> None:
@@ -125,7 +141,7 @@ def _validate(config: dict, schema: Path) -> None:
             unknown = min(fault.instance.keys() - allowed.keys(), key=str)
             message = f"unknown key {unknown!r}{suggest(unknown, allowed)}"
         elif description := fault.schema.get("description"):
-            message += f" ({description})"
+            message = f"{fault.instance!r} {description}" if fault.validator == "not" else f"{message} ({description})"
         raise InputError(escape_unprintable(f"config: {'.'.join(map(str, fault.absolute_path))}: {message}")) from None
 
 
@@ -250,6 +266,8 @@ def _check_files(key: str, dataset: Mapping) -> Iterator[str]:
 def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:
     """Yield unknown names, data sets without a number of seeds, and options that do not fit the actions."""
     curve, ablation = experiment.get("replay_curve", {}), experiment.get("ablation", {})
+    if "variant_of" in experiment:
+        yield from _unknown(f"{key}.variant_of", [experiment["variant_of"]], config["experiments"], "experiment")
     for part, options in ((key, experiment), (f"{key}.replay_curve", curve), (f"{key}.ablation", ablation)):
         yield from _unknown(f"{part}.datasets", options.get("datasets", []), config["datasets"], "data set")
         yield from _unknown(f"{part}.algorithms", options.get("algorithms", []), config["algorithms"], "algorithm")

@@ -16,6 +16,9 @@ from drcrm.selection.score_names import MODELLED, SCORES
 
 CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
 
+SPLIT = ("split_unit", "logging_fraction", "heldout_fraction")
+SHARED = {"split": SPLIT, "skyline": SPLIT, "logging": (*SPLIT, "logging_c", "logging_sharpness")}  # files → options
+
 Run = tuple[str, int, int]  # data set, replay count, seed
 LOOKS = ("label", "colour", "marker", "group")
 SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
@@ -33,6 +36,17 @@ def all_runs(experiment: Mapping) -> list[Run]:
     tables = {(d, count, s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))}
     figure = {(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])}
     return sorted(tables | figure)
+
+
+def home_of(config: Mapping, name: str, file: str) -> str:
+    """Return the experiment whose folder has the ``split``, the ``skyline`` or π0 (``logging``) of an experiment.
+
+    A variant shares such a file with its original experiment if they agree in the options on which the file depends.
+    """
+    experiments = config["experiments"]
+    original = experiments[name].get("variant_of", name)
+    is_shared = all(experiments[name][option] == experiments[original][option] for option in SHARED[file])
+    return original if is_shared else name
 
 
 def seeds_of(experiment: Mapping, dataset: str) -> int:

@@ -110,6 +110,8 @@ def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, 
     n_worse = int((table.loc[rivals, "p_holm"] < LEVEL).sum())
     if not rivals:
         return "There is no other algorithm to compare with."
+    if results.seeds < 2:
+        return "One seed allows no test of whether other algorithms are worse."
     seeds = results.plan.names.seeds({results.dataset: results.seeds})
     has_little_power = results.seeds <= ENOUGH_SEEDS and n_worse < len(rivals)
     warning = f" With {seeds}, only large differences can be significant." if has_little_power else ""

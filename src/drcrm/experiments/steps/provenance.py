@@ -20,7 +20,7 @@ from drcrm.files import write_json
 ARCHIVE = ".git_archival.txt"
 PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite"),
-    *("pandas", "statsmodels", "matplotlib", "snakemake"),
+    *("pandas", "matplotlib", "snakemake"),
 )
 
 
