@@ -1,12 +1,14 @@
 """Policy files with a feature map: the same policy, and damaged content."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomTreesEmbedding
 
 from drcrm.arrays.stored_estimators import to_bytes
+from drcrm.cost_models.missing_cells import MissingCells
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
@@ -108,3 +110,23 @@ def test_the_number_of_candidates_depends_on_the_outcome_and_the_confidence():
     assert levels(stored, guardrails=wider)[1] == {"returned": 13}
     for other in (rail | {"at_most": "2 %"}, rail | {"cost": "refunded"}):
         assert levels(stored, guardrails={"returned": other})[1] == {}
+
+
+def test_cells_without_actions_are_read_back(tmp_path):
+    cells = MissingCells(np.array([1]), np.array([[-np.inf, 0.2, -np.inf]]), np.array([[np.inf, 0.5, np.inf]]))
+    policy, encoding = SoftmaxPolicy(np.eye(3)[:, :2]), ArrayEncoding("single", [0, 1], 3)
+    for stored in (cells, None):  # files of earlier versions have none
+        write_policy(tmp_path / "p.npz", StoredPolicy(policy, encoding, None, {}, cells=stored))
+        read = read_policy(tmp_path / "p.npz").cells
+        assert (read is None) == (stored is None)
+        if stored is not None:
+            for name, array in vars(stored).items():
+                np.testing.assert_array_equal(getattr(read, name), array)
+    for wrong in (
+        replace(cells, action=np.array([2])),
+        replace(cells, low=np.zeros((1, 2))),
+        replace(cells, low=cells.high),
+    ):
+        write_policy(tmp_path / "p.npz", StoredPolicy(policy, encoding, None, {}, cells=wrong))
+        with pytest.raises(InputError, match="cells without actions"):
+            read_policy(tmp_path / "p.npz")

@@ -155,7 +155,7 @@ def open_policy_on_log(options: argparse.Namespace, report: Progress) -> Iterato
             )
             yield PolicyOnLog(policy, opened, 1, COLUMN_ROWS if policy else "all rows", largest_weight=limit)
             return
-        opened, [recognised] = read_rows(stored.encoding, recognise), recognised_rows
+        opened, [recognised] = read_rows(stored.encoding, recognise).mark_missing(stored.cells), recognised_rows
         counts, rows = None if recognised.undecided else recognised.counts, _describe(recognised, mapping)
         if left_out := opened.recognised.training.sum() - recognised.training.sum():
             rows += f"; without {left_out} other rows that the baseline was learned from"

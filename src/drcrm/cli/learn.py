@@ -59,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
         most = None if options.cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         baseline = read_baseline(options)
         opened: Any = open_log(options.log, mapping, report, folder, seed=options.seed, most=most, baseline=baseline)
+        opened = opened.mark_missing()
         _require_several_actions(opened)
         has_scores = can_have_scores(opened.train) and not options.exportable
         algorithms = read_algorithms(mapping, has_scores)
@@ -174,7 +175,7 @@ def _stored_policy(
         "kept": best.name if is_candidate else "logging",
     }
     policy = _policy_to_write(evaluation, is_candidate)
-    return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows)
+    return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows, opened.cells)
 
 
 def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:

@@ -13,6 +13,7 @@ import numpy as np
 
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
+from drcrm.cost_models.missing_cells import LACKED
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, worst_level
 from drcrm.diagnostics.formats import format_signed, percent
@@ -284,3 +285,20 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Check | None:
     threshold, level = f"at least {MIN_R2:g}, about 0 for noise", worst_level(False, is_worse)
     text = "R² of the cost model", r_squared, threshold, sentence, "out of fold"
     return Check("cost_model", level, Consequence.NONE, *text)
+
+
+def check_missing(log: BanditLog) -> Check | None:
+    """Return a caution if a marked log lacks actions in some rows."""
+    lacked = log.column(LACKED)
+    if lacked is None or not lacked.any():
+        return None
+    names = ", ".join(str(log.encoding.names[k]) for k in np.flatnonzero(lacked.any(axis=0)))
+    share = float(log.count @ lacked.any(axis=1) / log.size)
+    sentence = (
+        f"in {percent(share, 1)} of the rows the log lacks an action that it has elsewhere ({names}). There the bounds "
+        "charge it the largest cost. If the logging policy can take it there, state the smallest probability of any "
+        "action as least_propensity in the mapping"
+    )
+    return Check(
+        "missing_actions", "caution", Consequence.NONE, "missing actions", share, "0", sentence, "this project"
+    )

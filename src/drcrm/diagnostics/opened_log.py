@@ -14,6 +14,7 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only, scratch_folder, scratch_path
 from drcrm.arrays.tables import Table
+from drcrm.cost_models.missing_cells import MissingCells, find_missing_cells, mark_missing
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import held_out
 from drcrm.diagnostics.comparison.baseline import (
@@ -24,6 +25,7 @@ from drcrm.diagnostics.comparison.baseline import (
     with_features_of,
 )
 from drcrm.diagnostics.comparison.reference import LOGGING_POLICY
+from drcrm.diagnostics.log_checks import check_missing
 from drcrm.diagnostics.log_columns import independent_units
 from drcrm.diagnostics.logging_policies import PolicyChange, find_policy_change
 from drcrm.diagnostics.repeated_rows.row_checks import (
@@ -82,6 +84,8 @@ class OpenedLog:
         Mask of the rows of ``whole`` that ``evaluated`` has.
     rows_per_week : float, optional
         Rows that the file has per week; None without times.
+    cells : MissingCells, optional
+        Cells in which rows that train policies lack actions. ``evaluated`` is then marked.
     """
 
     path: Source
@@ -97,11 +101,27 @@ class OpenedLog:
     policy_change: PolicyChange | None = None
     evaluated_rows: np.ndarray | None = None
     rows_per_week: float | None = None
+    cells: MissingCells | None = None
 
     def __post_init__(self) -> None:
         for part in (self.evaluated, self.train):
             if part is not None:
                 part.X = read_only(part.X)
+
+    def mark_missing(self, cells: MissingCells | None = None) -> OpenedLog:
+        """Return the log with marks of the actions that ``evaluated`` lacks in the cells of a policy, and their check.
+
+        By default they are the cells of ``train``. Nothing is marked if the mapping says that no action is missing.
+        """
+        if cells is None and self.train is not None:
+            cells = find_missing_cells(self.train)
+        if cells is None or self.mapping.has_full_support:
+            return self
+        evaluated = mark_missing(self.evaluated, cells)
+        checks, check = self.checks, check_missing(evaluated)
+        if check is not None:
+            checks = replace(checks, diagnostics=(*checks.diagnostics, check))
+        return replace(self, evaluated=evaluated, checks=checks, cells=cells)
 
     @property
     def learned_rows(self) -> LearnedRows:

@@ -17,7 +17,7 @@ from drcrm.evaluation.bounds.skewness import (
     rare_charge,
     upper_skewness,
 )
-from drcrm.evaluation.bounds.upper_bound import Bound
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, Bound
 from drcrm.evaluation.overlap import has_missing_mass, low_weight_warning
 from drcrm.evaluation.terms import PolicyTerms, TermBuilder, check_weights, subtract
 from drcrm.risks import PhiBall
@@ -105,7 +105,8 @@ class CertifiedTerms:
             charged = z if lacking else z + unlogged
             upper = max(upper, corrected_bound(charged, count, bound.confidence, skewness, charge))
         results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
-        return results | {"missing": bool(lacking), "skewness": skewness}
+        is_charged = bound.name != ANYTIME and self.builder.lacked is not None and bool(self.builder.lacked.any())
+        return results | {"missing": bool(lacking) or is_charged, "skewness": skewness}
 
     def _bound_ratio(self) -> tuple[float, float]:
         """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
@@ -124,8 +125,8 @@ class CertifiedTerms:
         # of labels that are all supported.
         is_asymptotic, log = self.bound.asymptotic, self.builder.log
         if self.builder.support is None:
-            unit = max(map(abs, self.costs))
-            lacks = [not self.full_support and has_missing_mass(gap, count, unit) for gap in gaps]
+            unit, is_marked = max(map(abs, self.costs)), self.builder.lacked is not None
+            lacks = [not self.full_support and has_missing_mass(gap, count, unit, is_marked) for gap in gaps]
         else:
             lacks = [is_asymptotic and bool(low_weight_warning(side.counted, log)) for side in self.sides]
         if any(lacks) and not is_asymptotic:

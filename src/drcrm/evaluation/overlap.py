@@ -31,7 +31,7 @@ from drcrm.weights import effective_sample_size
 
 FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
 SHARE = 30
-SURE = 2  # number of standard errors by which the mean gap must exceed 0
+SURE, SURE_IF_MARKED = 2, 4  # number of standard errors by which the mean gap must exceed 0
 SIMILAR = 1.01  # propensities are rounded, so a weight must exceed another by this factor
 ROUNDING = 1e-9  # a smaller mean gap, in units of the costs, is rounding
 LEAST_ROWS, LEAST_SHARE, MANY_ROWS = 10, 0.05, 400  # of the effective sample size: see has_enough_rows
@@ -63,7 +63,7 @@ def unlogged_charges(
     return np.where(is_unlogged & (unlogged >= DOMINANT * (unlogged + logged)), np.maximum(charge, 0.0), 0.0)
 
 
-def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> bool:
+def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0, is_marked: bool = False) -> bool:
     """Return whether the mean gap exceeds 0 by two standard errors, after the ten smallest gaps are raised.
 
     The smallest gaps belong to the largest weights. A mean weight that reaches 1 only through ten rows does not show
@@ -78,10 +78,13 @@ def has_missing_mass(gaps: np.ndarray, count: np.ndarray, unit: float = 0.0) -> 
         How often each gap occurs.
     unit : float
         Magnitude of the costs. A mean gap of less than 10⁻⁹ units is rounding.
+    is_marked : bool
+        Whether missing actions are charged already in the cells that lack them: see
+        :mod:`drcrm.cost_models.missing_cells`. No gap is then raised, and the mean must exceed four standard errors.
     """
     n = count.sum()
-    mean, deviation = mean_and_deviation(raise_smallest(gaps, count), count, n)
-    return bool(mean > SURE * deviation / np.sqrt(n) + ROUNDING * unit)
+    mean, deviation = mean_and_deviation(gaps if is_marked else raise_smallest(gaps, count), count, n)
+    return bool(mean > (SURE_IF_MARKED if is_marked else SURE) * deviation / np.sqrt(n) + ROUNDING * unit)
 
 
 def has_enough_rows(size: float, n: int) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.cost_models.base import action_effects
+from drcrm.cost_models.missing_cells import lacked_actions
 from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -128,6 +129,14 @@ class TermBuilder:
         """Class of the estimate."""
         return EVALUATIONS[self.estimate].kind
 
+    @property
+    def lacked(self) -> np.ndarray | None:
+        """The actions that a marked log lacks in each context, (m, K) or (m, 0), which the terms charge.
+
+        None if the log is not marked, if the logging policy is known, or if the estimate has no cost model.
+        """
+        return lacked_actions(self.log) if self.kind.uses_model and self.support is None else None
+
     def with_support(self) -> TermBuilder:
         """Return the builder that charges unsupported actions, if the logging policy of the rows is known."""
         inputs, known = self.inputs, self.inputs.logging_policy
@@ -205,7 +214,8 @@ class TermBuilder:
             return None
         if self.support is not None:
             return model.effects_at_extreme(log.X, log.actions, extreme, sign)
-        return action_effects(model, log.X, log.actions)
+        effects, lacked = action_effects(model, log.X, log.actions), self.lacked
+        return effects if lacked is None or not lacked.any() else np.where(lacked, extreme, effects)
 
 
 def charge(cost: np.ndarray, extreme: float, mass: np.ndarray, counted: np.ndarray) -> np.ndarray:

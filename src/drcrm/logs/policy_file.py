@@ -17,6 +17,7 @@ from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.stored_estimators import from_bytes, to_bytes
 from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.blended_model import MappedModel
+from drcrm.cost_models.missing_cells import MissingCells
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.support import SupportedModel
@@ -41,6 +42,7 @@ ENCODINGS = {"table": TableEncoding, "listed table": ListedTableEncoding, "array
 ENCODINGS |= {"named": HashedEncoding, "lists": HashedEncoding}
 INCOMPLETE = "the {} is truncated or from another version"
 FEATURES, ROWS = "features", "rows."  # the array of a FeatureMap, and the prefix of the arrays of LearnedRows
+CELLS = "cells."  # prefix of the arrays of MissingCells
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class StoredPolicy:
         ``effective_numbers``, ``guardrail_numbers``, ``digest``, ``verdict``, ``kept`` …
     rows : LearnedRows or None
         Hashes of the rows of the log.
+    cells : MissingCells or None
+        Cells in which the training rows lack actions. Files of earlier versions have none.
     """
 
     policy: LinearPolicy
@@ -66,6 +70,7 @@ class StoredPolicy:
     model: SupportedModel | None
     header: Mapping[str, object]
     rows: LearnedRows | None = None
+    cells: MissingCells | None = None
 
     def require(self, key: str) -> Any:
         """Return an entry of the header; raise InputError if it is missing."""
@@ -130,6 +135,8 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
         arrays[FEATURES] = to_bytes(stored.policy.features, "the feature map")
     if stored.rows is not None:
         arrays |= {f"{ROWS}{name}": array for name, array in stored.rows.arrays().items()}
+    if stored.cells is not None:
+        arrays |= {f"{CELLS}{name}": array for name, array in vars(stored.cells).items()}
     model: Any = stored.model
     if model is not None:
         header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
@@ -179,7 +186,9 @@ def read_policy(path: str | Path, with_rows: bool = False) -> StoredPolicy:
             model = _cost_model(policy, encoding, n_features, arrays, header.get("model"))
         with refuse_errors(INCOMPLETE.format("hashes of the rows")):
             learned_rows = _learned_rows(arrays) if with_rows else None
-    return StoredPolicy(policy, encoding, model, header, learned_rows)
+        with refuse_errors(INCOMPLETE.format("list of cells without actions")):
+            cells = _cells(arrays, encoding)
+    return StoredPolicy(policy, encoding, model, header, learned_rows, cells)
 
 
 def _read(path: str | Path, with_rows: bool) -> tuple[dict, dict[str, np.ndarray]]:
@@ -282,6 +291,18 @@ def _cost_model(
     if effects.shape != expected or not np.isfinite(effects).all():
         raise InputError(f"the cost model returns costs of shape {effects.shape}, expected finite ones, {expected}")
     return supported
+
+
+def _cells(arrays: Mapping[str, np.ndarray], encoding: Encoding) -> MissingCells | None:
+    """Return the cells without actions; InputError unless they have actions and features of the encoding."""
+    if f"{CELLS}action" not in arrays:
+        return None
+    action, low, high = (arrays[f"{CELLS}{name}"] for name in ("action", "low", "high"))
+    shape = len(action), encoding.n_features
+    is_action = action.dtype.kind == "i" and bool((np.isin(action, np.arange(len(encoding.names)))).all())
+    if not (is_action and low.shape == high.shape == shape and (low < high).all()):
+        raise InputError(f"the cells without actions are not {shape[0]} boxes of {shape[1]} features")
+    return MissingCells(action, low, high)
 
 
 def _learned_rows(arrays: Mapping[str, np.ndarray]) -> LearnedRows:

@@ -106,7 +106,9 @@ class HeldoutScores:
             difference, residual = compared.z - self._baseline, terms.residual
             gap, gap_count = unit_values(self._groups, log.count, compared.gap)
             is_missing = self._model.is_cloned and np.isfinite(compared.gap).all()
-            if is_missing and has_missing_mass(gap, gap_count, np.abs(log.cost).max()):
+            if is_missing and has_missing_mass(
+                gap, gap_count, np.abs(log.cost).max(), self._compared.lacked is not None
+            ):
                 difference, residual = difference + compared.gap, log.cost - self._largest
             limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
             valid, limited, count = unit_values(self._groups, log.count, difference, limited)
