@@ -68,7 +68,7 @@ class ActionLists:
         lists = np.atleast_1d(np.arange(len(self))[rows])
         if not lists.size:
             raise InputError("the selection of lists is empty, expected at least one list")
-        return ActionLists(self.features[candidates_of_lists(self.starts, lists)], starts_of_lists(self.starts, lists))
+        return type(self)(self.features[candidates_of_lists(self.starts, lists)], starts_of_lists(self.starts, lists))
 
 
 def starts_of_lists(starts: np.ndarray, contexts: slice | np.ndarray) -> np.ndarray:

@@ -75,7 +75,7 @@ class Actions(ModelledCosts, SupportRule):
     @classmethod
     def create(cls, size: Any) -> Self:
         """Return the action space of q labels or K actions; lists need no size."""
-        return cls(size)
+        return cls(size)  # type: ignore[call-arg]
 
     def over(self, starts: np.ndarray | None) -> Actions:
         """Return the actions of contexts with lists that begin at ``starts``; without lists, the same actions."""

@@ -69,7 +69,8 @@ class ArrayWriter:
             path = self._path.with_name(f"{self._path.name}{suffix}")
             self._files[suffix] = path.open("wb", buffering=0), values.dtype, (0, *values.shape[1:])
         file, dtype, (rows, *columns) = self._files[suffix]
-        view = memoryview(np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8))
+        array: Any = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
+        view = memoryview(array)
         try:
             while len(view):
                 view = view[file.write(view) :]

@@ -66,14 +66,14 @@ def derivative_fault(
 
 
 @cache
-def constructor_parameters(kind: type) -> Mapping[str, Parameter]:
+def constructor_parameters(kind: Any) -> Mapping[str, Parameter]:
     """Return the parameters of a class's constructor by name; cached, because a fit asks for them in every step."""
     return signature(kind).parameters
 
 
-def constructor_repr(self: object) -> str:
+def constructor_repr(self: Any) -> str:
     """Return the class name with all constructor arguments that differ from their defaults: ``KLBall(radius=0.1)``."""
-    parameters = constructor_parameters(type(self))
+    parameters = constructor_parameters(self.__class__)
     arguments = {name: value for name, value in vars(self).items() if name in parameters}
     changed = (f"{name}={value!r}" for name, value in arguments.items() if value != parameters[name].default)
     return f"{type(self).__name__}({', '.join(changed)})"

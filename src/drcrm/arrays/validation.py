@@ -167,6 +167,13 @@ def reject_rows(is_bad: np.ndarray, values: np.ndarray, name: str, expected: str
         raise InputError(f"{name} is {values[row]} in row {row}, expected {expected}")
 
 
+def require_finite(values: Any, message: str) -> Any:
+    """Return computed values; InputError with this message unless all are finite."""
+    if not np.isfinite(values).all():
+        raise InputError(message)
+    return values
+
+
 def column_names(X: Any) -> np.ndarray | None:
     """Return the names of the columns of a DataFrame; None for other arrays, and unless all names are strings."""
     names = [*getattr(X, "columns", ())]

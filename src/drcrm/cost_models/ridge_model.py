@@ -23,9 +23,10 @@ from drcrm.arrays.validation import (
     check_positive,
     column_names,
     find_constant_features,
+    require_finite,
 )
 from drcrm.cost_models.base import BaseCostModel, Predict
-from drcrm.cost_models.solvers.ridge_solvers import FOLDS, make_solver, require_finite
+from drcrm.cost_models.solvers.ridge_solvers import FOLDS, TOO_LARGE, make_solver
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
@@ -152,8 +153,8 @@ class CostModel(BaseCostModel):
     def _fit_in_units(self, log: BanditLog) -> tuple[np.ndarray, np.ndarray]:
         """Return B and the intercept, from a fit to standardised costs and scaled features."""
         scales = feature_scales(log.X, log.feature_range)
-        mean = require_finite(log.count @ log.cost / log.size)
-        unit = require_finite(cost_deviation(log.cost, log.count))
+        mean = require_finite(log.count @ log.cost / log.size, TOO_LARGE)
+        unit = require_finite(cost_deviation(log.cost, log.count), TOO_LARGE)
         standardised = log.actions.regression_log(log.replace(cost=(log.cost - mean) / unit))
         solver = make_solver(standardised, scales, context_folds(log, log.units, FOLDS)[log.context])
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
@@ -162,8 +163,8 @@ class CostModel(BaseCostModel):
         shape = log.actions.effect_shape
         coef, intercept = coef.reshape(len(coef), *shape), np.zeros(shape)
         _add_constant(coef, intercept, mean / unit + common, log, scales)
-        coef = require_finite(unit * coef / as_column(scales, shape))
-        return coef, require_finite(np.asarray(unit * intercept))
+        coef = require_finite(unit * coef / as_column(scales, shape), TOO_LARGE)
+        return coef, require_finite(np.asarray(unit * intercept), TOO_LARGE)
 
     def add_constant(self, constant: float, log: BanditLog) -> None:
         """Add a constant to every modelled cost, in place.

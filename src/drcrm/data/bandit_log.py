@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -11,30 +10,27 @@ from typing import Any
 import numpy as np
 
 from drcrm.actions import infer_actions
-from drcrm.actions.base import Actions, RowMap
+from drcrm.actions.base import Actions
+from drcrm.actions.costs import RowMap
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.numerics import group_rows
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import (
-    LARGEST_INTEGER,
     check_context,
     check_costs,
-    check_integers,
     check_vector,
     column_names,
     column_range,
     reject_rows,
     round_probabilities,
 )
+from drcrm.data.counted_rows import CountedRows, check_count
 from drcrm.errors import InputError
-
-# Cached attributes, and the attributes that they are computed from.
-CACHE_SOURCES = {"row_map": {"Y", "context", "actions"}, "feature_range": {"X"}, "log_propensity": {"propensity"}}
 
 ROWS = "Y", "propensity", "cost", "count", "rows"  # attributes with a value for each row
 
 
-class BanditLog:
+class BanditLog(CountedRows):
     """Log of n decisions: in each row a context x, the action a, its propensity p and its cost c.
 
     There are m contexts with d features, and q labels or K actions. Lists of actions have N candidates with D features.
@@ -92,11 +88,9 @@ class BanditLog:
 
     feature_names_in_: np.ndarray | None = None
     encoding: Any = None
-    rows: Table | None = None
     description: Any = None
     skipped: Mapping[str, int] = MappingProxyType({})
     imitated_propensities = False
-    is_weighted = False
 
     @classmethod
     def from_frame(cls, frame: Any, mapping: Any) -> BanditLog:
@@ -193,7 +187,7 @@ class BanditLog:
         reject_rows(is_bad, self.propensity, "propensity", "a value in (0, 1]")
         self.context = np.arange(n) if context is None else check_context(context, n, m)
         self.actions.check_available(self.Y, self.context)
-        self.count = _check_count(np.broadcast_to(np.intp(1), n) if count is None else count, n)
+        self.count = check_count(np.broadcast_to(np.intp(1), n) if count is None else count, n)
         self.cost = check_costs(cost, n, self.count)
 
     def __repr__(self) -> str:
@@ -205,60 +199,9 @@ class BanditLog:
         return self.actions.n_contexts(self.X)
 
     @property
-    def size(self) -> int:
-        """Sum of the counts of all rows."""
-        return int(self.count.sum())
-
-    @property
-    def copies(self) -> np.ndarray:
-        """Number of independent observations of each row, (n,): its count, or 1 if counts are weights."""
-        return np.minimum(self.count, 1) if self.is_weighted else self.count
-
-    @property
-    def relative_weight(self) -> Any:
-        """Weight of each observation, (n,), with mean 1; the number 1 if counts are copies."""
-        return self.count * (self.copies.sum() / self.size) if self.is_weighted else 1.0
-
-    def weighted_units(self, groups: np.ndarray | None) -> np.ndarray | None:
-        """Return the groups, or without groups the rows of a log with weights, (n,); None for independent copies.
-
-        Parameters
-        ----------
-        groups : array (n,) or None
-            Independent group of each row.
-
-        Returns
-        -------
-        array or None
-            Independent unit of each row.
-        """
-        return np.arange(len(self.Y)) if groups is None and self.is_weighted else groups
-
-    @property
     def is_paired(self) -> bool:
         """Whether row i belongs to context i."""
         return len(self.context) == self.n_contexts and bool((np.diff(self.context) == 1).all())
-
-    @property
-    def units(self) -> np.ndarray:
-        """The group of each row, (n,), or its context if the file has no groups."""
-        groups = self.column("groups")
-        return self.context if groups is None else groups
-
-    def column(self, name: str) -> Any:
-        """Return a column of ``rows``, (n, …); None if the log does not have it.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column, such as ``groups``.
-
-        Returns
-        -------
-        array or None
-            A value for each row.
-        """
-        return None if self.rows is None else self.rows.get(name)
 
     @cached_property
     def log_propensity(self) -> np.ndarray:
@@ -287,7 +230,7 @@ class BanditLog:
         BanditLog
             Log with at most n rows.
         """
-        count = _check_count(count, len(self.Y))
+        count = check_count(count, len(self.Y))
         if count.all() and np.bincount(self.context, minlength=self.n_contexts).all():
             return self.replace(count=count)
         return self.replace(count=count).take(count != 0)
@@ -311,6 +254,7 @@ class BanditLog:
             belongs to context i.
         """
         X, actions = self.X, self.actions
+        contexts: Any
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self.Y))
             rows = slice(start, max(start, stop)) if step == 1 else np.arange(start, stop, step)
@@ -337,26 +281,6 @@ class BanditLog:
             Log that shares all other arrays.
         """
         return self.replace(cost=check_costs(cost, len(self.Y), self.count))
-
-    def replace(self, **changes: Any) -> BanditLog:
-        """Return a copy with other values of some attributes, without checking them.
-
-        Parameters
-        ----------
-        **changes
-            New values, by the name of the attribute.
-
-        Returns
-        -------
-        BanditLog
-            Copy that shares all other arrays.
-        """
-        log = copy(self)
-        for name, sources in CACHE_SOURCES.items():
-            if changes.keys() & sources:
-                log.__dict__.pop(name, None)
-        log.__dict__.update(changes)
-        return log
 
     def subset(self, rows: Any, context: np.ndarray, X: Features, actions: Actions) -> BanditLog:
         """Return the log of some rows, without checking the arguments.
@@ -404,17 +328,6 @@ class BanditLog:
         kept = {name: getattr(self, name)[first] for name in ("Y", "propensity", "cost", "context")}
         rows = None if groups is None else Table(len(first), {"groups": groups[first]})
         return self.replace(**kept, count=count, rows=rows), group
-
-
-def _check_count(count: Any, rows: int) -> np.ndarray:
-    """Return counts (n,); InputError if all are 0 or if their sum is not exact in floats."""
-    count = check_integers(count, rows, "count")
-    reject_rows(count < 0, count, "count", "0 or more")
-    if not count.any():
-        raise InputError(f"the log is empty: the counts of all {rows} rows are 0")
-    if count.sum(dtype=float) >= LARGEST_INTEGER:
-        raise InputError(f"count adds up to {count.sum(dtype=float):.6g}, expected less than {LARGEST_INTEGER:g}")
-    return count
 
 
 def as_log(log: object) -> BanditLog:

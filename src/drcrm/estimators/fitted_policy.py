@@ -18,7 +18,7 @@ from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import MODELLED, SCORES
 
 
-class HeldoutScorer(BaseEstimator):  # type: ignore[misc]
+class HeldoutScorer(BaseEstimator):
     """Scorer for scikit-learn's searches: the held-out score of an estimator, or of a pipeline that ends in one.
 
     ``HeldoutScorer("dr_bound")(estimator, X, Y, propensity=p, cost=c)`` is ``estimator.score(…, by="dr_bound")``. In a
@@ -81,7 +81,7 @@ def require_rows(method: str, **rows: Any) -> None:
             raise InputError(f"{method} needs {name}=, one value for each logged row{hint}")
 
 
-class FittedPolicy(BaseEstimator):  # type: ignore[misc]
+class FittedPolicy(BaseEstimator):
     """Predictions and scores of an estimator by its fitted attributes."""
 
     support: float

@@ -19,11 +19,14 @@ from drcrm.arrays.validation import (
     check_fraction,
     check_vector,
     column_names,
+    require_finite,
 )
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
 from drcrm.policies.prepared_log import PreparedLog, append_row
+
+OVERFLOW = "X times coef is beyond the range of floating-point numbers"
 
 
 class LinearPolicy(Policy):
@@ -251,7 +254,7 @@ class LinearPolicy(Policy):
         check_compatible(self, log.X.shape[1], log.actions, f"the {name}")
         prepared = PreparedLog(log.replace(X=self.map_features(log.X)), effects, intercept=True)
         log_prob, expected = prepared.forward(self.coef_with_intercept, self.explore)
-        return prepared, _require_finite(log_prob), expected
+        return prepared, require_finite(log_prob, OVERFLOW), expected
 
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         check_compatible(self, X.shape[1], actions, f"the {name}")
@@ -267,7 +270,7 @@ class LinearPolicy(Policy):
 
     @np.errstate(over="ignore", invalid="ignore")
     def _linear_scores(self, X: Features) -> np.ndarray:
-        return _require_finite(self.map_features(X) @ self.coef + self.intercept)
+        return require_finite(self.map_features(X) @ self.coef + self.intercept, OVERFLOW)
 
 
 class ExponentialPolicy(LinearPolicy):
@@ -343,10 +346,3 @@ def as_policy(policy: object, name: str = "policy") -> LinearPolicy:
             "fitted estimator. For a pipeline, pass its last step and the transformed X."
         )
     return fitted
-
-
-def _require_finite(values: np.ndarray) -> np.ndarray:
-    """Return scores or log π; InputError if a score is beyond the range of floats."""
-    if not np.isfinite(values).all():
-        raise InputError("X times coef is beyond the range of floating-point numbers")
-    return values

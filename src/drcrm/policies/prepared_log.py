@@ -117,7 +117,7 @@ class PreparedLog:
         effects, log = None if effects is None else select_occurring(effects, log), log.without_empty_rows()
         self.log, self.intercept = log, intercept
         self.shape = log.X.shape[1] + intercept, *log.actions.shape
-        self.effects = None if effects is None else as_memory_order(effects, log.actions.order)
+        self.effects: Any = None if effects is None else as_memory_order(effects, log.actions.order)
         self.scores = ScoreMap(self.shape, intercept)
         self.chunked = ChunkedLog(log, self.effects)
         self._estimates: dict[type[Estimate], Estimate] = {}
@@ -144,7 +144,7 @@ class PreparedLog:
             self._estimates[kind] = estimate
         return estimate
 
-    def parts_of(self, estimate: Estimate) -> Chunks:
+    def parts_of(self, estimate: Any) -> Chunks:
         """Return each block with the estimate on its rows; None for estimates that need all rows."""
         if estimate not in self._parts:
             self._parts[estimate] = Chunks(
@@ -225,7 +225,7 @@ class PreparedLog:
         return explored_log_prob(log_prob, uniform_log_prob, explore), expected
 
     @cached_property
-    def _uniform(self) -> tuple[np.ndarray, np.ndarray | None]:
+    def _uniform(self) -> tuple[np.ndarray, Any]:
         """The results of ``forward`` for the uniform policy."""
         return self.gather(self.chunked.blocks.map(_forward_uniform))
 

@@ -139,7 +139,7 @@ def _from_array(values: Any, log: BanditLog, name: str) -> TabularPolicy:
 
 def _from_object(policy: Any, log: BanditLog, name: str) -> TabularPolicy:
     """Return the probabilities that an object or a function computes for the contexts and rows of a log."""
-    contexts = log.actions.unbind(log.X)
+    contexts: Any = log.actions.unbind(log.X)
     if log.feature_names_in_ is not None and hasattr(policy, "feature_names_in_"):
         from pandas import DataFrame  # slow to import
 

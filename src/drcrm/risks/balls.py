@@ -15,7 +15,7 @@ from drcrm.arrays.validation import check_confidence, check_nonnegative, to_floa
 from drcrm.divergences import DIVERGENCES, KL, Chi2, CVaR, Divergence, SmoothDivergence, as_divergence
 from drcrm.divergences.dual_search import WorstCase, find_worst_case
 from drcrm.errors import InputError
-from drcrm.risks.base import ChunkedCosts, Evaluation, Risk, check_costs
+from drcrm.risks.base import ChunkedCosts, Evaluation, Risk, check_weighted_costs
 from drcrm.risks.mean import mean_cost, mean_gradient
 
 SMALLEST_SHARE = np.finfo(float).tiny  # rows with a smaller share of the total weight do not count
@@ -151,7 +151,7 @@ class PhiBall(Risk):
         WorstCase
             Risk, worst-case distribution, and γ and c of the dual.
         """
-        z, weights = check_costs(z, weights)
+        z, weights = check_weighted_costs(z, weights)
         value, worst = self(z, weights)
         occurs, n = weights > 0, weights.sum()
         return self.solve(z[occurs], weights[occurs] / n, n)._replace(value=value, weights=worst)

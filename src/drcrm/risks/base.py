@@ -86,7 +86,7 @@ class Risk(ABC):
             If z or weights are not finite vectors of one length, if a weight is negative or all are 0, or if the
             result exceeds the range of floating-point numbers.
         """
-        z, weights = check_costs(z, weights)
+        z, weights = check_weighted_costs(z, weights)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             n = weights.sum()
             support, share = weights > 0, weights / n
@@ -192,7 +192,7 @@ class Risk(ABC):
         return None
 
 
-def check_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
+def check_weighted_costs(z: ArrayLike, weights: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return costs and weights as vectors of one length, or raise InputError."""
     z = check_vector(z, np.size(z), "z")
     if weights is None:

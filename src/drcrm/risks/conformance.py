@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drcrm.arrays.numerics import derivative_fault
-from drcrm.risks.base import Risk, check_costs
+from drcrm.risks.base import Risk, check_weighted_costs
 
 STEP = 1e-6  # step of finite differences, in units of the largest cost
 
@@ -40,7 +40,7 @@ def check_risk(risk: Risk, z: ArrayLike | None = None) -> None:
     >>> check_risk(KLBall(0.1))
     """
     rng = np.random.default_rng(0)
-    z, _ = check_costs(-rng.exponential(4, 25) if z is None else z, None)
+    z, _ = check_weighted_costs(-rng.exponential(4, 25) if z is None else z, None)
     weights, before = rng.integers(0, 4, len(z)), z.copy()
     weights[0] = 2
     value, gradient = risk(z, weights)

@@ -11,16 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.validation import require_finite
 from drcrm.cost_models.solvers.normal_equations import MAX_STEPS, NormalEquations, build_preconditioner, modelled_costs
 from drcrm.cost_models.solvers.second_moments import Moments, moments_by_fold
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import ChunkedLog
 from drcrm.data.scaling import divide_columns
-from drcrm.errors import InputError, warn
+from drcrm.errors import warn
 from drcrm.policies.prepared_log import PreparedLog
 
 PENALTIES = tuple(10 ** (-k / 2) for k in range(2, 9))
@@ -31,6 +31,7 @@ FOLD_TOLERANCES = 2e-3, 1e-5  # of squared errors; the second is for cases that 
 TOLERANCE = 1e-12  # relative error of the solution
 LARGE_TOLERANCE = 1e-6  # the same on a large log, where statistical noise is larger anyway
 NOTABLE_ERROR = 1e3  # a relative error of the normal equations above this times the tolerance causes a warning
+TOO_LARGE = "the cost model is not finite: rescale the features or the costs, which are too large"
 
 
 class RidgeSolver(ABC):
@@ -139,7 +140,7 @@ class GradientSolver(RidgeSolver):
     def solve(self, penalty: float) -> tuple[np.ndarray, float]:
         equations, log = NormalEquations(self._log), self._log
         [coef] = equations.solve([penalty], self._precondition, self._tolerance)
-        error = equations.relative_error(require_finite(coef), penalty)
+        error = equations.relative_error(require_finite(coef, TOO_LARGE), penalty)
         if error > NOTABLE_ERROR * self._tolerance:
             warn(
                 f"the cost model has not converged: after {MAX_STEPS} steps of conjugate gradients the relative error "
@@ -154,10 +155,3 @@ def make_solver(log: BanditLog, scales: np.ndarray, fold: np.ndarray) -> RidgeSo
     return (
         GradientSolver(log.replace(X=divide_columns(log.X, scales)), fold) if moments is None else MomentSolver(moments)
     )
-
-
-def require_finite(values: Any) -> Any:
-    """Return values; raise InputError unless all are finite."""
-    if not np.isfinite(values).all():
-        raise InputError("the cost model is not finite: rescale the features or the costs, which are too large")
-    return values

@@ -15,7 +15,7 @@ from drcrm.divergences import DIVERGENCES, Divergence, as_divergence
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import group_means, mean_and_deviation
 from drcrm.risks import PhiBall
-from drcrm.risks.base import check_costs
+from drcrm.risks.base import check_weighted_costs
 
 LARGEST_BET = 0.5  # largest share of the capital that a bet can lose
 HALVINGS = 45  # how often the interval that contains the bound is halved
@@ -110,7 +110,7 @@ def upper_bound(
     >>> round(upper_bound(z, method="student"), 3)
     -0.417
     """
-    z, weights = check_costs(z, weights)
+    z, weights = check_weighted_costs(z, weights)
     if groups is not None:
         z, weights = group_means(groups, weights, z)
     return as_bound(confidence, method, low, high, smoothing)(z, weights)
