@@ -1,7 +1,6 @@
 """``drcrm init``: propose a mapping for a log from the names and the values of its columns.
 
-A key is proposed only if one column fits it by its name and its values, or shows by its values. Other candidates become
-comments with the reason.
+A key is proposed only if one column fits it by its name, its type and its values. Other candidates become comments.
 """
 
 from __future__ import annotations
@@ -18,15 +17,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from drcrm.cli.setup.columns import FEW, MAX_ACTIONS, Column, assign_roles, known_after
+from drcrm.cli.setup.columns import BENEFITS, FEW, MAX_ACTIONS, Column, assign_roles
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
 from drcrm.logs.encoding.columns import (
     BOOLEAN_PAIRS,
     ISO,
     MISSING_TEXTS,
-    NUMBER,
-    THOUSANDS,
     as_iso,
     boolean_numbers,
     categories,
@@ -43,11 +40,12 @@ MAX_CATEGORIES = 1000  # a text column with more values is not a categorical fea
 LINE = 100  # characters; a longer list of columns is written with one column per line
 NESTED = list, dict, np.ndarray  # types of values that cannot be features
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")  # commas may be decimal or separate thousands
 YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 EXPECTED = {
-    "propensity": "numbers in (0, 1] with a name such as propensity or prob",
-    "reward": "numbers with a name such as reward, click or cost",
-    "action": f"2 to {MAX_ACTIONS} values with a name such as action, arm or item",
+    "propensity": "numbers in (0, 1] in all rows, with a name such as propensity or prob",
+    "reward": "different numbers, with a name such as reward, click or cost",
+    "action": f"2 to {MAX_ACTIONS} values, with a name such as action, arm or item",
 }
 REQUIRED = "action", "propensity", "reward"
 OPTIONAL = {
@@ -82,35 +80,40 @@ def run(options: argparse.Namespace) -> None:
     sections += _mapping_sections(columns, roles, known)
     write_text(output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
     stream = sys.stderr if is_printed else sys.stdout
-    missing = [key for key in REQUIRED if key not in roles and not (key == "reward" and "cost" in roles)]
-    if missing:
-        print(f"The mapping lacks {' and '.join(missing)}. Its comments give the reason and candidates.", file=stream)
-    else:
-        config = "MAPPING.yaml" if is_printed else str(output)
-        words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
-        if is_printed:
-            print("To save the mapping in a file, add: --output MAPPING.yaml", file=stream)
-        print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
+    if missing := [key for key in REQUIRED if _keys_of(key, roles) is None]:
+        print(f"The mapping lacks {' and '.join(missing)}. Its comments have candidates.", file=stream)
+        return
+    config = "MAPPING.yaml" if is_printed else str(output)
+    words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
+    if is_printed:
+        print("To save the mapping in a file, add: --output MAPPING.yaml", file=stream)
+    print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
+
+
+def _keys_of(required: str, roles: dict[str, str]) -> tuple[str, ...] | None:
+    """Return the keys that stand for a required one, such as list and chosen for action; None if it is unknown."""
+    alternatives = {"action": [("action",), ("list", "chosen")], "reward": [("reward",), ("cost",)]}
+    return next((keys for keys in alternatives.get(required, [(required,)]) if roles.keys() >= {*keys}), None)
 
 
 def read_columns(path: Path, known: LogMapping) -> list[Column]:
-    """Return the columns of the first rows of a log; InputError if its format needs no mapping."""
+    """Return the columns of the first rows of a log; InputError if its format needs no mapping.
+
+    Numbers with commas are no numbers if other columns have points, or if all commas may separate thousands.
+    """
     with prefix_errors(path):
         frame = first_frame(path, _select_all, ROWS, known)
-        columns = [
-            _column(frame[name]) for name in frame if not frame[name].map(lambda value: isinstance(value, NESTED)).any()
-        ]
-        with_commas = [column for column in columns if column.has_commas]
-        try:
-            if with_commas:
-                numeric = [column.name for column in columns if column.numbers is not None]
-                readable = first_frame(path, lambda header: Columns(numeric, numeric), ROWS, known)
-                for column in with_commas:
-                    numbers(readable[column.name], column.name, optional=True)
-        except InputError as error:  # a thousands separator, decimal points elsewhere, or the format is not CSV
-            misread = {"numbers": None, "has_commas": False, "obstacle": str(error), "is_misformatted": True}
-            columns = [replace(column, **misread) if column in with_commas else column for column in columns]
+    columns = [
+        _column(frame[name]) for name in frame if not frame[name].map(lambda value: isinstance(value, NESTED)).any()
+    ]
+    signs = {column.decimal for column in columns}
+    if "," in signs and "." not in signs:
         return columns
+    obstacle = "its commas may separate thousands, or be decimal signs beside points in other columns"
+    return [
+        replace(column, numbers=None, decimal="", obstacle=obstacle) if column.decimal in (",", "?") else column
+        for column in columns
+    ]
 
 
 def _select_all(header: list[str]) -> Columns:
@@ -128,80 +131,71 @@ def _column(column: pd.Series) -> Column:
     codes, values = categories(column, name)
     missing = is_missing(column)
     if missing.all():
-        return Column(name, codes, values, None, is_time=False, obstacle=f"{name} is empty in all rows")
+        return Column(name, codes, values, None, is_time=False, obstacle="no values")
     texts = column.astype(str).str.strip().mask(missing)
-    is_time = column.dtype.kind == "M" or bool(texts[~missing].map(as_iso).str.fullmatch(ISO.strip("^$")).all())
-    if column.dtype.kind == "M":
-        return Column(name, codes, values, None, is_time)
-    with_points = texts.str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True)
-    commas = texts[(with_points != texts) & ~missing]
-    distinct = {*texts[~missing]}
+    if column.dtype.kind == "M" or texts[~missing].map(as_iso).str.fullmatch(ISO.strip("^$")).all():
+        return Column(name, codes, values, None, is_time=True)
+    with_points, distinct = texts.str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True), {*texts[~missing]}
+    has_commas = [value for value in distinct if "," in value]
     # A column has one pair: t/f/n, or yes/no beside on/off, are categories.
     pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= {value.lower() for value in distinct}), "")
     try:
         as_numbers = numbers(with_points, name, optional=True, booleans=boolean_numbers([pair] if pair else []))
     except InputError as error:
-        is_number = [THOUSANDS.fullmatch(value) or NUMBER.fullmatch(value) for value in distinct]
-        obstacle = "" if is_time else str(error)
-        return Column(name, codes, values, None, is_time, obstacle=obstacle, is_misformatted=all(is_number))
-    return Column(name, codes, values, as_numbers, is_time, len(commas) > 0, pair)
+        return Column(name, codes, values, None, is_time=False, obstacle=str(error))
+    commas = "?" if all(map(UNCLEAR.fullmatch, has_commas)) else ","
+    decimal = commas if has_commas else "." if any("." in value for value in distinct) else ""
+    return Column(name, codes, values, as_numbers, False, decimal, pair)
 
 
-def _mapping_sections(columns: list[Column], roles: dict[str, Column], known: LogMapping) -> Iterator[list[str]]:
+def _mapping_sections(columns: list[Column], roles: dict[str, str], known: LogMapping) -> Iterator[list[str]]:
     """Yield the lines of each section of the mapping."""
-    free = [column for column in columns if column not in roles.values()]
+    by_name = {column.name: column for column in columns}
+    free = [column for column in columns if column.name not in roles.values()]
     for required in REQUIRED:
-        key = "cost" if required == "reward" and "cost" in roles else required
-        is_known = key in roles
-        yield [f"{key}: {_quote(roles[key].name)}  # {roles[key].describe()}"] if is_known else _candidates(key, free)
-    keys = {"delimiter": known.delimiter, "encoding": known.encoding}
-    optional = [f"{key}: {_quote(value)}" for key, value in keys.items() if value]
-    commas = [column for column in columns if column.has_commas]
+        keys = _keys_of(required, roles)
+        lines = [f"{key}: {_quote(roles[key])}  # {by_name[roles[key]].describe()}" for key in keys or ()]
+        yield lines or _candidates(required, free)
+    given = {"delimiter": known.delimiter, "encoding": known.encoding}
+    optional = [f"{key}: {_quote(value)}" for key, value in given.items() if value]
+    commas = [column for column in columns if column.decimal == ","]
     optional += [f'decimal: ","  # {_quote(column.name)} has {column.describe()}' for column in commas[:1]]
-    numeric = [column for column in columns if column in free or column in (roles.get("reward"), roles.get("cost"))]
+    outcomes = {roles.get("reward"), roles.get("cost")}
+    numeric = [column for column in columns if column in free or column.name in outcomes]
     if pairs := sorted({column.booleans for column in numeric if column.booleans}):
         optional.append(f"booleans: [{', '.join(pairs)}]" if len(pairs) > 1 else f"booleans: {pairs[0]}")
     for key, purpose in OPTIONAL.items():
-        if key in roles:
-            optional.append(f"{key}: {_quote(roles[key].name)}  # {purpose}")
-        else:
-            names = [_quote(column.name) for column in free if column.has_word(key) and column.fits(key)]
-            optional += [f"# {key}: {name}  # optional: {purpose}" for name in names]
+        names = [column.name for column in free if column.has_word(key) and column.fits(key)]
+        optional += [f"{key}: {_quote(roles[key])}  # {purpose}"] if key in roles else []
+        optional += [] if key in roles else [f"# {key}: {_quote(name)}  # optional: {purpose}" for name in names]
     yield [*optional, LEAST_PROPENSITY]
-    yield [*_feature_lines(free, roles)]
+    yield [*_feature_lines(free)]
 
 
 def _candidates(key: str, free: list[Column]) -> list[str]:
     """Return comments about a key without a column: candidates, and what to do if there is none."""
-    fitting = [column for column in free if column.fits(key)]
-    by_name = [column for column in fitting if column.has_word(key)]
     names = ["reward", "cost"] if key == "reward" else [key]
-    unreadable = [
-        f"# {name}: {_quote(column.name)}  # {escape_unprintable(column.obstacle_to(name))}"
-        for name in names
-        for column in free
-        if column.suggests(name) and not column.fits(name) and not column.is_time
-    ]
-    lines = [f"# {key}: not certain, since {'several columns fit' if by_name else f'no column has {EXPECTED[key]}'}."]
-    if unreadable:
-        lines += [
-            "# Remove the # in front of the right line; correct its values first if the line says why:",
-            *unreadable,
-        ]
-    elif fitting:
-        lines.append("# Remove the # in front of the right line:")
-    listed = by_name or ([] if unreadable else fitting)
-    lines += [f"# {key}: {_quote(column.name)}  # {column.describe()}" for column in listed[:10]]
-    return lines if key == "propensity" and (by_name or unreadable) else [*lines, *ADVICE[key]]
+    named = [(name, column) for name in names for column in free if column.suggests(name) and not column.is_time]
+    listed = named or [(key, column) for column in free if column.fits(key)][:10]
+    reason = "check these columns" if named else f"no column has {EXPECTED[key]}"
+    lines = [f"# {key}: not certain, {reason}."]
+    if listed:
+        lines.append("# Remove the # in front of the right line, and its column from the features:")
+    for name, column in listed:
+        problem = (
+            "" if column.fits(name) else f"; {column.obstacle or 'expected ' + EXPECTED[key].partition(', with')[0]}"
+        )
+        lines.append(f"# {name}: {_quote(column.name)}  # {column.describe()}{escape_unprintable(problem)}")
+    return lines if key == "propensity" and named else [*lines, *ADVICE[key]]
 
 
-def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str]:
+def _feature_lines(free: list[Column]) -> Iterator[str]:
     """Yield the features, and comments about columns that are left out."""
     groups: dict[str, list[Column]] = {"numeric": [], "categorical": [], "time": []}
-    omitted: list[tuple[Column, str]] = []
+    omitted: list[str] = []
     for column in free:
-        if reason := _why_no_feature(column, roles):
-            omitted.append((column, reason))
+        if reason := _why_no_feature(column):
+            omitted.append(f"# not a feature: {_quote(column.name)} ({escape_unprintable(reason)})")
         else:
             groups["time" if column.is_time else "categorical" if column.numbers is None else "numeric"].append(column)
     yield "# Features must be known before the decision. Remove the other columns."
@@ -211,50 +205,37 @@ def _feature_lines(free: list[Column], roles: dict[str, Column]) -> Iterator[str
         line = f"  {key}: [{', '.join(names)}]"
         if names:
             yield from [line] if len(line) <= LINE else [f"  {key}:", *(f"  - {name}" for name in names)]
-    for column, reason in omitted:
-        yield f"# not a feature: {_quote(column.name)} ({escape_unprintable(reason)})"
-    outcomes = [column for column, _ in omitted if column.numbers is not None and known_after(column, roles)]
-    if outcomes := [column for column in outcomes if np.isfinite(column.numbers).all()][:3]:
+    yield from omitted
+    if outcomes := [column for column in free if column.is_outcome and column.numbers is not None][:3]:
         yield "# guardrails:  # optional: what the policy must not worsen"
         yield from (f"#   {_guardrail(column)}" for column in outcomes)
-    if slices := [column for column in groups["categorical"][:3] if len(column.values) <= FEW]:
-        names = ", ".join(_quote(column.name) for column in slices)
-        values = slices[0].describe() if len(slices) == 1 else "their values"
-        names = names if len(slices) == 1 else f"[{names}]"
-        yield f"# slice: {names}  # optional: the report has a line for each of {values}"
+    if slices := [_quote(column.name) for column in groups["categorical"] if len(column.values) <= FEW][:3]:
+        yield f"# slice: [{', '.join(slices)}]  # optional: the report has a line for each of their values"
 
 
 def _guardrail(column: Column) -> str:
     """Return a guardrail for an outcome, which is a cost unless its name suggests a reward."""
-    name = _quote(column.name)
-    forms = {"cost": f"{{cost: {name}, at_most: 1 %}}", "reward": f"{{reward: {name}, at_least: -1 %}}"}
-    alternative = "" if column.direction else f"  # if higher is better: {forms['reward']}"
-    return f"{name}: {forms[column.direction or 'cost']}{alternative}"
+    name, is_reward = _quote(column.name), not column.words.isdisjoint(BENEFITS.split())
+    return f"{name}: {{{f'reward: {name}, at_least: -1 %' if is_reward else f'cost: {name}, at_most: 1 %'}}}"
 
 
-def _why_no_feature(column: Column, roles: dict[str, Column]) -> str:
+def _why_no_feature(column: Column) -> str:
     """Return why a column is left out of the features, or an empty text."""
     n, distinct = len(column.codes), len(column.values)
     if MISSING_TEXTS.issuperset(column.values):
         return "no values"
     if distinct == 1:
         return "a single value"
-    if column.is_misformatted:
-        return column.obstacle
+    if key := next((key for key in ("propensity", "reward", "cost", "action", "group") if column.suggests(key)), ""):
+        return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
+    if column.is_outcome:
+        return "its name suggests an outcome; if it is known before the decision, add it to the features"
     if column.numbers is None and not column.is_time and distinct > min(MAX_CATEGORIES, max(FEW, n // 2)):
-        return f"a text with {distinct} different values"
+        return column.obstacle if "commas" in column.obstacle else f"a text with {distinct} different values"
     if column.is_whole and distinct == n > FEW:
         return "a number with a different value in each row"
-    for key in ("propensity", "reward", "cost", "action", "group"):
-        if column.suggests(key):
-            obstacle = (
-                "" if key not in roles or column.fits(key) or column.is_time else f", but {column.obstacle_to(key)}"
-            )
-            return f"its name suggests {'an' if key == 'action' else 'a'} {key}{obstacle}"
-    if column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES:
-        return "its name suggests a time"
-    reason = known_after(column, roles)
-    return reason and f"is it known before the decision? If it is, add it to the features; but {reason}"
+    has_times = column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES
+    return "its name suggests a time" if has_times else ""
 
 
 def _quote(name: str) -> str:
