@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
+from other_divergences import CressieRead3, TotalVariation
 from population import Population
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest
 
-from drcrm.divergences import KL, Chi2, CressieRead, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.divergences import KL, Chi2, ReverseKL, SquaredHellinger
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.risks import AdaptiveBoltzmannRisk, BoltzmannRisk, Chi2Ball, CVaRRisk, KLBall, PhiBall, Risk
@@ -24,7 +25,7 @@ SMOOTH = {
     "chi2": Chi2(),
     "squared_hellinger": SquaredHellinger(),
     "reverse_kl": ReverseKL(),
-    "cressie_read_3": CressieRead(3),
+    "cressie_read_3": CressieRead3(),
 }
 CONFIDENCE = 0.95
 COVERED = (0.95, 0.8)  # confidence levels 1 − δ in Lemma 1

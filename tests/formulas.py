@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.divergences import KL, Chi2, CVaR, ReverseKL, SquaredHellinger
 from drcrm.policies.prepared_log import PreparedLog
 
 FORMULAS = {
@@ -10,10 +10,6 @@ FORMULAS = {
     "χ²": (Chi2(), lambda t: (t - 1) ** 2, 2),
     "Hellinger": (SquaredHellinger(), lambda t: (np.sqrt(t) - 1) ** 2, 0.5),
     "reverse KL": (ReverseKL(), lambda t: -np.log(t) + t - 1, 1),
-    "k = 3": (CressieRead(3), lambda t: (t**3 - 3 * t + 2) / 6, 1),
-    "k = 3/2": (CressieRead(1.5), lambda t: (t**1.5 - 1.5 * t + 0.5) / 0.75, 1),
-    "k = −1": (CressieRead(-1), lambda t: (1 / t + t - 2) / 2, 1),
-    "total variation": (TotalVariation(), lambda t: abs(t - 1), None),
     "CVaR": (CVaR(0.4), lambda t: np.where(t <= 2.5, 0, np.inf), None),
 }
 SMOOTH = [name for name, (_, _, curvature) in FORMULAS.items() if curvature]

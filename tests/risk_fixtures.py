@@ -16,7 +16,7 @@ PARAMETER_VALUES = {
     "temperature": [0.2, 2.0],
     "radius": [0.0, 1e-5, 0.3, 1.5],
     "confidence": [0.95],
-    "divergence": ["kl", "chi2", "squared_hellinger", "reverse_kl", {"cressie_read": 1.5}, "total_variation"],
+    "divergence": ["kl", "chi2", "squared_hellinger", "reverse_kl"],
     "alpha": [0.3, 1.0],
     "variance": ["mean", "sum"],
     "smoothing": [0.02],

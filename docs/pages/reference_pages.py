@@ -64,8 +64,8 @@ API = {  # heading: module and its names
     ),
     "Divergences": (
         "drcrm.divergences",
-        *("Divergence", "SmoothDivergence", "KL", "Chi2", "ReverseKL", "SquaredHellinger", "CressieRead"),
-        *("TotalVariation", "CVaR", "as_divergence"),
+        *("Divergence", "SmoothDivergence", "KL", "Chi2", "ReverseKL", "SquaredHellinger"),
+        *("CVaR", "as_divergence"),
     ),
     "Clusters": ("drcrm.cluster", "on_cluster"),
 }

@@ -7,14 +7,10 @@ import pytest
 from formulas import FORMULAS, SMOOTH
 
 from drcrm.divergences import (
-    KL,
-    Chi2,
-    CressieRead,
     CVaR,
     ReverseKL,
     SmoothDivergence,
     SquaredHellinger,
-    TotalVariation,
 )
 from drcrm.errors import InputError
 from drcrm.risks import PhiBall
@@ -52,21 +48,9 @@ def test_slopes_are_finite_differences(name):
 
 
 def test_conjugates_are_infinite_beyond_their_pole():
-    for divergence, pole in ((SquaredHellinger(), 1), (ReverseKL(), 1), (CressieRead(0.5), 2), (TotalVariation(), 1)):
+    for divergence, pole in ((SquaredHellinger(), 1), (ReverseKL(), 1)):
         assert np.isfinite(divergence.conjugate(pole - 1e-9))
         assert divergence.conjugate(pole + 1e-9) == np.inf
-
-
-@pytest.mark.parametrize(
-    ("k", "equivalent", "factor"), [(1, KL(), 1), (0, ReverseKL(), 1), (2, Chi2(), 0.5), (0.5, SquaredHellinger(), 2)]
-)
-def test_special_cases_of_cressie_and_read(k, equivalent, factor):
-    t, s = np.geomspace(1e-3, 1e3, 50), np.linspace(-3, 0.9, 40)
-    assert CressieRead(k).phi(t) == pytest.approx(factor * equivalent.phi(t), rel=1e-9, abs=1e-12)
-    assert CressieRead(k).conjugate(s) == pytest.approx(factor * equivalent.conjugate(s / factor), rel=1e-9, abs=1e-12)
-    assert CressieRead(k).slope(t) == pytest.approx(factor * equivalent.slope(t), rel=1e-9, abs=1e-12)
-    z = np.random.default_rng(0).normal(size=20)
-    assert PhiBall(CressieRead(k), 0.1 * factor)(z)[0] == pytest.approx(PhiBall(equivalent, 0.1)(z)[0], rel=1e-10)
 
 
 class Cosh(SmoothDivergence):
@@ -159,20 +143,16 @@ def test_an_incoherent_divergence_is_an_error_with_the_reason(divergence, reason
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: CressieRead("x"), "k must be 0, 1 or a number from −10 to 10 .* got 'x'"),
-        (lambda: CressieRead(11), "k must be 0, 1 or a number from −10 to 10 .* got 11"),
-        (lambda: CressieRead(1 + 1e-9), "at least 0.0001 away from both"),
         (lambda: CVaR(0), "alpha.* 0"),
         (lambda: CVaR(1.5), "alpha must be at most 1, got 1.5"),
         (lambda: PhiBall(CVaR(0.5), 0.1), r"radius must be None for CVaR\(0.5\), which has no radius, got 0.1"),
         (lambda: PhiBall("kl"), "radius.* None"),
         (lambda: PhiBall("kl", -1), "radius.* -1"),
         (lambda: PhiBall("kl", "auto", 0.5), "confidence.* 0.5"),
-        (lambda: PhiBall("total_variation", "auto"), r"radius 'auto' needs .* got TotalVariation\(\)"),
         (lambda: PhiBall("kullback", 1), "divergence must be one of kl, chi2, squared_hellinger, rev.* got 'kullback'"),
         (
-            lambda: PhiBall("cressie_read", 1),
-            "divergence must be one of .* got 'cressie_read'. cressie_read and cvar take a parameter",
+            lambda: PhiBall("cvar"),
+            "divergence must be one of .* got 'cvar'. cvar takes a parameter",
         ),
         (lambda: PhiBall({"kl": 1}, 1), "got {'kl': 1}"),
         (lambda: PhiBall({"kl": 1, "chi2": 2}, 1), "got {'kl'"),

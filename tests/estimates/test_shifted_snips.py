@@ -19,7 +19,7 @@ from drcrm.weights import Clipped, Shrunk
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data/shift_values.json").read_text())
 OUTSIDE = Path(__file__).parents[3] / "shared/reference/shift_values.json"
-RADIUS = {"CVaR": None, "total variation": 0.3}
+RADIUS = {"CVaR": None}
 
 
 def objective_of(entry: dict, radius: float, divergence: object = "kl") -> Objective:
@@ -29,10 +29,10 @@ def objective_of(entry: dict, radius: float, divergence: object = "kl") -> Objec
     return Objective(PreparedLog(log), ball, Clipped(None), "snips")
 
 
-def assert_agrees_with_50_digits(entry: dict, divergence: object) -> None:
+def assert_agrees_with_50_digits(entry: dict) -> None:
     coef = np.array(entry["coef"])
     for case in entry["shift"]:
-        objective = objective_of(entry, case["kappa"], divergence)
+        objective = objective_of(entry, case["kappa"], "kl")
         value, gradient = objective(coef)
         assert value == pytest.approx(case["value"], rel=1e-9, abs=1e-9)
         expected = np.zeros(coef.size) if case["gradient"] is None else np.ravel(case["gradient"])
@@ -42,15 +42,14 @@ def assert_agrees_with_50_digits(entry: dict, divergence: object) -> None:
 
 
 @pytest.mark.parametrize("entry", REFERENCE)
-@pytest.mark.parametrize("divergence", ["kl", {"cressie_read": 1}], ids=str)
-def test_values_and_gradients_agree_with_50_digits(entry, divergence):
-    assert_agrees_with_50_digits(entry, divergence)
+def test_values_and_gradients_agree_with_50_digits(entry):
+    assert_agrees_with_50_digits(entry)
 
 
 @pytest.mark.skipif(not OUTSIDE.exists(), reason="needs the reference numbers next to the project")
 def test_all_reference_numbers_agree():
     for entry in json.loads(OUTSIDE.read_text()):
-        assert_agrees_with_50_digits(entry, "kl")
+        assert_agrees_with_50_digits(entry)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -114,7 +113,7 @@ def test_the_ball_is_a_risk_whose_radius_ignores_the_number_of_rows():
         EnvironmentBall(-0.1)
 
 
-@pytest.mark.parametrize("divergence", ["kl", "chi2", "squared_hellinger", "reverse_kl", {"cressie_read": -2}])
+@pytest.mark.parametrize("divergence", ["kl", "chi2", "squared_hellinger", "reverse_kl"])
 def test_a_tiny_weight_on_the_largest_cost_has_a_finite_slope(divergence):
     """The conjugate has a pole next to the largest cost."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates, off_policy_value
 from drcrm.certificates import upper_bound
-from drcrm.divergences import CressieRead
+from drcrm.divergences import SquaredHellinger
 from drcrm.errors import InputError
 from drcrm.risks import PhiBall
 
@@ -61,7 +61,7 @@ def ratio_bound(terms, cost: np.ndarray, **settings) -> float:
 
 @pytest.mark.parametrize(
     ("estimate", "method", "by"),
-    [("ips", "kl", "row"), ("ips", "student", "context"), ("dr", CressieRead(3), "row"), ("dr", "kl", "context")],
+    [("ips", "kl", "row"), ("ips", "student", "context"), ("dr", SquaredHellinger(), "row"), ("dr", "kl", "context")],
 )
 def test_certificate_is_the_bound_on_the_terms(heldout, estimate, method, by):
     policy, log, model = heldout
@@ -184,10 +184,10 @@ def test_few_effective_rows_are_warned_of(heldout):
     ("estimate", "kind", "method", "by"),
     [
         ("ips", "logging", "kl", "row"),
-        ("ips", "policy", CressieRead(3), "context"),
+        ("ips", "policy", SquaredHellinger(), "context"),
         ("snips", "logging", "student", "context"),
         ("snips", "policy", "kl", "row"),
-        ("dr", "logging", CressieRead(3), "row"),
+        ("dr", "logging", SquaredHellinger(), "row"),
         ("dr", "policy", "student", "context"),
     ],
 )

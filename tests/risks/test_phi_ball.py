@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 
-from drcrm.divergences import KL, Chi2, CressieRead, CVaR, ReverseKL, SquaredHellinger, TotalVariation
+from drcrm.divergences import KL, Chi2, CVaR, ReverseKL, SquaredHellinger
 from drcrm.risks import Chi2Ball, CVaRRisk, KLBall, PhiBall
 
 every_smooth = pytest.mark.parametrize("name", SMOOTH)
@@ -60,26 +60,12 @@ def test_primal_and_dual_agree(name, costs, radius):
 
 
 @given(weighted_costs(), radii)
-def test_total_variation_and_cvar_are_linear_programs(costs, radius):
+def test_cvar_is_a_linear_program(costs, radius):
     z, share = costs[0], costs[1] / costs[1].sum()
-    z, ones = (z - z.max()) / np.ptp(z), np.ones(len(z))
+    z, risk = (z - z.max()) / np.ptp(z), CVaRRisk(min(1, 1 / (10 * radius)))
     exact = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-10)
-    for ball in (PhiBall(TotalVariation(), radius), CVaRRisk(min(1, 1 / (10 * radius)))):
-        if isinstance(ball, CVaRRisk):
-            limits = {"bounds": [(0, p / ball.divergence.alpha) for p in share], "A_eq": [ones], "b_eq": [1]}
-            solution = linprog(-z, **limits, options=exact)
-        else:  # q = share + up − down, Σ up + Σ down ≤ radius
-            solution = linprog(
-                np.r_[-z, z],
-                A_ub=[np.r_[ones, ones]],
-                b_ub=[radius],
-                A_eq=[np.r_[ones, -ones]],
-                b_eq=[0],
-                bounds=[*((0, None) for _ in z), *((0, p) for p in share)],
-                options=exact,
-            )
-            solution.fun -= share @ z
-        assert ball(z, share)[0] == pytest.approx(-solution.fun, abs=1e-8)
+    limits = {"bounds": [(0, p / risk.alpha) for p in share], "A_eq": [np.ones(len(z))], "b_eq": [1]}
+    assert risk(z, share)[0] == pytest.approx(-linprog(-z, **limits, options=exact).fun, abs=1e-8)
 
 
 @every_divergence
@@ -99,7 +85,6 @@ def test_radius_0_gives_the_mean_and_a_large_radius_the_largest_cost(name):
         (KL(), np.log(40 / 3)),
         (Chi2(), 40 / 3 - 1),
         (SquaredHellinger(), 2 - 2 * np.sqrt(3 / 40)),
-        (TotalVariation(), 2 * 37 / 40),
     ],
 )
 def test_a_ball_saturates_when_all_mass_is_on_the_largest_cost(divergence, at):
@@ -113,11 +98,11 @@ def test_a_ball_saturates_when_all_mass_is_on_the_largest_cost(divergence, at):
     assert PhiBall(ReverseKL(), 20)(z)[0] < -0.5  # never saturates
 
 
-@pytest.mark.parametrize("k", [-10, 3, 5, 10])
+@pytest.mark.parametrize("divergence", [KL(), Chi2(), SquaredHellinger(), ReverseKL()])
 @pytest.mark.parametrize("smaller", [1e-9, 1e-6, 1e-3, 0.03, 0.3])
-def test_two_costs_have_a_closed_form(k, smaller):
-    """Also just below saturation, where φ* bends so much that no float in its argument gives the smaller density."""
-    divergence, share = CressieRead(k), np.array([0.4, 0.6])
+def test_two_costs_have_a_closed_form(divergence, smaller):
+    """Also just below saturation."""
+    share = np.array([0.4, 0.6])
     density = np.array([(1 - 0.6 * smaller) / 0.4, smaller])
     value, worst = PhiBall(divergence, share @ divergence.phi(density))([0.0, -1.0], share)
     assert value == pytest.approx(-0.6 * smaller, abs=1e-12)

@@ -5,11 +5,9 @@ from drcrm.divergences.families import (
     DIVERGENCES,
     KL,
     Chi2,
-    CressieRead,
     CVaR,
     ReverseKL,
     SquaredHellinger,
-    TotalVariation,
     as_divergence,
 )
 
@@ -18,11 +16,9 @@ __all__ = [
     "KL",
     "CVaR",
     "Chi2",
-    "CressieRead",
     "Divergence",
     "ReverseKL",
     "SmoothDivergence",
     "SquaredHellinger",
-    "TotalVariation",
     "as_divergence",
 ]

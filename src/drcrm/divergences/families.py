@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.numerics import exp
-from drcrm.arrays.validation import check_positive, to_float
+from drcrm.arrays.validation import check_positive
 from drcrm.divergences.base import Divergence, SmoothDivergence
 from drcrm.divergences.dual_search import Sums, WorstCase
 from drcrm.errors import InputError
 
 TINY = np.finfo(float).tiny
 LARGEST_DENSITY = 100.0  # above it, differences of squares lose digits
-K_MARGIN = 1e-4  # for k closer to 0 or 1 than this, the formula of Cressie and Read loses digits
 
 
 class KL(SmoothDivergence):
@@ -137,80 +136,6 @@ class ReverseKL(SmoothDivergence):
         return WorstCase(atom - scale, share * density, scale, atom - scale) if has_rest else None
 
 
-class CressieRead(SmoothDivergence):
-    """Divergence of Cressie and Read: φ(t) = (t^k − kt + k − 1)/(k(k − 1)), φ''(1) = 1.
-
-    Source: Cressie & Read 1984.
-
-    Parameters
-    ----------
-    k : float
-        Power, from −10 to 10. k = 1 is :class:`KL`, 0 is :class:`ReverseKL`, 2 is :class:`Chi2`/2, and ½ is
-        2 · :class:`SquaredHellinger`.
-    """
-
-    curvature = 1.0
-
-    def __init__(self, k: float):
-        self.k = to_float(k)
-        if not abs(self.k) <= 10 or (self.k not in (0, 1) and min(abs(self.k), abs(self.k - 1)) < K_MARGIN):
-            raise InputError(
-                f"k must be 0, 1 or a number from −10 to 10 that is at least {K_MARGIN:g} away from both, got {k!r}"
-            )
-        if limit := {0.0: ReverseKL(), 1.0: KL()}.get(self.k):
-            for method in ("phi", "slope", "conjugate", "density"):
-                setattr(self, method, getattr(limit, method))
-
-    def phi(self, t: Any) -> np.ndarray:
-        k = self.k
-        with np.errstate(divide="ignore", over="ignore"):
-            return (np.expm1(k * np.log(t)) - k * (t - 1)) / (k * (k - 1))
-
-    def slope(self, t: Any) -> np.ndarray:
-        return np.expm1((self.k - 1) * np.log(t)) / (self.k - 1)
-
-    def conjugate(self, s: Any) -> np.ndarray:
-        k, base = self.k, 1 + (self.k - 1) * np.asarray(s, dtype=float)
-        with np.errstate(divide="ignore", over="ignore"):
-            conjugate = (np.maximum(base, 0) ** (k / (k - 1)) - 1) / k
-        return np.where(base < 0, np.inf, conjugate) if k < 1 else conjugate
-
-    def derivatives(self, s: Any) -> tuple[np.ndarray, np.ndarray]:
-        return self.density(1.0, s)
-
-    def density(self, top: float, drop: Any) -> tuple[np.ndarray, np.ndarray]:
-        k = self.k
-        base = np.maximum(top ** (k - 1) + (k - 1) * np.asarray(drop, dtype=float), 0)
-        with np.errstate(divide="ignore", over="ignore"):
-            density = base ** (1 / (k - 1))
-        return density, np.divide(density, base, out=np.zeros_like(density), where=base > 0)
-
-    def __repr__(self) -> str:
-        return f"CressieRead({self.k:g})"
-
-
-class TotalVariation(Divergence):
-    """Total variation, without a factor ½: φ(t) = ``|t − 1|``, with a kink at 1.
-
-    The worst case moves a mass of radius/2 from the smallest z to the largest.
-    """
-
-    def phi(self, t: Any) -> np.ndarray:
-        return abs(np.asarray(t, dtype=float) - 1)
-
-    def conjugate(self, s: Any) -> np.ndarray:
-        return np.where(np.asarray(s) <= 1 + 1e-12, np.clip(s, -1, 1), np.inf)
-
-    def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
-        is_largest = z == 0
-        moved, mass = radius / 2, share[is_largest].sum()
-        if moved >= 1 - mass or moved >= share[~is_largest].sum():
-            return WorstCase(0.0, share * is_largest / mass, 0.0, 0.0)
-        fraction, edge = _lower_tail(z, share, moved)
-        weights = share * np.where(is_largest, 1 + moved / mass, 1 - fraction)
-        return WorstCase(weights @ z, weights, -edge / 2, edge / 2)
-
-
 class CVaR(Divergence):
     """Divergence whose worst case is CVaR, the mean of the largest costs, a share α of all.
 
@@ -236,7 +161,7 @@ class CVaR(Divergence):
         return np.maximum(s, 0) / self.alpha
 
     def worst_case(self, z: np.ndarray, share: np.ndarray, radius: float, guess: Any = None) -> WorstCase:
-        fraction, edge = _lower_tail(-z, share, self.alpha)
+        fraction, edge = lower_tail(-z, share, self.alpha)
         weights = share * fraction / self.alpha
         return WorstCase(weights @ z, weights, 0.0, -edge)
 
@@ -246,11 +171,8 @@ DIVERGENCES = {
     "chi2": Chi2,
     "squared_hellinger": SquaredHellinger,
     "reverse_kl": ReverseKL,
-    "cressie_read": CressieRead,
-    "total_variation": TotalVariation,
     "cvar": CVaR,
 }
-WITH_PARAMETER = (CressieRead, CVaR)
 
 
 def as_divergence(divergence: object) -> Divergence:
@@ -259,7 +181,7 @@ def as_divergence(divergence: object) -> Divergence:
     Parameters
     ----------
     divergence : Divergence, str or dict
-        A divergence, its name in ``DIVERGENCES``, or a dict of its name and parameter, such as ``{"cressie_read": 3}``.
+        A divergence, its name in ``DIVERGENCES``, or a dict of its name and parameter, such as ``{"cvar": 0.1}``.
 
     Returns
     -------
@@ -279,10 +201,10 @@ def as_divergence(divergence: object) -> Divergence:
         [(name, value)] = divergence.items()
         parameters = (value,)
     kind: Any = DIVERGENCES.get(name) if isinstance(name, str) else None
-    if kind is None or (kind in WITH_PARAMETER) != bool(parameters):
+    if kind is None or (kind is CVaR) != bool(parameters):
         raise InputError(
-            f"divergence must be one of {', '.join(DIVERGENCES)}, got {divergence!r}. cressie_read and cvar take a "
-            "parameter: {'cressie_read': 3}, {'cvar': 0.1}"
+            f"divergence must be one of {', '.join(DIVERGENCES)}, got {divergence!r}. cvar takes a parameter: "
+            "{'cvar': 0.1}"
         )
     return kind(*parameters)
 
@@ -292,7 +214,7 @@ def _inverse(base: np.ndarray) -> np.ndarray:
     return np.where(base > 0, 1 / np.where(base > 0, base, 1), np.inf)
 
 
-def _lower_tail(z: np.ndarray, share: np.ndarray, mass: float) -> tuple[np.ndarray, float]:
+def lower_tail(z: np.ndarray, share: np.ndarray, mass: float) -> tuple[np.ndarray, float]:
     """Return how much of each z lies in the lower tail of this mass, and the largest z in it.
 
     Equal z at the edge have equal fractions.

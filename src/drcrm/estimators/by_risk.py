@@ -118,7 +118,7 @@ class PhiDRO(CounterfactualEstimator):
     Parameters
     ----------
     divergence : Divergence, str or dict
-        A divergence of :mod:`drcrm.divergences`, or its name, such as "squared_hellinger" or {"cressie_read": 3}.
+        A divergence of :mod:`drcrm.divergences`, or its name, such as "squared_hellinger" or {"cvar": 0.1}.
     radius : float ≥ 0, "auto" or None
         Radius ε of the ball; 0 gives the mean. See :class:`KLDRO` for "auto", which total variation does not have.
         {"cvar": α} needs None.

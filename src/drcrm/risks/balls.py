@@ -32,7 +32,7 @@ class PhiBall(Risk):
     Parameters
     ----------
     divergence : Divergence, str or dict
-        An object of :mod:`drcrm.divergences` or its name, such as "squared_hellinger" or {"cressie_read": 3}.
+        An object of :mod:`drcrm.divergences` or its name, such as "squared_hellinger" or {"cvar": 0.1}.
     radius : float ≥ 0, "auto" or None
         Radius ε; None for CVaR, which has no radius. "auto" is ε = φ''(1) q²/(2n), where q is the one-sided normal
         quantile of ``confidence``, and needs φ''(1) > 0. The risk is then an upper confidence bound on the mean as

@@ -12,7 +12,7 @@ from strategies import ODD_OBJECTS, ORDINARY, examples, fit_arguments, result_or
 import drcrm
 from drcrm.certificates import policy_certificate, upper_bound
 
-BALLS = ["kl", "chi2", "squared_hellinger", "reverse_kl", {"cressie_read": 3}]
+BALLS = ["kl", "chi2", "squared_hellinger", "reverse_kl"]
 NEED_RANGE = ["empirical_bernstein", "betting", "hoeffding"]
 METHODS = [*BALLS, "student", "log_smoothing", "anytime", *NEED_RANGE]
 COSTS = [0.0, -1.0, -2.5, -1e-9, -3.0, -1e-200, 2.0]
