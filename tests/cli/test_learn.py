@@ -11,6 +11,7 @@ from shop_fixtures import answer_of
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
 from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, read_algorithms
+from drcrm.cost_models.missing_cells import mark_missing
 from drcrm.data.folds import held_out
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
@@ -66,6 +67,7 @@ def test_estimates_and_certificates_equal_those_of_the_library(shop):
     assert is_heldout.sum() == 750
     log = read_log(shop / "log.csv", MAPPING)
     part = log.replace(X=stored.encoding.encode(raw_log.X)).recount(is_heldout.astype(int))
+    part = mark_missing(part, stored.cells)
     answer, options = answer_of(shop / "answer.json"), {"cost_model": stored.model}
     [candidate] = answer["candidates"]
     for estimate in ("ips", "snips", "dm", "dr"):
