@@ -26,9 +26,8 @@ from drcrm.cluster import on_cluster
 from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.diagnostics.opened_log import OpenedLog, log_folder, open_log
-from drcrm.errors import InputError
+from drcrm.errors import InputError, import_extra
 from drcrm.files import is_stream, is_terminal
-from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import name_of
 from drcrm.policies.exponential import LinearPolicy

@@ -14,13 +14,12 @@ import pandas as pd
 
 from drcrm.cli.common.answers import require_separate_outputs
 from drcrm.diagnostics.formats import format_imputed
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError, import_extra, prefix_errors
 from drcrm.files import atomic, is_stream
 from drcrm.logs import read_log
 from drcrm.logs.encoding.columns import as_text, escape_formula
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
-from drcrm.logs.mapping import import_extra
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.progress import show_progress
 

@@ -99,14 +99,12 @@ class Batch(NamedTuple):
         Optional columns:
 
         - context: The context of each row. By default, row i belongs to context i.
-        - slice 0, slice 1, …: Codes of the values of the slice columns.
-        - logger: Codes of the logging policies.
+        - slice 0, slice 1, …, and logger: Codes of the values of the slice columns, and of the logging policies.
         - group_marks: Marks of the groups' names, see :func:`drcrm.logs.encoding.columns.id_marks`.
         - candidate: Probability that a policy under evaluation gives the logged action.
         - count, or weights: The multiplicity, or the weight if the logger dropped rows at random.
         - time: The order of the rows. Ties are in the order of the file.
-        - ids: Hashes of the rows' ids.
-        - guardrails: Costs of the guardrails, (n, g).
+        - ids: Hashes of the rows' ids. guardrails: Costs of the guardrails, (n, g).
         - follows: Whether the action is that of the logging policy's rule.
     """
 
@@ -315,7 +313,6 @@ def blocks_of(log: BanditLog, rows: np.ndarray | None = None) -> Iterator[tuple[
     Parameters
     ----------
     log : BanditLog
-        Log whose X is a table of features.
     rows : bool array (n,), optional
         Selected rows. Blocks have only these rows, and blocks without any are left out.
     """

@@ -6,19 +6,15 @@
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from drcrm.arrays.validation import to_float
-from drcrm.errors import InputError, import_extra, prefix_errors
+from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.mapping_entries import Guardrail, KnownPropensity
-from drcrm.logs.unique_keys import parse_json, parse_yaml
+from drcrm.logs.mapping_schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
 EXPLORE = 0.05  # share of uniform actions in the learned policy
@@ -240,12 +236,12 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         return content
     if isinstance(content, str | Path):
         with prefix_errors(content):
-            return as_mapping(_load(Path(content)))
+            return as_mapping(read_content(Path(content)))
     if content is None:
         return LogMapping()
     if not isinstance(content, Mapping):
         raise InputError(f"{name} is of type {type(content).__name__}, expected a mapping of keys such as action: item")
-    _validate(content, name)
+    validate(content, name)
     values = {key: value for key, value in content.items() if value is not None and key != "features"}
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)
@@ -272,44 +268,6 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     for conflict in _conflicts(mapping, has_null="propensity" in content and content["propensity"] is None):
         raise InputError(conflict)
     return mapping
-
-
-def _load(path: Path) -> object:
-    """Return the content of a YAML or JSON file."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("is not UTF-8 text, expected a mapping in YAML or JSON") from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in a path
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    content = (parse_json if path.suffix == ".json" else parse_yaml)(text)
-    if not isinstance(content, Mapping):
-        raise InputError("has no mapping of keys such as action: item")
-    return content
-
-
-@cache
-def _validator() -> Any:
-    """Return the validator of the schema; it accepts every mapping, tuple and real number."""
-    jsonschema = import_extra("jsonschema")
-    draft = jsonschema.Draft202012Validator
-    types = {"object": Mapping, "array": (list, tuple), "number": Real}
-    checks = {name: lambda _, value, type_=type_: isinstance(value, type_) for name, type_ in types.items()}
-    validator = jsonschema.validators.extend(draft, type_checker=draft.TYPE_CHECKER.redefine_many(checks))
-    schema = resources.files(__package__).joinpath("mapping.schema.json").read_text("utf-8")
-    return validator(json.loads(schema))
-
-
-def _validate(content: Mapping, name: str) -> None:
-    """Raise InputError for the first value that violates the schema."""
-    for error in _validator().iter_errors(content):
-        place = error.json_path.removeprefix("$").removeprefix(".") or name
-        if error.validator == "additionalProperties":
-            keys = error.schema["properties"]
-            unknown = next(key for key in error.instance if key not in keys)
-            example = f", in {error.schema['description']}" if error.path else ""
-            raise InputError(f"{place} has the key {unknown!r}, expected only the keys {', '.join(keys)}{example}")
-        raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
 
 
 def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:

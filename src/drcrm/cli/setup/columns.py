@@ -142,7 +142,7 @@ class Column:
         return escape_unprintable(f"{len(self.values)} values: {examples}{', …' if len(self.values) > SHOWN else ''}")
 
     def at(self, rows: np.ndarray) -> Column:
-        """Return the column of some rows, a mask (n,)."""
+        """Return the column of rows with these numbers."""
         numbers = None if self.numbers is None else self.numbers[rows]
         values = [self.values[code] for code in np.unique(self.codes[rows])]
         return Column(self.name, self.codes[rows], values, numbers, self.is_time)
@@ -157,7 +157,7 @@ def assign_roles(columns: list[Column]) -> dict[str, str]:
     roles: dict[str, str] = {}
     if lists := _find_lists(columns):
         roles = {"list": lists[0].name, "chosen": lists[1].name}
-        chosen = lists[1].numbers == 1
+        chosen = np.flatnonzero(lists[1].numbers == 1)
         columns = [column.at(chosen) for column in columns if column not in lists]
     for key in NAMES:
         fitting = [column for column in columns if column.has_word(key) and column.fits(key)]
