@@ -9,7 +9,7 @@ missing actions  The logging policy never takes an action that the policy takes 
 adaptive         After every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far.
 groups           Users with 1 to 9 rows share features and the level of rewards. A user is one unit.
 
-Terms are computed by :mod:`drcrm.evaluation.anytime_terms`: `ips` and `dr` for the policy's cost, and `paired` for
+Terms are computed by :mod:`drcrm.evaluation.terms.anytime_terms`: `ips` and `dr` for the cost, and `paired` for
 its difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
 
 The table has a row per kind and estimate. ``false`` is the share of logs in which a bound with confidence 0.95 is ever
@@ -39,11 +39,11 @@ from synthetic import draw_actions
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.anytime_terms import anytime_terms
 from drcrm.evaluation.bounds.independent_units import group_means, unit_values
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.evaluation.bounds.upper_bound import SEQUENCE
-from drcrm.evaluation.inputs import EvaluationInputs
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.terms.anytime_terms import anytime_terms
 
 ROWS, LOOK, CONFIDENCE, TUNED, ACTIONS = 5000, 50, 0.95, 1000, 3
 KINDS = ("clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups")
@@ -143,9 +143,9 @@ def measure(kind: str, seed: int, rows: int = ROWS) -> list[dict]:
         if kind == "adaptive" and baseline:
             continue  # the logging policy changes, and with it the difference
         model = -world.modelled if estimate == "dr" else None
-        inputs = EvaluationInputs.create(world.policy, log, baseline, None, world.logging, model)
-        terms, high = anytime_terms(inputs, estimate, costs)
-        z = terms.z if world.user is None else group_means(world.user, np.ones(rows), terms.z)[0]
+        known = {"baseline": baseline, "logging_policy": world.logging, "cost_model": model}
+        z, high = anytime_terms(Evaluation.of(world.policy, log, **known).by(estimate), costs)
+        z = z if world.user is None else group_means(world.user, np.ones(rows), z)[0]
         truth = world.truth[0] - (world.truth[1] if baseline else 0)
         name = f"{estimate}, paired" if baseline else estimate
         measured.append({"estimate": name} | watch(z, truth, high) | watch_sequence(world, estimate, baseline, truth))

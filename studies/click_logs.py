@@ -29,7 +29,8 @@ import pandas as pd
 from finished import Run
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.classifiers import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy
@@ -61,7 +62,8 @@ def choose(results: Sequence[Learned], heldout: BanditLog) -> Choice:
         index = int(np.argmin(np.where(grade == grade.max(), differences.cautious_means, np.inf)))
     fit, model = candidates[index]
     settings = ComparisonSettings(effective_choices=choices)
-    certificate, _ = certify_against(fit.policy, heldout, settings, None, {"cost_model": model})
+    estimate = choose_estimate(fit.policy, settings, model)
+    certificate, _ = certify(Evaluation.of(fit.policy, heldout, cost_model=model).by(estimate), settings)
     return Choice(fit.policy, is_shown, np.nan if certificate is None else certificate.bound)
 
 

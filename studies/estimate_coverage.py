@@ -33,9 +33,9 @@ from sklearn.multioutput import MultiOutputClassifier
 from synthetic import draw_actions
 
 from drcrm.cli.setup.example import SECTIONS, draw_visits
+from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.evaluation.inputs import cross_fit
 from drcrm.evaluation.off_policy_value import off_policy_value, off_policy_values
 from drcrm.experiments.array_files import read_truth
 from drcrm.experiments.source_formats import load_digits

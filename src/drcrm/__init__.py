@@ -32,7 +32,7 @@ _HOMES = {
     "off_policy_value": "evaluation.off_policy_value",
     "off_policy_values": "evaluation.off_policy_value",
     "Interval": "evaluation.bounds.independent_units",
-    "policy_support": "evaluation.overlap",
+    "policy_support": "evaluation.off_policy_value",
     "Implicit": "weights",
     "Smoothed": "weights",
     "Shrunk": "weights",

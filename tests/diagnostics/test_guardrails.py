@@ -153,7 +153,7 @@ def test_a_policy_is_rated_by_its_estimates_and_its_bounds():
     bound = outcomes.judge(policy, settings)[0].bound
     for margin, expected in ((float(first) - 1e-6, 0), (float(first) + 1e-6, 1), (bound - 1e-6, 1), (bound + 1e-6, 2)):
         rails = [replace(COST, margin=margin), replace(REWARD, margin=1.0)]
-        assert GuardedOutcomes(rails, outcomes.inputs, "dr").rate(policy, settings) == expected
+        assert GuardedOutcomes(rails, outcomes.evaluations, "dr").rate(policy, settings) == expected
     assert second == pytest.approx(float(off_policy_value(policy, log.with_cost(costs[:, 1]), baseline="logging")))
     assert GuardedOutcomes.of([], log, None, "dr").rate(policy, settings) == 2
 

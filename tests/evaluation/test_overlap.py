@@ -5,7 +5,7 @@ import pytest
 from softmax_logs import Choices
 
 from drcrm import BanditLog, SoftmaxPolicy, policy_support
-from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 
 

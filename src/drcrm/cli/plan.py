@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,7 @@ from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import required_size, shrink_difference, smallest_difference
-from drcrm.evaluation.inputs import LOGGING
-from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.terminal import plan_text
 from drcrm.version import __version__
@@ -28,8 +26,7 @@ def run(options: argparse.Namespace) -> int:
     require_separate_outputs(options)
     with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
         report("planning")
-        with warnings.catch_warnings(action="ignore"):
-            answer = _answer(case, options)
+        answer = _answer(case, options)
     write_answer(answer, options, plan_text)
     return 0
 
@@ -45,7 +42,8 @@ def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
     else:
         tested, model = {"policy": policy.label, "choices": case.choices}, policy.cost_model
         estimate = default_estimate(model is not None)
-        value = off_policy_value(policy.policy, log, estimate, baseline=LOGGING, cost_model=model, groups=opened.units)
+        known = {"baseline": LOGGING, "cost_model": model, "groups": opened.units}
+        value = Evaluation.of(policy.policy, log, **known).by(estimate).difference()
         expected = shrink_difference(float(value), value.standard_error) if case.choices > 1 else float(value)
     rows, deviation = opened.checks.propensity.size, value.standard_error * np.sqrt(log.size)
     test = {"deviation": deviation, "confidence": options.confidence, "choices": options.choices}
@@ -72,6 +70,7 @@ def _hardest_action(case: PolicyOnLog) -> tuple[dict[str, Any], Interval]:
     for action in np.unique(log.Y):
         mean = np.zeros((log.X.shape[0], log.actions.n_classes))
         mean[:, action] = 1
-        values[int(action)] = off_policy_value(mean, log, RATIO, baseline=LOGGING, groups=case.opened.units)
+        evaluation = Evaluation.of(mean, log, baseline=LOGGING, groups=case.opened.units).by(RATIO)
+        values[int(action)] = evaluation.difference()
     hardest = max(values, key=lambda action: (values[action].standard_error, action))
     return {"action": str(log.encoding.names[hardest])}, values[hardest]

@@ -30,8 +30,8 @@ from drcrm.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.estimates import RATIO, ROBUST
 from drcrm.evaluation.bounds.skewness import tail_residual
-from drcrm.evaluation.inputs import EvaluationInputs
-from drcrm.evaluation.terms import TermBuilder
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log
@@ -186,10 +186,10 @@ def check_rows(log: BanditLog) -> tuple[tuple[Check, ...], np.ndarray | None]:
 
 def _weigh_policy(log: BanditLog, policy: Any, cost_model: Any, modelled: np.ndarray) -> PolicyWeights:
     has_model = cost_model is not None and policy.knows_all_actions
-    inputs = EvaluationInputs(log, policy, cost_model=cost_model)
-    terms = TermBuilder(inputs, ROBUST if has_model else RATIO).terms(policy)
+    side = PolicyOnLog(policy, log)
+    terms = Evaluation(log, side, cost_model=cost_model, estimate=ROBUST if has_model else RATIO).terms
     residual = tail_residual(terms.residual, log.cost, log.count) if has_model else np.nan_to_num(terms.residual)
-    mean = policy.marginals_on(log.X, log.actions) if policy.knows_all_actions else None
+    mean = side.mean() if policy.knows_all_actions else None
     uniform, _, is_uniform = uniform_policy(log, modelled)
     logging_mean = uniform if is_uniform else raise_to_support(modelled, log, SUPPORT)
     probability, z = terms.importance * log.propensity, terms.z if has_model else None

@@ -31,7 +31,7 @@ from drcrm.diagnostics.log_columns import action_names, row_numbers
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
-from drcrm.evaluation.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
+from drcrm.evaluation.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.weights import effective_sample_size
 
 LOW_SHARE = 0.1  # effective sample size divided by the rows: caution

@@ -52,6 +52,7 @@ EVALUATIONS = {
     "dm": EvaluationEstimate(DirectMethod),
 }
 
+AUTO = "auto"  # the default estimate: "dr" if all that it needs is known
 UNBIASED, RATIO, ROBUST = "ips", "snips", "dr"  # defaults: for risks, without a cost model, and with one
 NORMALISED = [name for name, entry in EVALUATIONS.items() if entry.normalised]
 
@@ -67,6 +68,7 @@ def find_estimate(name: str) -> type[Estimate]:
 
 
 __all__ = [
+    "AUTO",
     "ESTIMATES",
     "EVALUATIONS",
     "NORMALISED",

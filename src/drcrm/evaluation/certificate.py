@@ -1,6 +1,6 @@
 """The result of a certification: an estimate of a policy's cost and an upper confidence bound on it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Certificate:
         Limit of the weights of "clipped_ips".
     clipped : float
         Share of the total weight that the limit removes.
+    notes : tuple of str
+        Reasons to doubt the bound, which ``policy_certificate`` warns of.
     """
 
     value: float
@@ -67,6 +69,7 @@ class Certificate:
     skewness: float | None
     clip: float | None = None
     clipped: float = 0.0
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         share = (1 - self.confidence) / self.choices

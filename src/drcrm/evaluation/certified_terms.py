@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from drcrm.errors import InputError, warn_all
-from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.arrays.validation import to_float
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised
 from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
 from drcrm.evaluation.bounds.skewness import (
     LARGEST_SKEWNESS,
@@ -18,103 +21,182 @@ from drcrm.evaluation.bounds.skewness import (
     upper_skewness,
 )
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, Bound
-from drcrm.evaluation.overlap import has_missing_mass, low_weight_warning
-from drcrm.evaluation.terms import PolicyTerms, TermBuilder, check_weights, subtract
+from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.terms.anytime_terms import anytime_terms
+from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights, unlogged_charges
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.evaluation.terms.policy_terms import Terms, check_weights, subtract
 from drcrm.risks import PhiBall
 from drcrm.weights import Clipped, effective_sample_size
 
+if TYPE_CHECKING:
+    from drcrm.evaluation.evaluation import Evaluation
+
+MOST_CHOICES = 10**6
 LEAST_WEIGHT = 1e-30  # times the largest weight: smaller weights are raised to it, because ratios need weights above 0
 
 
 @dataclass(frozen=True)
-class CertifiedTerms:
-    """Terms of a policy, and of a baseline if there is one, with the settings of the certificate."""
+class CertificateSettings:
+    """How the mean of an evaluation's terms is bounded. The parameters are those of ``policy_certificate``.
 
-    builder: TermBuilder
+    Attributes
+    ----------
+    bound : Bound
+        Method at level δ/K.
+    confidence : float
+        1 − δ.
+    choices : int
+        K.
+    costs : (float, float)
+        Range of the costs, which contains all logged costs.
+    by : str
+    factor : float
+        Multiple of the baseline's cost.
+    check_tails, full_support : bool
+    largest_weight : float, optional
+        Known limit of the baseline's weights.
+    """
+
     bound: Bound
-    by: str
+    confidence: float
+    choices: int
     costs: tuple[float, float]
-    check_tails: bool
-    factor: float
-    full_support: bool
-    policy: PolicyTerms
-    baseline: PolicyTerms | None
+    by: str = "row"
+    factor: float = 1.0
+    check_tails: bool = True
+    full_support: bool = False
+    largest_weight: float | None = None
 
     @classmethod
     def of(
-        cls,
-        builder: TermBuilder,
-        bound: Bound,
-        by: str,
-        costs: tuple[float, float],
-        check_tails: bool,
-        factor: float,
-        full_support: bool,
-    ) -> CertifiedTerms:
-        baseline = builder.inputs.baseline
-        terms = builder.terms(builder.inputs.policy, extreme=costs[1])
-        reference = None if baseline is None else replace(builder, weight=Clipped()).reference(baseline, costs[0])
-        for side, name in ((terms, "policy"), (reference, "baseline")):
-            if side is not None:
-                check_weights(side.factor if side.unsupported is None else side.importance, builder.log, name)
-                if side.refusal:
-                    raise InputError(side.refusal)
-        return cls(builder, bound, by, costs, check_tails, factor, full_support, terms, reference)
+        cls, log: BanditLog, bound: Bound, confidence: float, choices: int, cost_range: Any, **settings: Any
+    ) -> Self:
+        """Return the settings for a log, whose costs must be in the range."""
+        return cls(bound, float(confidence), int(choices), check_cost_range(cost_range, log.cost), **settings)
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedTerms:
+    """Terms of a policy, and of a baseline if there is one, and the bound on their mean.
+
+    Attributes
+    ----------
+    evaluation : Evaluation
+    settings : CertificateSettings
+    is_paired : bool
+        Whether the terms are differences from the baseline.
+    sign : int
+        1 for an upper bound; −1 for an upper bound on the mean of −z, which is minus a lower bound.
+    is_charged : bool
+        Whether unsupported actions are charged the worst of the costs.
+    """
+
+    evaluation: Evaluation
+    settings: CertificateSettings
+    is_paired: bool
+    sign: int
+    is_charged: bool
 
     @property
-    def units(self) -> np.ndarray | None:
-        """The independent unit of each row, (n,); None if these are the copies of the rows."""
-        groups, log = self.builder.inputs.groups, self.builder.log
-        return log.context if groups is None and self.by == "context" else log.weighted_units(groups)
+    def log(self) -> Any:
+        """The log of the evaluation."""
+        return self.evaluation.log
 
     @property
-    def sides(self) -> list[PolicyTerms]:
-        """The terms of the policy, and of the baseline."""
-        return [self.policy] if self.baseline is None else [self.policy, self.baseline]
+    def worst(self) -> float:
+        """The cost a of missing actions of the policy: the largest cost, or for a lower bound the smallest."""
+        return self.settings.costs[1 if self.sign > 0 else 0]
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the terms do not depend on the range of the costs."""
+        return not (self.is_charged or self.evaluation.lacks_actions) and self.evaluation.radius is None
+
+    @cached_property
+    def policy(self) -> Terms:
+        """The terms of the policy."""
+        evaluation = self.evaluation
+        if self._is_plain:
+            return self._checked(evaluation.terms, "policy")
+        terms = evaluation.side_terms(evaluation.policy, self.worst, self.sign, is_charged=self.is_charged)
+        return self._checked(terms, "policy")
+
+    @cached_property
+    def baseline(self) -> Terms | None:
+        """The terms of the baseline, whose weights have no limit; None without a baseline."""
+        evaluation = self.evaluation
+        if not self.is_paired:
+            return None
+        if self._is_plain and evaluation.limit is None:
+            return self._checked(evaluation.reference, "baseline")
+        return self._checked(evaluation.baseline_terms(self.best, -self.sign, Clipped(), self.is_charged), "baseline")
+
+    @property
+    def best(self) -> float:
+        """The cost of missing actions of the baseline, the other end of the range of the costs."""
+        return self.settings.costs[0 if self.sign > 0 else 1]
+
+    def _checked(self, terms: Terms, name: str) -> Terms:
+        check_weights(terms.factor if terms.unsupported is None else terms.importance, self.log, name)
+        if terms.refusal:
+            raise InputError(terms.refusal)
+        return terms
+
+    @property
+    def sides(self) -> list[tuple[Terms, float, float]]:
+        """The terms of the policy and of the baseline, each with its factor and the cost of its missing actions."""
+        sides = [(self.policy, 1.0, self.worst)]
+        return sides if self.baseline is None else [*sides, (self.baseline, self.settings.factor, self.best)]
 
     @property
     def _weight(self) -> np.ndarray:
         """The weights, minus those of the baseline."""
-        return subtract(self.policy.counted, 0.0 if self.baseline is None else self.factor * self.baseline.counted)
+        counted = 0.0 if self.baseline is None else self.settings.factor * self.baseline.counted
+        return subtract(self.policy.counted, counted)
 
     def certify(self) -> dict[str, Any]:
-        """Return value, bound, n, missing and skewness of the certificate."""
-        log, bound, units = self.builder.log, self.bound, self.units
-        z = self.policy.z
-        gaps = [factor * side.gap for factor, side in zip((1.0, self.factor), self.sides, strict=False)]
+        """Return value, bound, n, missing and skewness of the certificate; value and bound are those of sign · z."""
+        bound, sign, z = self.settings.bound, self.sign, self.policy.z
+        signs = sign, -sign
+        gaps = [side * factor * terms.gap(cost) for side, (terms, factor, cost) in zip(signs, self.sides, strict=False)]
         if self.baseline is not None:
-            z = subtract(z, self.factor * self.baseline.z)
+            z = subtract(z, self.settings.factor * self.baseline.z)
         if not all(np.isfinite(values).all() for values in (z, *gaps)):
             raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-        unlogged = np.broadcast_to(self.policy.unlogged, z.shape)
-        if not bound.asymptotic:
-            require_equal_units(units, log, bound.name, "choose an asymptotic method, such as 'kl'")
-        # The means of equal units keep the range of the terms in spite of rounding.
-        of_units = unit_values if units is None or bound.asymptotic else group_means
-        z, unlogged, *gaps, count = of_units(units, log.count, z, unlogged, *gaps)
-        is_ratio = self.builder.kind.is_ratio and self.baseline is None and self.builder.radius is None
+        values = sign * z, np.broadcast_to(self._unlogged(), z.shape), *gaps
+        z, unlogged, *gaps, count = values_by_unit(self.evaluation, self.settings, *values)
+        is_ratio = self.evaluation.kind.is_ratio and self.baseline is None and self.evaluation.radius is None
         value, upper = self._bound_ratio() if is_ratio else (np.average(z, weights=count), bound(z, count))
         if lacking := self._lacking_gaps(gaps, count):
             z = z + sum(lacking)
             value, upper = np.average(z, weights=count), bound(z, count)
         skewness = None
-        if bound.asymptotic and self.check_tails:
+        if bound.asymptotic and self.settings.check_tails:
             n = int(count.sum())
             skewness = self._check_skewness(n, is_lacking=bool(lacking))
             charge = 0.0 if lacking else self._charge_rare(n)
             charged = z if lacking else z + unlogged
             upper = max(upper, corrected_bound(charged, count, bound.confidence, skewness, charge))
         results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
-        is_charged = bound.name != ANYTIME and self.builder.lacked is not None and bool(self.builder.lacked.any())
-        return results | {"missing": bool(lacking) or is_charged, "skewness": skewness}
+        is_marked = not self.is_charged and self.evaluation.lacks_actions
+        return results | {"missing": bool(lacking) or is_marked, "skewness": skewness}
+
+    def _unlogged(self) -> Any:
+        """Return the ``unlogged_charges`` of the policy; 0 if unsupported actions are charged already."""
+        if self.is_charged or self.evaluation.radius is not None:
+            return 0.0
+        terms, sign = self.policy, self.sign
+        predicted = sign * (terms.cost - terms.residual)
+        return unlogged_charges(sign * terms.modelled, predicted, terms.importance, self.log, sign * self.worst)
 
     def _bound_ratio(self) -> tuple[float, float]:
         """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
-        log, cost = self.builder.log, self.policy.cost
+        log, cost = self.log, self.sign * self.policy.cost
         weight = np.maximum(self.policy.counted, LEAST_WEIGHT * self.policy.counted.max())
-        cost, weight, count = unit_ratios(self.units, log.count, cost, weight)
-        self.bound.check_size(count.sum())
-        estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.bound.ball)
+        cost, weight, count = unit_ratios(_units(self.evaluation, self.settings), log.count, cost, weight)
+        self.settings.bound.check_size(count.sum())
+        estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.settings.bound.ball)
         with np.errstate(divide="ignore"):
             upper = estimate.evaluate(ball, weight, weight, None, None)[0]
         return estimate.mean(weight), upper
@@ -123,15 +205,15 @@ class CertifiedTerms:
         """Return the gaps of the policies whose actions the log lacks; InputError if the method cannot charge them."""
         # If the logging policy is known, unsupported actions are charged already. But the log may still lack a vector
         # of labels that are all supported.
-        is_asymptotic, log = self.bound.asymptotic, self.builder.log
-        if self.builder.support is None:
-            unit, is_marked = max(map(abs, self.costs)), self.builder.lacked is not None
-            lacks = [not self.full_support and has_missing_mass(gap, count, unit, is_marked) for gap in gaps]
+        bound, log = self.settings.bound, self.log
+        if not self.is_charged:
+            unit, is_marked = max(map(abs, self.settings.costs)), self.evaluation.lacked is not None
+            lacks = [not self.settings.full_support and has_missing_mass(gap, count, unit, is_marked) for gap in gaps]
         else:
-            lacks = [is_asymptotic and bool(low_weight_warning(side.counted, log)) for side in self.sides]
-        if any(lacks) and not is_asymptotic:
+            lacks = [bound.asymptotic and bool(low_weight_warning(terms.counted, log)) for terms, *_ in self.sides]
+        if any(lacks) and not bound.asymptotic:
             raise InputError(
-                f"the log lacks actions of the policy, and a bound by {self.bound.name} cannot charge them; choose an "
+                f"the log lacks actions of the policy, and a bound by {bound.name} cannot charge them; choose an "
                 "asymptotic method, or 'ips' and costs of at most 0"
             )
         return [gap for gap, is_lacking in zip(gaps, lacks, strict=True) if is_lacking]
@@ -142,13 +224,13 @@ class CertifiedTerms:
         The terms are z = m + a e: see :mod:`drcrm.evaluation.bounds.skewness`. For "ips", e is the cost itself, and a
         mean far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
         """
-        log, side, weight, relative = self.builder.log, self.policy, self._weight, self.builder.log.relative_weight
+        log, terms, weight, relative, sign = self.log, self.policy, self._weight, self.log.relative_weight, self.sign
         if is_lacking:
-            residual = (side.cost - self.costs[1]) * relative
+            residual = sign * (terms.cost - self.worst) * relative
             skewness = upper_skewness(weight, residual, log.count / relative, units)
         else:
-            cost = log.cost if self.builder.radius is None else side.cost
-            skewness = estimate_skewness(weight, side.residual, cost, log.count, units, relative)
+            cost = log.cost if self.evaluation.radius is None else terms.cost
+            skewness = estimate_skewness(weight, sign * terms.residual, sign * cost, log.count, units, relative)
         if np.ptp(log.cost) == 0:
             raise InputError(
                 f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a bound with "
@@ -158,32 +240,109 @@ class CertifiedTerms:
             cap = "cap the costs, " if len(np.unique(log.cost)) > 2 else ""  # events have no size that could be capped
             raise InputError(
                 f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
-                f"{self.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a bound "
+                f"{self.settings.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a bound "
                 "with a known range: certify --anytime, or in Python the method betting"
             )
         return skewness
 
     def _charge_rare(self, units: int) -> float:
         """Return r, the charge for rows with large weights and costs that the log lacks by chance."""
-        log, side = self.builder.log, self.policy
-        if self.builder.radius is not None:
+        log, terms = self.log, self.policy
+        if self.evaluation.radius is not None:
             return 0.0
         weight, relative = np.maximum(self._weight, 0.0) * log.relative_weight, log.relative_weight
-        raised = weight * np.maximum(self.costs[1] - side.cost + side.residual, 0.0)
-        return rare_charge(weight, raised, log.count / relative, self.bound.confidence, units)
+        raised = weight * np.maximum(self.sign * (self.worst - terms.cost + terms.residual), 0.0)
+        return rare_charge(weight, raised, log.count / relative, self.settings.bound.confidence, units)
 
-    def warn(self) -> None:
-        """Warn of a small effective sample size and of a low mean weight."""
-        log, builder = self.builder.log, self.builder
-        least = EVALUATIONS[builder.estimate].least_size or 0
-        sides = self.sides[:1] if isinstance(builder.inputs.baseline, str) else self.sides
-        for side, is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
-            if is_safe and not builder.kind.is_translation_equivariant:  # the bound is too high if weights are missing
+    def notes(self) -> tuple[str, ...]:
+        """Return why to doubt the certificate: a small effective sample size, and a low mean weight."""
+        log, evaluation = self.log, self.evaluation
+        least, notes = EVALUATIONS[evaluation.estimate].least_size or 0, []
+        sides = self.sides if isinstance(evaluation.baseline, PolicyOnLog) else self.sides[:1]
+        for (terms, *_), is_safe in zip(sides, (log.cost.max() <= 0, log.cost.min() >= 0), strict=False):
+            if is_safe and not evaluation.kind.is_translation_equivariant:  # weights that are missing raise the bound
                 continue
-            rows = effective_sample_size(side.weight * log.relative_weight, log.copies)
+            rows = effective_sample_size(terms.weight * log.relative_weight, log.copies)
             few = (
                 f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by "
-                f"{builder.estimate!r} can be too low, and hold with less than the stated confidence"
+                f"{evaluation.estimate!r} can be too low, and hold with less than the stated confidence"
             )
-            is_few = self.bound.asymptotic and rows < least
-            warn_all(few if is_few else "", low_weight_warning(side.weight, log))
+            is_few = self.settings.bound.asymptotic and rows < least
+            notes.append("; ".join(filter(None, [few if is_few else "", low_weight_warning(terms.weight, log)])))
+        return tuple(filter(None, notes))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
+def certify(
+    evaluation: Evaluation, settings: CertificateSettings, is_paired: bool, sign: int, is_charged: bool
+) -> Certificate:
+    """Return the certificate of an evaluation: see :meth:`drcrm.evaluation.evaluation.Evaluation.certificate`."""
+    log, is_anytime = evaluation.log, settings.bound.name == ANYTIME
+    if is_anytime:
+        terms, results = _certify_anytime(evaluation, settings)
+        notes: tuple[str, ...] = ()  # the method needs no overlap
+    else:
+        certified = CertifiedTerms(evaluation, settings, is_paired, sign, is_charged)
+        terms, results, notes = certified.policy, certified.certify(), certified.notes()
+    results |= {"value": sign * results["value"], "bound": sign * results["bound"]}
+    results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
+    return Certificate(
+        **results,
+        confidence=settings.confidence,
+        method=settings.bound.name,
+        estimate=evaluation.estimate,
+        by=settings.by,
+        choices=settings.choices,
+        asymptotic=settings.bound.asymptotic,
+        baseline=is_paired,
+        unsupported=terms.unsupported,
+        costs=settings.costs,
+        clip=evaluation.limit,
+        clipped=0.0 if evaluation.limit is None else terms.clipped,
+        notes=notes,
+    )
+
+
+def _certify_anytime(evaluation: Evaluation, settings: CertificateSettings) -> tuple[Terms, dict[str, Any]]:
+    """Return the terms by "ips", and value, bound, n, missing and skewness by the method "anytime"."""
+    z, high = anytime_terms(evaluation, settings.costs, settings.largest_weight, settings.factor)
+    z, count = values_by_unit(evaluation, settings, z)
+    results = {"value": float(np.average(z, weights=count)), "n": int(count.sum()), "missing": False, "skewness": None}
+    results["bound"] = replace(settings.bound, high=high)(z, count)
+    return evaluation.by(UNBIASED).terms, results
+
+
+def _units(evaluation: Evaluation, settings: CertificateSettings) -> np.ndarray | None:
+    """Return the independent unit of each row, (n,); None if these are the copies of the rows."""
+    log, groups = evaluation.log, evaluation.groups
+    return log.context if groups is None and settings.by == "context" else log.weighted_units(groups)
+
+
+def values_by_unit(
+    evaluation: Evaluation, settings: CertificateSettings, *values: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return, for each vector, one value for each unit; and last how often each unit occurs.
+
+    InputError if units are of unequal size and the method is not asymptotic.
+    """
+    log, bound, units = evaluation.log, settings.bound, _units(evaluation, settings)
+    if not bound.asymptotic:
+        require_equal_units(units, log, bound.name, "choose an asymptotic method, such as 'kl'")
+    # The means of equal units keep the range of the terms in spite of rounding.
+    of_units = unit_values if units is None or bound.asymptotic else group_means
+    return of_units(units, log.count, *values)
+
+
+def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
+    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
+    least, largest = float(cost.min()), float(cost.max())
+    if cost_range is None:
+        return min(least, 0.0), max(largest, 0.0)
+    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
+    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
+    if not -np.inf < low <= least <= largest <= high < np.inf:
+        raise InputError(
+            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
+            f"{least:.6g} to {largest:.6g}"
+        )
+    return low, high

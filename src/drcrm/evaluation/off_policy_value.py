@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.cost_models.support import SUPPORT, SupportedModel, find_unsupported
+from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
-from drcrm.estimates import EVALUATIONS, SelfNormalised
+from drcrm.estimates import AUTO, EVALUATIONS, SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.inputs import AUTO, EvaluationInputs, choose_limit
-from drcrm.evaluation.overlap import low_weight_warning, summarize_weights
-from drcrm.evaluation.shifted_terms import check_shift, make_builder
-from drcrm.evaluation.terms import PolicyTerms, TermBuilder, subtract
-from drcrm.optimization.behaviour_cloning import restrict_to_support
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.terms.overlap import PolicySupport
+from drcrm.evaluation.terms.shifted_terms import check_shift
 from drcrm.risks import MeanRisk, Risk
-from drcrm.weights import Clipped, Weight
+from drcrm.weights import Weight
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHIFTED = [name for name, entry in EVALUATIONS.items() if entry.kind is SelfNormalised]  # around the environment
-ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 
 
 def off_policy_value(
@@ -126,7 +119,9 @@ def off_policy_value(
     - "dm": mean of m(x). Its interval does not include the error of the cost model. So it can miss the true cost in
       nearly every log, even with a cross-fitted model.
     """
-    inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
+    evaluation = Evaluation.of(
+        policy, log, baseline=baseline, groups=groups, logging_policy=logging_policy, cost_model=cost_model
+    )
     if not isinstance(risk, Risk | None):
         raise InputError(f"risk is {risk!r}, expected a risk such as KLBall(0.1), or None")
     is_mean, radius = isinstance(risk, MeanRisk | None), None
@@ -138,9 +133,17 @@ def off_policy_value(
         raise InputError(f"{risk!r} needs one of the estimates {', '.join(SHIFTED)}, got {estimate!r}; or use shift=")
     if not (baseline is None or is_mean):
         raise InputError("baseline can be used only with the mean, because other risks have no paired differences")
-    estimate = inputs.choose_estimate(estimate, prefers_ips=not is_mean)
-    confidence, support = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
-    return _evaluate(inputs, estimate, risk or MeanRisk(), weight, clip, support, confidence, radius)
+    confidence, threshold = check_open_fraction(confidence, "confidence"), check_fraction(support, "support")
+    options: dict[str, Any] = {"clip": clip, "weight": weight, "risk": risk, "radius": radius, "threshold": threshold}
+    evaluation = evaluation.by(estimate, prefers_ips=not is_mean, **options)
+    value = evaluation.value(confidence) if baseline is None else evaluation.difference(confidence)
+    return _with_warnings(value)
+
+
+def _with_warnings(value: Interval) -> Interval:
+    for note in value.notes:
+        warn_all(note)
+    return value
 
 
 def off_policy_values(
@@ -192,102 +195,55 @@ def off_policy_values(
     """
     import pandas as pd  # imported here: it takes a third of a second
 
-    inputs = EvaluationInputs.create(policy, log, baseline, groups, None, cost_model)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        values = evaluate_each(EVALUATIONS, inputs, clip, confidence)
-    warn_all(*dict.fromkeys(str(warning.message) for warning in caught))
+    evaluation = Evaluation.of(policy, log, baseline=baseline, groups=groups, cost_model=cost_model)
+    values = evaluate_each(EVALUATIONS, evaluation, clip, confidence)
+    warn_all(*dict.fromkeys(note for value in values.values() for note in value.notes))
     columns = ["value", "standard_error", "low", "high"]
     rows = {name: [float(value), value.standard_error, *value.interval] for name, value in values.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).reindex([*EVALUATIONS])
 
 
 def evaluate_each(
-    names: Iterable[str], inputs: EvaluationInputs, clip: float | str | None, confidence: float
+    names: Iterable[str], evaluation: Evaluation, clip: float | str | None, confidence: float
 ) -> dict[str, Interval]:
     """Return the named estimates, without those that need unknown probabilities of the policy."""
-    confidence, has_all = check_open_fraction(confidence, "confidence"), inputs.policy.knows_all_actions
+    confidence, has_all = check_open_fraction(confidence, "confidence"), evaluation.policy.knows_all_actions
     values: dict[str, Interval] = {}
     for name in names:
         kind, limited, *_ = EVALUATIONS[name]
         if has_all or not kind.uses_model:
-            inputs = inputs.cross_fitted(name)
-            values[name] = _evaluate(inputs, name, MeanRisk(), None, clip if limited else None, 0.0, confidence)
+            evaluation = evaluation.by(name, clip=clip if limited else None)
+            values[name] = (
+                evaluation.value(confidence) if evaluation.baseline is None else evaluation.difference(confidence)
+            )
     return values
 
 
-def _evaluate(
-    inputs: EvaluationInputs,
-    estimate: str,
-    risk: Risk,
-    weight: Weight | None,
-    clip: Any,
-    support: float,
-    confidence: float,
-    radius: float | None = None,
-) -> Interval:
-    """Return an estimate, with a cross-fitted cost model if it needs one and the inputs have none.
+def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, support: float = SUPPORT) -> PolicySupport:
+    """Return how much of a policy's probability is on actions that the logging policy hardly takes.
 
-    With a ``radius`` κ it is an estimate of R_κ. Its interval is NaN if the worst case is the largest cost. Warn if
-    the value is outside the range of the costs, or the mean weight far below 1.
+    Parameters
+    ----------
+    policy : any policy that :func:`off_policy_value` accepts
+        Policy to examine. An array must have the probabilities of all actions.
+    log : BanditLog
+        Log to examine.
+    logging_policy : optional
+        Logging policy π0, in the forms of ``policy``; by default a policy cloned from the log. Actions whose logged
+        propensities are all at least τ times the uniform probability then have support, unless the log refutes it.
+    support : float in [0, 1]
+        Threshold τ: an action is unsupported if π0 takes it with less than τ times the uniform probability.
+
+    Returns
+    -------
+    PolicySupport
+        Probability of unsupported actions (``mass``) and mean importance weight (``mean_weight``). ``mass_by_action``
+        and ``mean_weight_by_action`` have a value for each label or action.
+
+    Raises
+    ------
+    InputError
+        If the policy has other actions or features than the log, or τ is outside [0, 1].
     """
-    limited = EVALUATIONS[estimate].limited
-    limit = choose_limit(estimate, clip, inputs.log)
-    if weight is not None and (limited or not isinstance(weight, Weight)):
-        raise InputError(f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip")
-    weight = limited(limit) if limited else weight or Clipped(None)
-    inputs = inputs.cross_fitted(estimate)
-    if support and inputs.cost_model is not None:
-        model = restrict_to_support(inputs.cost_model, inputs.log, inputs.logging_policy, support)
-        inputs = replace(inputs, cost_model=model)
-    builder = make_builder(inputs, estimate, radius, weight=weight, risk=risk)
-    terms, log = builder.terms(inputs.policy), inputs.log
-    value, z = terms.value, terms.linear if isinstance(risk, MeanRisk) else np.full(len(log.cost), np.nan)
-    _warn(builder, terms)
-    if inputs.baseline is not None:
-        reference = builder.reference(inputs.baseline)
-        z = subtract(z, reference.linear)
-        value = value - reference.value if z.any() else 0.0
-        if not isinstance(inputs.baseline, str):
-            _warn(builder, reference)
-    return Interval.of(
-        z,
-        log,
-        inputs.groups,
-        confidence,
-        value,
-        **summarize_weights(terms.importance, log),
-        support=_unsupported_mass(inputs, support),
-        estimate=estimate,
-        clip=limit,
-        clipped=0.0 if limit is None else terms.clipped,
-    )
-
-
-def _warn(builder: TermBuilder, terms: PolicyTerms) -> None:
-    """Warn if the mean weight is far below 1, or a value is outside the range of the costs."""
-    low, high, value = builder.log.cost.min(), builder.log.cost.max(), terms.value
-    tolerance = ROUNDING * max(abs(low), abs(high))
-    is_outside = builder.risk.monotone and not low - tolerance <= value <= high + tolerance
-    warn_all(
-        low_weight_warning(terms.importance, builder.log) if builder.kind.uses_weights else "",
-        f"the estimate by {builder.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
-        f"{high:.6g}"
-        if is_outside
-        else "",
-    )
-
-
-def _unsupported_mass(inputs: EvaluationInputs, support: float) -> float | None:
-    """Return the probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
-    log, model = inputs.log, inputs.cost_model
-    if inputs.logging_policy is not None:
-        known: tuple[Any, ...] = inputs.logging_policy, support or SUPPORT, None
-    elif isinstance(model, SupportedModel) and model.support:
-        known = model.logging_policy, model.support, model.is_supported
-    else:
-        return None
-    if not inputs.policy.knows_all_actions:
-        return None
-    mass, _ = find_unsupported(inputs.policy, log, *known)
-    return float(log.count @ mass[log.context] / log.size)
+    support = check_fraction(support, "support")
+    return Evaluation.of(policy, log, logging_policy=logging_policy).support(support)

@@ -4,8 +4,8 @@ The bound holds if the policy, and the cost model of a doubly robust estimate, w
 bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log lacks are charged the largest cost:
 
 - If the logging policy is known, these are the actions that it hardly takes: see
-  :mod:`drcrm.evaluation.terms`.
-- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.overlap`.
+  :mod:`drcrm.evaluation.terms.policy_terms`.
+- Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.terms.overlap`.
 """
 
 from dataclasses import replace
@@ -15,21 +15,18 @@ import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
 from drcrm.data.bandit_log import BanditLog
-from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS
-from drcrm.evaluation.anytime_terms import anytime_terms, choose_anytime_estimate
+from drcrm.errors import InputError, warn_all
+from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED
 from drcrm.evaluation.bounds.independent_units import require_single_rows
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
 from drcrm.evaluation.certificate import Certificate
-from drcrm.evaluation.certified_terms import CertifiedTerms
-from drcrm.evaluation.inputs import AUTO, EvaluationInputs, check_cost_range, choose_limit
-from drcrm.evaluation.overlap import summarize_weights
-from drcrm.evaluation.shifted_terms import check_shift, make_builder
-from drcrm.evaluation.terms import TermBuilder
-from drcrm.weights import Clipped
+from drcrm.evaluation.certified_terms import MOST_CHOICES, CertificateSettings
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.terms.anytime_terms import choose_anytime_estimate
+from drcrm.evaluation.terms.shifted_terms import check_shift
 
 UNITS = ("row", "context")
-MOST_CHOICES = 10**6
 
 
 @np.errstate(over="ignore", invalid="ignore")  # results that are not finite raise InputError
@@ -74,7 +71,7 @@ def policy_certificate(
         Probability with which the bound holds.
     method : str or Divergence
         Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
-        every number of rows together, with the terms of :mod:`drcrm.evaluation.anytime_terms`.
+        every number of rows together, with the terms of :mod:`drcrm.evaluation.terms.anytime_terms`.
     by : "row" or "context"
         Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats all rows
         of a context as one observation. It covers new contexts, if no row of these contexts was in training. Both bound
@@ -153,7 +150,9 @@ def policy_certificate(
     low as in the warning above.
     """
     _check_settings(estimate, by, choices)
-    inputs = EvaluationInputs.create(policy, log, baseline, groups, logging_policy, cost_model)
+    evaluation = Evaluation.of(
+        policy, log, baseline=baseline, groups=groups, logging_policy=logging_policy, cost_model=cost_model
+    )
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
     bound = as_bound(level, method, low, high, smoothing)
     radius = None if shift is None else check_shift(shift, estimate)
@@ -161,56 +160,96 @@ def policy_certificate(
         raise InputError(f"shift= needs an asymptotic method such as 'kl', got {bound.name}: leave one of them out")
     if bound.name == ANYTIME:
         limit_of_baseline = None if largest_weight is None else check_positive(largest_weight, "largest_weight")
-        estimate = choose_anytime_estimate(inputs, estimate, cost_range, limit_of_baseline)
-    estimate = inputs.choose_estimate(estimate, prefers_ips=bound.ball is None)
-    limit = choose_limit(estimate, clip, inputs.log)
-    _check_bound(bound, inputs, estimate, clip, radius is not None)
-    inputs = inputs.cross_fitted(estimate)
-    log, costs = inputs.log, check_cost_range(cost_range, inputs.log.cost)
-    factor = check_nonnegative(baseline_factor, "baseline_factor")
-    if bound.name == ANYTIME:
-        terms, largest = anytime_terms(inputs, estimate, costs, largest_weight, factor)
-        builder, bound = TermBuilder(inputs, estimate), replace(bound, high=largest)
-        case = CertifiedTerms(builder, bound, by, costs, check_tails, factor, full_support, terms, None)
-    else:
-        if radius is not None and by == "context" and groups is None:
-            inputs = replace(inputs, groups=log.context)
-        builder = make_builder(inputs, estimate, radius, weight=Clipped(limit)).with_support()
-        case = CertifiedTerms.of(builder, bound, by, costs, check_tails, factor, full_support)
-    terms, results = case.policy, case.certify()
-    if bound.name != ANYTIME:  # which needs no overlap
-        case.warn()
-    results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
-    return Certificate(
-        **results,
-        confidence=float(confidence),
-        method=bound.name,
-        estimate=estimate,
+        estimate = choose_anytime_estimate(evaluation, estimate, cost_range, limit_of_baseline)
+    estimate = evaluation.choose_estimate(estimate, prefers_ips=bound.ball is None)
+    _check_bound(bound, evaluation, estimate, clip, radius is not None)
+    evaluation = evaluation.by(estimate, clip=clip, radius=radius)
+    if radius is not None and by == "context" and groups is None:
+        evaluation = replace(evaluation, groups=evaluation.log.context)
+    settings = CertificateSettings.of(
+        evaluation.log,
+        bound,
+        confidence,
+        choices,
+        cost_range,
         by=by if groups is None else "group",
-        choices=int(choices),
-        asymptotic=bound.asymptotic,
-        baseline=baseline is not None,
-        unsupported=terms.unsupported,
-        costs=costs,
-        clip=limit,
-        clipped=0.0 if limit is None else terms.clipped,
+        factor=check_nonnegative(baseline_factor, "baseline_factor"),
+        check_tails=check_tails,
+        full_support=full_support,
+        largest_weight=largest_weight,
     )
+    certificate = evaluation.certificate(settings)
+    for note in certificate.notes:
+        warn_all(note)
+    return certificate
 
 
-def _check_bound(bound: Bound, inputs: EvaluationInputs, estimate: str, clip: Any, is_shifted: bool) -> None:
+def sensitivity(
+    policy: Any,
+    log: BanditLog,
+    gamma: float = 1.5,
+    estimate: str = AUTO,
+    cost_model: Any = None,
+    confidence: float = 0.95,
+    groups: Any = None,
+) -> Sensitivity:
+    """Return the worst case of a policy's cost if the odds of every propensity are off by at most a factor Γ.
+
+    Parameters
+    ----------
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+        Policy to evaluate.
+    log : BanditLog
+        Rows that neither the policy nor the cost model was learned from.
+    gamma : float ≥ 1
+        Factor Γ. With Γ = 1, the propensities are exact.
+    estimate : "auto", "snips" or "dr"
+        "snips" is the self-normalised estimate Σ w c/Σ w. "dr" is doubly robust and normalised in the same way: the
+        mean of m(x) plus Σ w (c − ĉ)/Σ w. "auto" is "dr" if the policy's probabilities of all actions are known.
+    cost_model : optional
+        Cost model for "dr", as in :func:`drcrm.off_policy_value`; by default cross-fitted.
+    confidence : float in (½, 1)
+        Level of the bounds.
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+
+    Returns
+    -------
+    Sensitivity
+        Worst case and bound at Γ, break-even Γ*, and a curve, in the units of the cost.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or every row has weight 0.
+
+    Notes
+    -----
+    In the worst case, the rows with the largest costs (for "dr", residuals) have their largest possible weights, and
+    the others their smallest. One sort and one threshold find them. The worst case is not sharp: it ignores that true
+    weights must have mean 1 given x. The logging policy's cost is the mean of the log and needs no propensities. A row
+    has the paired difference w (c − R)/w̄ − (c − c̄), with its worst weight w and the worst case R. Bounds use these
+    differences.
+    """
+    check_choice([AUTO, *NORMALISED], estimate, "estimate")
+    evaluation = Evaluation.of(policy, log, groups=groups, cost_model=cost_model).by(estimate)
+    return evaluation.sensitivity(gamma, confidence)
+
+
+def _check_bound(bound: Bound, evaluation: Evaluation, estimate: str, clip: Any, is_shifted: bool) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
     kind, limited, *_ = EVALUATIONS[estimate]
     if bound.name == ANYTIME and bound.high is not None:
         raise InputError("high= does not apply to the method anytime here; it follows from cost_range=")
     if bound.name in (ANYTIME, SEQUENCE):
-        require_single_rows(inputs.log)
-    if kind.uses_model and inputs.cost_model is None and not bound.asymptotic:
+        require_single_rows(evaluation.log)
+    if kind.uses_model and evaluation.cost_model is None and not bound.asymptotic:
         raise InputError(f"{estimate!r} by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
-    if kind.is_ratio and inputs.baseline is None and bound.ball is None and not is_shifted:
+    if kind.is_ratio and evaluation.baseline is None and bound.ball is None and not is_shifted:
         raise InputError(f"the certificate of {estimate!r} needs a divergence as method, got {bound.name}")
     if kind.is_ratio and not bound.asymptotic:
         raise InputError(f"baseline with {estimate!r} needs an asymptotic method, got {bound.name}")
-    if limited and (inputs.log.cost > 0).any():
+    if limited and (evaluation.log.cost > 0).any():
         raise InputError(f"{estimate!r} needs costs of at most 0, because clipping hides positive costs")
     if limited and not bound.asymptotic and not to_float(clip) >= 1:
         raise InputError(f"{estimate!r} by {bound.name} needs clip=, a number that does not depend on the log")

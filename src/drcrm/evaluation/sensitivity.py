@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from drcrm.arrays.validation import check_choice, check_confidence, to_float
+from drcrm.arrays.validation import check_confidence, to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import NORMALISED, SelfNormalised
+from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.inputs import AUTO, EvaluationInputs
-from drcrm.evaluation.terms import PolicyTerms, TermBuilder, check_weights
+from drcrm.evaluation.terms.policy_terms import Terms, check_weights
+
+if TYPE_CHECKING:
+    from drcrm.evaluation.evaluation import Evaluation
 
 LARGEST_GAMMA = 1e4
 CURVE = 13  # points of the curve
@@ -62,61 +64,13 @@ class Sensitivity:
         return values | {"curve": self.curve.tolist()}
 
 
-def sensitivity(
-    policy: Any,
-    log: BanditLog,
-    gamma: float = 1.5,
-    estimate: str = AUTO,
-    cost_model: Any = None,
-    confidence: float = 0.95,
-    groups: Any = None,
-) -> Sensitivity:
-    """Return the worst case of a policy's cost if the odds of every propensity are off by at most a factor Γ.
-
-    Parameters
-    ----------
-    policy : any policy that :func:`drcrm.off_policy_value` accepts
-        Policy to evaluate.
-    log : BanditLog
-        Rows that neither the policy nor the cost model was learned from.
-    gamma : float ≥ 1
-        Factor Γ. With Γ = 1, the propensities are exact.
-    estimate : "auto", "snips" or "dr"
-        "snips" is the self-normalised estimate Σ w c/Σ w. "dr" is doubly robust and normalised in the same way: the
-        mean of m(x) plus Σ w (c − ĉ)/Σ w. "auto" is "dr" if the policy's probabilities of all actions are known.
-    cost_model : optional
-        Cost model for "dr", as in :func:`drcrm.off_policy_value`; by default cross-fitted.
-    confidence : float in (½, 1)
-        Level of the bounds.
-    groups : array (n,), optional
-        Ids of independent groups of rows.
-
-    Returns
-    -------
-    Sensitivity
-        Worst case and bound at Γ, break-even Γ*, and a curve, in the units of the cost.
-
-    Raises
-    ------
-    InputError
-        If an argument is invalid, or every row has weight 0.
-
-    Notes
-    -----
-    In the worst case, the rows with the largest costs (for "dr", residuals) have their largest possible weights, and
-    the others their smallest. One sort and one threshold find them. The worst case is not sharp: it ignores that true
-    weights must have mean 1 given x. The logging policy's cost is the mean of the log and needs no propensities. A row
-    has the paired difference w (c − R)/w̄ − (c − c̄), with its worst weight w and the worst case R. Bounds use these
-    differences.
-    """
+def worst_cases(evaluation: Evaluation, gamma: float, confidence: float) -> Sensitivity:
+    """Return the worst cases of the terms of an evaluation by an estimate that has a self-normalised form."""
     if not to_float(gamma) >= 1 or not np.isfinite(to_float(gamma)):
         raise InputError(f"gamma is {gamma!r}, expected a finite number of at least 1")
-    inputs = EvaluationInputs.create(policy, log, None, groups, None, cost_model)
-    estimate = inputs.choose_estimate(check_choice([AUTO, *NORMALISED], estimate, "estimate"), prefers_ips=False)
-    confidence, inputs = check_confidence(confidence, "confidence"), inputs.cross_fitted(estimate)
-    log, terms = inputs.log, TermBuilder(inputs, estimate).terms(inputs.policy)
+    log, terms = evaluation.log, evaluation.terms
     check_weights(terms.weight, log, "policy")
-    family = _WorstCases(log, inputs.groups, confidence, terms)
+    family = _WorstCases(log, evaluation.groups, check_confidence(confidence, "confidence"), terms)
     breakeven = family.find_breakeven()
     largest = max(2.0, 1.5 * gamma, 0.0 if np.isnan(breakeven) else min(1.5 * breakeven, LARGEST_GAMMA))
     curve = np.array([(value, *family.at(value)) for value in np.geomspace(1, largest, CURVE)])
@@ -132,7 +86,7 @@ class _WorstCases:
     log: BanditLog
     groups: np.ndarray | None
     confidence: float
-    terms: PolicyTerms
+    terms: Terms
 
     @cached_property
     def order(self) -> np.ndarray:

@@ -24,7 +24,7 @@ from drcrm.arrays.validation import (
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.policies.base import Policy
-from drcrm.policies.prepared_log import PreparedLog, append_row
+from drcrm.policies.prepared_log import PreparedLog, append_row, score_probabilities
 
 OVERFLOW = "X times coef is beyond the range of floating-point numbers"
 
@@ -255,6 +255,16 @@ class LinearPolicy(Policy):
         prepared = PreparedLog(log.replace(X=self.map_features(log.X)), effects, intercept=True)
         log_prob, expected = prepared.forward(self.coef_with_intercept, self.explore)
         return prepared, require_finite(log_prob, OVERFLOW), expected
+
+    def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
+        check_compatible(self, log.X.shape[1], log.actions, f"the {name}")
+        log_prob, mean = score_probabilities(log.replace(X=self.map_features(log.X)), self.coef_with_intercept)
+        components = [(1 - self.explore, mean)]
+        if self.explore:
+            uniform_log_prob, uniform = uniform_policy(log.actions, mean)
+            log_prob = explored_log_prob(log_prob, uniform_log_prob[log.context], self.explore)
+            components.append((self.explore, uniform))
+        return require_finite(log_prob, OVERFLOW), components
 
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         check_compatible(self, X.shape[1], actions, f"the {name}")

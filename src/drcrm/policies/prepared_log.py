@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from drcrm.actions.base import explored_log_prob, uniform_policy
-from drcrm.arrays.mapped_arrays import as_memory_order, map_rows
+from drcrm.arrays.mapped_arrays import as_memory_order, map_rows, scratch_path, write_blocks
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import LARGE, Block, ChunkedLog
 from drcrm.data.executors import Chunks, report_pass
@@ -242,6 +242,26 @@ class PreparedLog:
 
 def _forward(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return scores.forward(block, coef)[:2]
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def score_probabilities(log: BanditLog, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log π of each row, (n,), and μ of a policy, in one pass over a log; the last row of Θ is an intercept."""
+    report_pass(len(log.Y))
+    blocks, log_prob, scores = ChunkedLog(log, None).blocks, np.empty(len(log.Y)), ScoreMap(coef.shape, True)
+
+    def means() -> Iterator[np.ndarray]:
+        for block, (of_rows, mean) in zip(blocks, blocks.map(_probabilities_of_block, scores, coef), strict=True):
+            log_prob[block.rows] = of_rows
+            yield mean
+
+    mean = write_blocks(scratch_path(log.X), means())
+    return log_prob, mean
+
+
+def _probabilities_of_block(block: Block, scores: ScoreMap, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    log_prob, _, mean = scores.forward(block, coef)
+    return log_prob, mean
 
 
 def _forward_uniform(block: Block) -> tuple[np.ndarray, np.ndarray | None]:

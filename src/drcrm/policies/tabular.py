@@ -78,6 +78,10 @@ class TabularPolicy(Policy):
         mean = self._unexplored_marginals(log.X, log.actions, name, "the expectation of the modelled cost")
         return prepared, self.log_prob, log.actions.expected_cost(mean, prepared.effects)
 
+    def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
+        self.check_log(log, name)
+        return self.log_prob, [*self.components(log.X, log.actions, "the expectation of the modelled cost")]
+
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         if self.mean is None:
             raise InputError(

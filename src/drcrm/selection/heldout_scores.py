@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
@@ -9,15 +11,15 @@ from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, SelfNormalised, default_estimate
+from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised, default_estimate
 from drcrm.evaluation.bounds.independent_units import number_groups, unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
-from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
-from drcrm.evaluation.overlap import grade_overlap, has_missing_mass
-from drcrm.evaluation.shifted_terms import make_builder
-from drcrm.evaluation.terms import TermBuilder
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import importance_weights
+from drcrm.policies.tabular import TabularPolicy
 from drcrm.risks import KLBall
 from drcrm.selection.multiplicity import PairedDifferences
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -48,10 +50,10 @@ class HeldoutScores:
     model : SupportedModel, optional
         Cost model with π0. If None, the scores that need a model are NaN. If π0 was cloned, improvement_bound compares
         with the logged costs. If the rows reveal missing mass, it charges this mass the largest cost: see
-        :mod:`drcrm.evaluation.overlap`.
+        :mod:`drcrm.evaluation.terms.overlap`.
     shift : float, optional
         Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
-        :mod:`drcrm.evaluation.shifted_terms`. It is NaN if a worst case is the largest cost.
+        :mod:`drcrm.evaluation.terms.shifted_terms`. It is NaN if a worst case is the largest cost.
 
     Attributes
     ----------
@@ -70,11 +72,14 @@ class HeldoutScores:
         self._groups = log.weighted_units(log.column("groups"))
         self.logged = self._share @ log.cost
         tabular = None if model is None else TabularModel(model.action_effects(log.X, log.actions))
-        inputs = EvaluationInputs(log, None, cost_model=tabular)
-        self._builder = TermBuilder(inputs, default_estimate(model is not None, UNBIASED))
-        self._compared = self._builder if shift is None else make_builder(inputs, ROBUST, shift)
+        placeholder = PolicyOnLog(TabularPolicy.for_log(log.log_propensity, None, log), log)
+        estimate = default_estimate(model is not None, UNBIASED)
+        self._evaluation = Evaluation(log, placeholder, LOGGING, cost_model=tabular, estimate=estimate, radius=shift)
         if model is not None:
-            self._baseline = self._compared.reference(LOGGING if model.is_cloned else model.logging_policy).z
+            if not model.is_cloned:
+                known = PolicyOnLog(model.logging_policy, log, "baseline")
+                self._evaluation = replace(self._evaluation, baseline=known)
+            self._baseline = self._evaluation.reference.z
 
     @_ignore_overflow
     def unmodelled(self, policy: LinearPolicy) -> list[float]:
@@ -92,24 +97,24 @@ class HeldoutScores:
 
         ``improvement_bound`` bounds the mean of the valid differences.
         """
-        terms = self._builder.terms(policy, extreme=self._largest)
-        weight, log = terms.importance, self._log
+        evaluation, log = self._evaluation.of_policy(policy), self._log
+        terms = replace(evaluation, radius=None).side_terms(evaluation.policy, self._largest)
+        weight = terms.importance
         clipped = np.minimum(weight, self._clip)
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
         cost, limited, count = unit_ratios(self._groups, log.count, log.cost, clipped)
         values["snips_bound"] = SelfNormalised(cost, count).evaluate(self._ball, limited, limited, None, None)[0]
         differences = None
         if self._model is not None:
-            z, is_plain = terms.modelled + clipped * terms.residual, self._compared is self._builder
+            z, is_plain = terms.modelled + clipped * terms.residual, evaluation.radius is None
             values |= {"dr": self._share @ z, "dr_bound": self._worst_case(*unit_values(self._groups, log.count, z))}
-            compared = terms if is_plain else self._compared.terms(policy, extreme=self._largest)
-            difference, residual = compared.z - self._baseline, terms.residual
-            gap, gap_count = unit_values(self._groups, log.count, compared.gap)
-            is_missing = self._model.is_cloned and np.isfinite(compared.gap).all()
-            if is_missing and has_missing_mass(
-                gap, gap_count, np.abs(log.cost).max(), self._compared.lacked is not None
-            ):
-                difference, residual = difference + compared.gap, log.cost - self._largest
+            compared = terms if is_plain else evaluation.side_terms(evaluation.policy, self._largest)
+            difference, residual, of_rows = compared.z - self._baseline, terms.residual, compared.gap(self._largest)
+            gap, gap_count = unit_values(self._groups, log.count, of_rows)
+            is_missing = self._model.is_cloned and np.isfinite(of_rows).all()
+            is_marked, unit = evaluation.lacked is not None, np.abs(log.cost).max()
+            if is_missing and has_missing_mass(gap, gap_count, unit, is_marked):
+                difference, residual = difference + of_rows, log.cost - self._largest
             limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
             valid, limited, count = unit_values(self._groups, log.count, difference, limited)
             differences = PairedDifferences.of(valid, limited, grade_overlap(weight, log, residual), count)

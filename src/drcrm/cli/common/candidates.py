@@ -16,8 +16,7 @@ from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values
-from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
-from drcrm.evaluation.shifted_terms import make_builder
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.exponential import LinearPolicy
@@ -175,11 +174,11 @@ def choose_candidate(
 def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     """Return the result with differences from the baseline of the log instead of those from the logging policy."""
     differences, shift = learned.differences, opened.mapping.shift
-    inputs = EvaluationInputs.create(opened.baseline, opened.evaluated, None, opened.units, None, learned.cost_model)
-    builders = [make_builder(inputs, ESTIMATE, shift, weight=Clipped(clip)) for clip in (None, learned.clip)]
-    builders = builders if shift is None else builders[:1] * 2  # worst cases have no clipped terms
-    valid, clipped = (builder.reference(opened.baseline).z - builder.reference(LOGGING).z for builder in builders)
-    valid, clipped, _ = unit_values(opened.units, inputs.log.count, valid, clipped)
+    known = {"baseline": LOGGING, "groups": opened.units, "cost_model": learned.cost_model}
+    evaluation = Evaluation.of(opened.baseline, opened.evaluated, **known).by(ESTIMATE, radius=shift)
+    limited = evaluation if shift is not None else replace(evaluation, weight=Clipped(learned.clip))
+    valid, clipped = (part.terms.z - evaluation.reference.z for part in (evaluation, limited))
+    valid, clipped, _ = unit_values(opened.units, evaluation.log.count, valid, clipped)
     moved = {"valid": differences.valid - valid[:, None], "clipped": differences.clipped - clipped[:, None]}
     return replace(learned, differences=replace(differences, **moved))
 

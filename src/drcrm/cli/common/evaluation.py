@@ -29,9 +29,9 @@ from drcrm.diagnostics.units import Units
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.inputs import LOGGING
+from drcrm.evaluation.evaluation import LOGGING
 from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.evaluation.overlap import summarize_weights
+from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.policies.tabular import policy_for_log
 from drcrm.version import __version__
 

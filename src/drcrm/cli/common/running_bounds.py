@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.base import action_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
 from drcrm.estimates import UNBIASED, default_estimate
-from drcrm.evaluation.anytime_terms import anytime_terms
 from drcrm.evaluation.bounds.independent_units import (
     Interval,
     group_means,
@@ -23,11 +20,10 @@ from drcrm.evaluation.bounds.independent_units import (
     require_equal_units,
     require_single_rows,
 )
-from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound
-from drcrm.evaluation.certificate import Certificate
-from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
-from drcrm.evaluation.off_policy_value import off_policy_value
-from drcrm.evaluation.policy_certificate import policy_certificate
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
+from drcrm.evaluation.certified_terms import CertificateSettings
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.evaluation.terms.anytime_terms import anytime_terms
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 LOOKS = 100  # how often the bound is computed, and at least again between two looks
@@ -251,13 +247,14 @@ class _Outcome:
         return _Running(make(policy, units, settings, baseline, factor), units.looks, most_terms)
 
     def bound_below(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> float:
-        """Return a lower bound on the difference after all rows: minus the bound on negated costs, at level δ/(2K)."""
-        log, model, costs = self.log, settings.cost_model, self.cost_range
-        if model is not None:
-            model = -action_effects(model, log.X, log.actions)
+        """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
+        settings = replace(settings, choices=2 * settings.choices)
+        if settings.is_asymptotic:
+            look = self._certify(policy, units, settings, baseline, factor, is_lower=True)
+            return -_Running(look, units.looks, 0).bound(units.size)
+        costs, log = self.cost_range, self.log
         negated = None if costs is None else (-costs[1], -costs[0])
         mirrored = replace(self, log=log.with_cost(-log.cost), cost_range=negated, is_reward=not self.is_reward)
-        settings = replace(settings, choices=2 * settings.choices, cost_model=model)
         return -mirrored.run(policy, units, settings, baseline, factor).bound(units.size)
 
     def estimate(
@@ -267,11 +264,12 @@ class _Outcome:
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         largest = None if settings.is_asymptotic or costs is None else costs[1]
         log, origin = _centre(self.log, settings, largest)
-        options: dict[str, Any] = {"groups": units.groups, "confidence": settings.confidence}
-        options |= {"cost_model": settings.cost_model, "estimate": settings.estimate}
-        with warnings.catch_warnings(action="ignore"):
-            cost, difference = (off_policy_value(policy, log, baseline=known, **options) for known in (None, baseline))
-            known = None if isinstance(baseline, str) else off_policy_value(baseline, log, **options).shifted(origin)
+        models = {"baseline": baseline, "groups": units.groups, "cost_model": settings.cost_model}
+        evaluation = Evaluation.of(policy, log, **models).by(settings.estimate)
+        cost, difference = evaluation.value(settings.confidence), evaluation.difference(settings.confidence)
+        known = None
+        if not isinstance(baseline, str):
+            known = evaluation.of_baseline.value(settings.confidence).shifted(origin)
         return WatchedOutcome(cost.shifted(origin), difference, known, bounds)
 
     def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
@@ -280,23 +278,17 @@ class _Outcome:
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
         require_equal_units(units.place, self.log, "--anytime", "add --asymptotic, whose bounds permit them")
-        inputs = EvaluationInputs.create(policy, self.log, baseline, None, None, None)
-        terms, high = anytime_terms(inputs, UNBIASED, costs, settings.largest_weight, factor)
-        z = np.minimum(group_means(units.place, self.log.count, terms.z)[0], high)
+        evaluation = Evaluation.of(policy, self.log, baseline=baseline)
+        z, high = anytime_terms(evaluation, costs, settings.largest_weight, factor)
+        z = np.minimum(group_means(units.place, self.log.count, z)[0], high)
         bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
         return lambda n: bound(z[:n], np.ones(n))
 
-    def _certify(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
-        """Return the look of the confidence sequence: a certificate on the first n rows."""
-        options: dict[str, Any] = {
-            "estimate": settings.estimate,
-            "confidence": settings.confidence,
-            "choices": settings.choices,
-            "method": SEQUENCE,
-            "cost_model": settings.cost_model,
-            "groups": units.groups,
-            "baseline_factor": factor,
-        }
+    def _certify(
+        self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float, is_lower: bool = False
+    ) -> Callable:
+        """Return the look of the confidence sequence, a certificate on the first n rows; minus it for a lower bound."""
+        bound, sign = as_bound(1 - (1 - settings.confidence) / settings.choices, SEQUENCE), -1 if is_lower else 1
 
         def look(n: int) -> float:
             is_seen = units.place < n
@@ -306,9 +298,11 @@ class _Outcome:
             log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
             costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
             part, reference = (_restrict(known, log) for known in (policy, baseline))
-            with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-                found: Certificate = policy_certificate(part, log, baseline=reference, cost_range=costs, **options)
-            return found.bound + origin * (1.0 if baseline is None else 1 - factor)
+            models = {"baseline": reference, "groups": units.groups, "cost_model": settings.cost_model}
+            evaluation = Evaluation.of(part, log, **models).by(settings.estimate)
+            of_log = evaluation.log, bound, settings.confidence, settings.choices, costs
+            certificate = evaluation.certificate(CertificateSettings.of(*of_log, factor=factor), is_lower=is_lower)
+            return sign * (certificate.bound + origin * (1.0 if baseline is None else 1 - factor))
 
         return look
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify_against, choose_estimate
+from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
 from drcrm.estimates import NORMALISED
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.policies.tabular import policy_for_log
 
 LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
@@ -40,18 +40,16 @@ def find_breakeven_shift(
     estimate = choose_estimate(policy, settings, cost_model)
     if len(log.cost) > MOST_ROWS or estimate not in NORMALISED:
         return None
-    models = {"cost_model": cost_model, "groups": groups}
+    known = {"cost_model": cost_model, "groups": groups, "baseline": settings.reference.policy}
+    evaluation = Evaluation.of(policy, log, **known).by(estimate)
     low, high, radius = 0.0, np.inf, LARGEST / 2 ** (SCAN - 1)
-    with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-        while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
-            reference = replace(settings.reference, radius=radius)
-            at_radius = replace(settings, estimate=estimate, reference=reference)
-            certificate, _ = certify_against(policy, log, at_radius, reference.policy, models)
-            if certificate is not None and certificate.bound < 0:
-                low = radius
-            elif low == 0:
-                return None
-            else:
-                high = radius
-            radius = min(2 * low, (low + high) / 2)
+    while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
+        certificate, _ = certify(replace(evaluation, radius=radius), settings)
+        if certificate is not None and certificate.bound < 0:
+            low = radius
+        elif low == 0:
+            return None
+        else:
+            high = radius
+        radius = min(2 * low, (low + high) / 2)
     return low

@@ -30,8 +30,7 @@ from drcrm.diagnostics.comparison.reference import Reference
 from drcrm.diagnostics.comparison.verdict import ROUNDING
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval, unit_values
-from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
-from drcrm.evaluation.terms import TermBuilder
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.selection.multiplicity import EffectiveNumber, effective_number
@@ -95,13 +94,13 @@ class GuardedOutcomes:
     Attributes
     ----------
     guardrails : sequence of Guardrail
-    inputs : list of EvaluationInputs
+    evaluations : list of Evaluation
         One for each guardrail. Their policy is a placeholder.
     estimate : str
     """
 
     guardrails: Sequence[Guardrail]
-    inputs: list[EvaluationInputs]
+    evaluations: list[Evaluation]
     estimate: str
 
     @classmethod
@@ -132,22 +131,22 @@ class GuardedOutcomes:
         """
         columns = [] if costs is None else [np.array(column) for column in costs.T]
         logs = [_with_outcome(log, column, place) for place, column in enumerate(columns, 1)]
-        inputs = [EvaluationInputs.create(log.propensity, part, baseline, units, None, None) for part in logs]
-        return cls(guardrails, [part.cross_fitted(estimate) for part in inputs], estimate)
+        known = {"baseline": baseline, "groups": units}
+        evaluations = [Evaluation.of(log.propensity, part, **known).by(estimate) for part in logs]
+        return cls(guardrails, evaluations, estimate)
 
     def with_support(self, model: Any) -> GuardedOutcomes:
         """Return the outcomes with cost models that obey the support rule of ``model``, a cost model of a policy."""
-        if not isinstance(model, SupportedModel) or any(inputs.cost_model is None for inputs in self.inputs):
+        if not isinstance(model, SupportedModel) or any(part.cost_model is None for part in self.evaluations):
             return self
-        return replace(self, inputs=[_restrict_model(inputs, model) for inputs in self.inputs])
+        return replace(self, evaluations=[_restrict_model(part, model) for part in self.evaluations])
 
     def terms(self, number: int, policies: Sequence[Any]) -> np.ndarray:
         """Return the terms of policies, whose means the bounds of a guardrail are on, by independent units (n, k)."""
-        guardrail, inputs = self.guardrails[number], self.inputs[number]
-        builder = TermBuilder(inputs, self.estimate)
-        reference = guardrail.baseline_factor * builder.reference(inputs.baseline).z
-        z = [builder.terms(policy).z - reference for policy in policies]
-        return np.column_stack(unit_values(inputs.groups, inputs.log.count, *z)[:-1])
+        evaluation = self.evaluations[number]
+        reference = self.guardrails[number].baseline_factor * evaluation.reference.z
+        z = [evaluation.of_policy(policy).terms.z - reference for policy in policies]
+        return np.column_stack(unit_values(evaluation.groups, evaluation.log.count, *z)[:-1])
 
     def rate(self, policy: Any, settings: ComparisonSettings) -> int:
         """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
@@ -160,8 +159,8 @@ class GuardedOutcomes:
         """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
         settings = replace(settings, estimate=self.estimate)
         return [
-            _judge(guardrail, inputs, policy, settings)
-            for guardrail, inputs in zip(self.guardrails, self.inputs, strict=True)
+            _judge(guardrail, evaluation, policy, settings)
+            for guardrail, evaluation in zip(self.guardrails, self.evaluations, strict=True)
         ]
 
 
@@ -175,8 +174,8 @@ def effective_numbers(
     numbers = {}
     for number, guardrail in enumerate(outcomes[0].guardrails):
         parts = [part.terms(number, candidates) for part, candidates in zip(outcomes, policies, strict=True)]
-        inputs = outcomes[0].inputs[number]
-        [count] = unit_values(inputs.groups, inputs.log.count)
+        evaluation = outcomes[0].evaluations[number]
+        [count] = unit_values(evaluation.groups, evaluation.log.count)
         numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
     return numbers
 
@@ -189,32 +188,31 @@ def _with_outcome(log: BanditLog, cost: np.ndarray, place: int) -> BanditLog:
     return log.replace(rows=log.rows.assign(**{FORECASTS: forecasts[:, [place]]}))
 
 
-def _judge(
-    guardrail: Guardrail, inputs: EvaluationInputs, policy: Any, settings: ComparisonSettings
-) -> JudgedGuardrail:
+def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: ComparisonSettings) -> JudgedGuardrail:
     """Return the result of the comparison of a guardrail's outcome."""
     choices = settings.guardrail_choices.get(guardrail.name, settings.choices)
+    baseline = evaluation.baseline if isinstance(evaluation.baseline, str) else evaluation.baseline.policy
     settings = replace(
         settings,
         cost_range=guardrail.cost_range,
-        reference=Reference(policy=inputs.baseline, factor=guardrail.baseline_factor),
+        reference=Reference(policy=baseline, factor=guardrail.baseline_factor),
         effective_choices=choices,
     )
-    models = {"cost_model": inputs.cost_model, "groups": inputs.groups}
-    comparison = compare_with_logging(policy, inputs.log, settings, **models, certifies_cost=False)
+    models = {"cost_model": evaluation.cost_model, "groups": evaluation.groups}
+    comparison = compare_with_logging(policy, evaluation.log, settings, **models, certifies_cost=False)
     try:
         margin = guardrail.margin_of(comparison.reference)
     except InputError as error:
         return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error), effective_choices=choices)
-    rounding = ROUNDING * float(np.abs(inputs.log.cost).max())
+    rounding = ROUNDING * float(np.abs(evaluation.log.cost).max())
     lower, upper = comparison.bounds
     return JudgedGuardrail(
         guardrail, comparison.difference, margin, upper + rounding, lower - rounding, comparison.refusal, choices
     )
 
 
-def _restrict_model(inputs: EvaluationInputs, model: SupportedModel) -> EvaluationInputs:
-    log, fitted = inputs.log, inputs.cost_model
+def _restrict_model(evaluation: Evaluation, model: SupportedModel) -> Evaluation:
+    log, fitted = evaluation.log, evaluation.cost_model
     limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
     effects = replace(model, model=fitted, limits=limits).action_effects(log.X, log.actions)
-    return replace(inputs, cost_model=TabularModel(effects))
+    return replace(evaluation, cost_model=TabularModel(effects))

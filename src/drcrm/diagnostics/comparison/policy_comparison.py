@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.tabular_model import follow_forecasts
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.check import to_json
@@ -19,17 +17,19 @@ from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
+from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certificate import Certificate
-from drcrm.evaluation.inputs import LOGGING, EvaluationInputs
-from drcrm.evaluation.off_policy_value import evaluate_each, off_policy_value
-from drcrm.evaluation.policy_certificate import policy_certificate
-from drcrm.evaluation.sensitivity import Sensitivity, sensitivity
-from drcrm.evaluation.terms import TermBuilder
+from drcrm.evaluation.certified_terms import CertificateSettings
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.off_policy_value import evaluate_each
+from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.terms.shifted_terms import check_shift
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.tabular import policy_for_log
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
+METHOD = "kl"  # of the bounds
 GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence"),
@@ -188,9 +188,7 @@ def estimate_values(
     Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes the parameters.
     """
     names = [name for name in ESTIMATES if cost_model is not None or not EVALUATIONS[name].kind.uses_model]
-    inputs = EvaluationInputs.create(policy, log, None, groups, None, cost_model)
-    with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
-        values = evaluate_each(names, inputs, clip, confidence)
+    values = evaluate_each(names, Evaluation.of(policy, log, groups=groups, cost_model=cost_model), clip, confidence)
     return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
 
 
@@ -228,56 +226,43 @@ def compare_with_logging(
     policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
     settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
     logging_policy = logging_policy if policy.knows_all_actions else None
-    models = {
+    known = {
         "cost_model": follow_forecasts(cost_model, log, log.column(FORECASTS)),
         "logging_policy": logging_policy,
         "groups": groups,
+        "baseline": settings.reference.policy,
     }
+    radius = settings.reference.radius
+    radius = None if radius is None else check_shift(radius, settings.estimate)
     logs = [log] if (second := log.column(SECOND)) is None else [log, log.replace(propensity=second)]
-    results = [_compare(policy, part, settings, models, certifies_cost) for part in logs]
+    evaluations = [Evaluation.of(policy, part, **known).by(settings.estimate, radius=radius) for part in logs]
+    results = [_compare(evaluation, settings, certifies_cost) for evaluation in evaluations]
     return replace(
         max(results, key=lambda result: result.bounds[1]), lower_bound=min(result.lower_bound for result in results)
     )
 
 
-def _compare(
-    policy: Any,
-    log: BanditLog,
-    settings: ComparisonSettings,
-    models: dict[str, Any],
-    certifies_cost: bool,
-) -> Comparison:
-    """Return the comparison by the propensities of a log."""
-    baseline, radius = settings.reference.policy, settings.reference.radius
-    options = models | {"baseline": baseline, "confidence": settings.confidence, "shift": radius}
-    with warnings.catch_warnings(action="ignore"):
-        difference = off_policy_value(policy, log, settings.estimate, **options)
-        certificate, refusal = certify_against(policy, log, settings, baseline, models)
-        cost_certificate, cost_refusal = None, ""
-        if certifies_cost:
-            cost_certificate, cost_refusal = certify_against(policy, log, settings, None, models)
-        lower_bound = bound_below(policy, log, settings, models)
-        reference = log.count @ log.cost / log.size
-        if settings.reference.is_baseline:
-            reference = off_policy_value(baseline, log, settings.estimate, **models)
-        relative_error = np.nan
-        if certifies_cost and not settings.reference.is_baseline and radius is None and reference != 0:
-            relative_error = _relative_error(policy, log, settings.estimate, models, difference / reference, reference)
-    refusal = cost_refusal or refusal
-    results = difference, certificate, cost_certificate, refusal, lower_bound, float(reference), settings
-    return Comparison(*results, relative_error)
+def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool) -> Comparison:
+    """Return the comparison by the propensities of the evaluation's log."""
+    log, is_logging = evaluation.log, isinstance(evaluation.baseline, str)
+    difference = evaluation.difference(settings.confidence)
+    certificate, refusal = certify(evaluation, settings)
+    cost_certificate, cost_refusal = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, "")
+    reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
+    relative_error = np.nan
+    if certifies_cost and is_logging and evaluation.radius is None and reference != 0:
+        relative_error = _relative_error(evaluation, difference / reference) / abs(reference)
+    lower_bound = bound_below(evaluation, settings)
+    return Comparison(
+        *(difference, certificate, cost_certificate, cost_refusal or refusal, lower_bound, reference, settings),
+        relative_error,
+    )
 
 
-def _relative_error(
-    policy: Any, log: BanditLog, estimate: str, models: dict[str, Any], ratio: float, mean: float
-) -> float:
-    """Return the standard error of a cost difference divided by the mean logged cost, by the delta method."""
-    inputs = EvaluationInputs.create(
-        policy, log, LOGGING, models["groups"], models["logging_policy"], models["cost_model"]
-    ).cross_fitted(estimate)
-    terms = TermBuilder(inputs, estimate).terms(inputs.policy)
-    linear = Interval.of(terms.linear - (1 + ratio) * inputs.log.cost, inputs.log, inputs.groups, 0.95)
-    return linear.standard_error / abs(mean)
+def _relative_error(evaluation: Evaluation, ratio: float) -> float:
+    """Return the standard error of a cost difference that is divided by the mean logged cost, by the delta method."""
+    log = evaluation.log
+    return Interval.of(evaluation.terms.linear - (1 + ratio) * log.cost, log, evaluation.groups, 0.95).standard_error
 
 
 def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
@@ -286,38 +271,37 @@ def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) 
     return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else RATIO
 
 
-def certify_against(
-    policy: Any, log: BanditLog, settings: ComparisonSettings, baseline: Any, models: dict[str, Any]
+def certify(
+    evaluation: Evaluation, settings: ComparisonSettings, *, is_paired: bool = True, is_lower: bool = False
 ) -> tuple[Certificate | None, str]:
-    """Return a certificate and an empty string, or None and the reason why no certificate can be issued."""
-    names, reference = ("estimate", "confidence", "cost_range", "full_support"), settings.reference
-    options = models | {name: getattr(settings, name) for name in names} | {"choices": settings.divisor}
-    options |= {"baseline_factor": reference.factor, "shift": reference.radius}
+    """Return a certificate and an empty string, or None and the reason why no certificate can be issued.
+
+    A lower bound has half the error probability, because it depends on the long tail of the weighted costs, which few
+    rows reach.
+    """
+    choices = settings.divisor * (2 if is_lower else 1)
+    bound = as_bound(1 - (1 - settings.confidence) / choices, METHOD)
+    options: dict[str, Any] = {"factor": settings.reference.factor, "full_support": settings.full_support}
+    if evaluation.groups is not None:
+        options["by"] = "group"
     try:
-        return policy_certificate(policy, log, baseline=baseline, **options), ""
+        of_log = evaluation.log, bound, settings.confidence, choices, settings.cost_range
+        certified = CertificateSettings.of(*of_log, **options)
+        return evaluation.certificate(certified, is_paired=is_paired, is_lower=is_lower), ""
     except InputError as error:
         return None, str(error)
 
 
-def bound_below(policy: Any, log: BanditLog, settings: ComparisonSettings, models: dict[str, Any]) -> float:
-    """Return a lower bound on the cost difference: minus the certificate of the negated costs, at level δ/(2K).
+def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:
+    """Return a lower bound on the cost difference, at level δ/(2K); −∞ if it cannot be computed.
 
-    The level is only half of δ/K because this bound depends on the long tail of the weighted costs, which few rows
-    reach. Worst cases have no negation, so their bound is the end of an interval at the same level.
+    The bound on the difference of worst cases is the end of an interval at the same level.
     """
-    baseline, radius = settings.reference.policy, settings.reference.radius
-    if radius is not None:
-        options = models | {"baseline": baseline, "confidence": 1 - (1 - settings.confidence) / settings.divisor}
-        low = off_policy_value(policy, log, settings.estimate, shift=radius, **options).low
+    if evaluation.radius is not None:
+        low = evaluation.difference(1 - (1 - settings.confidence) / settings.divisor).low
         return low if np.isfinite(low) else -np.inf
-    model, costs = models["cost_model"], settings.cost_range
-    negated = None if costs is None else (-costs[1], -costs[0])
-    settings = replace(settings, effective_choices=2 * settings.divisor, cost_range=negated)
-    if model is not None:
-        effects = model if isinstance(model, np.ndarray) else action_effects(model, log.X, log.actions)
-        models = models | {"cost_model": -effects}
-    certificate, _ = certify_against(policy, log.with_cost(-log.cost), settings, baseline, models)
-    return -np.inf if certificate is None else -certificate.bound
+    certificate, _ = certify(evaluation, settings, is_lower=True)
+    return -np.inf if certificate is None else certificate.bound
 
 
 def sensitivity_to_propensities(
@@ -332,7 +316,8 @@ def sensitivity_to_propensities(
     estimate = choose_estimate(policy_for_log(policy, log), settings, cost_model)
     estimate = estimate if estimate in NORMALISED else RATIO
     confidence = 1 - (1 - settings.confidence) / settings.divisor
-    return sensitivity(policy, log, settings.gamma or GAMMA, estimate, cost_model, confidence, groups)
+    evaluation = Evaluation.of(policy, log, groups=groups, cost_model=cost_model).by(estimate)
+    return evaluation.sensitivity(settings.gamma or GAMMA, confidence)
 
 
 def describe_exploration(
@@ -375,16 +360,8 @@ def describe_exploration(
     """
     log = log.without_empty_rows()
     estimate = RATIO if cost_model is None else ROBUST
-    with warnings.catch_warnings(action="ignore"):  # the checks of the policy report the same problems
-        cost = off_policy_value(
-            policy,
-            log,
-            estimate,
-            baseline=policy.with_exploration(0.0),
-            cost_model=cost_model,
-            groups=groups,
-            confidence=confidence,
-        )
+    known = {"baseline": policy.with_exploration(0.0), "cost_model": cost_model, "groups": groups}
+    cost = Evaluation.of(policy, log, **known).by(estimate).difference(confidence)
     probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
     of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
     with np.errstate(divide="ignore", over="ignore"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from drcrm.evaluation.inputs import LOGGING
+from drcrm.evaluation.evaluation import LOGGING
 
 LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
 

@@ -193,11 +193,14 @@ class Interval(float):
     support : float or None
         Probability that the policy takes an unsupported action, which the logging policy hardly takes. None if the
         logging policy, or the policy's probabilities of all actions, are unknown.
+    notes : tuple of str
+        Reasons to doubt the estimate, which ``off_policy_value`` warns of.
     """
 
     standard_error: float
     low: float
     high: float
+    notes: tuple[str, ...] = ()
 
     def __new__(cls, value: float, **attributes: Any) -> Interval:
         estimate = super().__new__(cls, value)

@@ -15,18 +15,13 @@ If the mean gap is significantly above 0, the certificate is computed from z̃.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from drcrm.arrays.validation import check_fraction
-from drcrm.cost_models.support import SUPPORT, raise_to_support
-from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.independent_units import mean_and_deviation
 from drcrm.evaluation.bounds.skewness import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
-from drcrm.optimization.behaviour_cloning import clone_behaviour
-from drcrm.policies.prepared_log import importance_weights
-from drcrm.policies.tabular import policy_for_log
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.weights import effective_sample_size
 
 FEW = 10  # number of smallest gaps that are raised, but at most one gap in SHARE
@@ -184,45 +179,13 @@ class PolicySupport:
     mean_weight_by_action: np.ndarray
 
 
-def policy_support(policy: Any, log: BanditLog, logging_policy: Any = None, support: float = SUPPORT) -> PolicySupport:
-    """Return how much of a policy's probability is on actions that the logging policy hardly takes.
-
-    Parameters
-    ----------
-    policy : any policy that :func:`off_policy_value` accepts
-        Policy to examine. An array must have the probabilities of all actions.
-    log : BanditLog
-        Log to examine.
-    logging_policy : optional
-        Logging policy π0, in the forms of ``policy``; by default a policy cloned from the log. Actions whose logged
-        propensities are all at least τ times the uniform probability then have support, unless the log refutes it.
-    support : float in [0, 1]
-        Threshold τ: an action is unsupported if π0 takes it with less than τ times the uniform probability.
-
-    Returns
-    -------
-    PolicySupport
-        Probability of unsupported actions (``mass``) and mean importance weight (``mean_weight``). ``mass_by_action``
-        and ``mean_weight_by_action`` have a value for each label or action.
-
-    Raises
-    ------
-    InputError
-        If the policy has other actions or features than the log, or τ is outside [0, 1].
-    """
-    log, support = as_log(log), check_fraction(support, "support")
-    policy = policy_for_log(policy, log)
-    is_known = logging_policy is not None
-    logging: Any = policy_for_log(logging_policy, log, "logging_policy") if is_known else None
-    log = log.without_empty_rows()
-    actions, (_, log_prob, _) = log.actions, policy.evaluate(log)
-    logging_mean = (logging or clone_behaviour(log)).marginals_on(
-        log.X, actions, "logging policy", "the support of a policy"
-    )
-    mean = policy.marginals_on(log.X, actions, purpose="the support of a policy")
-    share, weight = log.count / log.size, importance_weights(log_prob, log)
-    of_context = actions.broadcast(np.bincount(log.context, share))
-    raised = logging_mean if is_known else raise_to_support(logging_mean, log, support)
-    missing = (of_context * actions.unsupported_mass(mean, raised, support)).sum(axis=0)
-    by_action = actions.mean_weights(log, weight, mean, logging_mean)
-    return PolicySupport(float(missing.sum()), missing, float(share @ weight), by_action)
+def summarize_support(
+    policy: PolicyOnLog, logging_mean: np.ndarray, raised: np.ndarray, support: float
+) -> PolicySupport:
+    """Return the support of a policy; ``raised`` is ``logging_mean`` with the support that the log shows."""
+    log, mean = policy.log, policy.mean("the support of a policy")
+    share = log.count / log.size
+    of_context = log.actions.broadcast(np.bincount(log.context, share))
+    missing = (of_context * log.actions.unsupported_mass(mean, raised, support)).sum(axis=0)
+    by_action = log.actions.mean_weights(log, policy.importance, mean, logging_mean)
+    return PolicySupport(float(missing.sum()), missing, float(share @ policy.importance), by_action)

@@ -23,8 +23,7 @@ bound is the method "anytime" of :func:`drcrm.certificates.upper_bound`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,17 +31,19 @@ from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.support import SupportedModel, misses_propensities
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, ROBUST, UNBIASED, default_estimate
-from drcrm.evaluation.inputs import AUTO, LOGGING, EvaluationInputs
-from drcrm.evaluation.terms import PolicyTerms, TermBuilder
-from drcrm.policies.prepared_log import importance_weights, modelled_cost
+from drcrm.estimates import AUTO, EVALUATIONS, ROBUST, UNBIASED, default_estimate
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.policies.prepared_log import modelled_cost
+
+if TYPE_CHECKING:
+    from drcrm.evaluation.evaluation import Evaluation
 
 ROUNDING = 1e-6  # relative, of weights
 TRUNCATION = 2  # k in units of the range of the costs
 
 
 def choose_anytime_estimate(
-    inputs: EvaluationInputs, estimate: Any, cost_range: Any, largest_weight: float | None = None
+    evaluation: Evaluation, estimate: Any, cost_range: Any, largest_weight: float | None = None
 ) -> str:
     """Return the estimate, "ips" or "dr".
 
@@ -54,29 +55,29 @@ def choose_anytime_estimate(
     """
     if cost_range is None:
         raise InputError("the method anytime needs cost_range=, the least and the largest possible cost")
-    has_policy = not isinstance(inputs.baseline, str | None)
+    has_policy = isinstance(evaluation.baseline, PolicyOnLog)
     if has_policy and largest_weight is None:
         raise InputError(
             "the method anytime needs largest_weight=, a known limit on the baseline's importance weights: their "
-            f"largest value in the log is not such a limit. Or set baseline={LOGGING!r}"
+            "largest value in the log is not such a limit. Or set baseline='logging'"
         )
     estimate = check_choice([AUTO, UNBIASED, ROBUST], estimate, "estimate of the method anytime")
     lacking = ""
-    if not inputs.log.actions.are_choices:
+    if not evaluation.log.actions.are_choices:
         lacking = "one of K actions or lists of actions, not label vectors"
-    elif inputs.cost_model is None:
+    elif evaluation.cost_model is None:
         lacking = "cost_model=, a cost model that was fitted to earlier rows"
-    elif _logging_policy(inputs) is None:
+    elif _logging_policy(evaluation) is None:
         lacking = (
             "logging_policy=, the policy that logged the rows: that of the cost model is unknown, or has other "
             "probabilities than the propensities of the log"
         )
-    elif misses := misses_propensities(_logging_policy(inputs), inputs.log):
+    elif misses := misses_propensities(_logging_policy(evaluation), evaluation.log):
         lacking = f"logging_policy= with the propensities of the log, which differ by up to {misses:.2g} times"
-    elif not inputs.policy.knows_all_actions:
+    elif not evaluation.policy.knows_all_actions:
         lacking = "the policy's probabilities of all actions"
     elif has_policy:
-        lacking = f"baseline={LOGGING!r} or None"
+        lacking = "baseline='logging' or None"
     if estimate == AUTO:
         return default_estimate(not lacking, UNBIASED)
     if EVALUATIONS[estimate].kind.uses_model and lacking:
@@ -85,57 +86,52 @@ def choose_anytime_estimate(
 
 
 def anytime_terms(
-    inputs: EvaluationInputs,
-    estimate: str,
-    costs: tuple[float, float],
-    largest_weight: float | None = None,
-    baseline_factor: float = 1.0,
-) -> tuple[PolicyTerms, float]:
-    """Return the terms of the policy, or of its difference from the baseline, and their largest value B.
+    evaluation: Evaluation, costs: tuple[float, float], largest_weight: float | None = None, factor: float = 1.0
+) -> tuple[np.ndarray, float]:
+    """Return the terms of the policy, or of its difference from the baseline, (n,), and their largest value B.
 
-    ``largest_weight`` is M, for a baseline that is a policy. The costs of the baseline are multiplied by
-    ``baseline_factor`` f, at least 0: z is (f w_b − w) r + (1 − f) c_max for a policy.
+    ``largest_weight`` is M, for a baseline that is a policy. The costs of the baseline are multiplied by ``factor`` f,
+    at least 0: z is (f w_b − w) r + (1 − f) c_max for a policy.
     """
-    log, (least, largest), builder = inputs.log, costs, TermBuilder(inputs, UNBIASED)
-    terms, reward, span = builder.terms(inputs.policy), largest - log.cost, largest - least
-    z, high = largest - terms.weight * reward, largest
-    if EVALUATIONS[estimate].kind.uses_model:
+    log, (least, largest), baseline = evaluation.log, costs, evaluation.baseline
+    weight, reward, span = evaluation.policy.importance, largest - log.cost, largest - least
+    z, high = largest - weight * reward, largest
+    if EVALUATIONS[evaluation.estimate].kind.uses_model:
         high += TRUNCATION * span
-        z += _control_variate(inputs, terms.weight, costs)
-    if isinstance(inputs.baseline, str):
-        z, high = z - baseline_factor * log.cost, high - baseline_factor * least
-    elif inputs.baseline is not None and largest_weight is not None:
-        weight = importance_weights(inputs.baseline.evaluate(log, name="baseline")[1], log)
-        if (weight > largest_weight * (1 + ROUNDING)).any():
-            row = int(weight.argmax())
+        z += _control_variate(evaluation, weight, costs)
+    if isinstance(baseline, str):
+        z, high = z - factor * log.cost, high - factor * least
+    elif baseline is not None and largest_weight is not None:
+        of_baseline = baseline.importance
+        if (of_baseline > largest_weight * (1 + ROUNDING)).any():
+            row = int(of_baseline.argmax())
             raise InputError(
-                f"the baseline's weight is {weight[row]:.6g} in row {row}, expected at most the known limit "
+                f"the baseline's weight is {of_baseline[row]:.6g} in row {row}, expected at most the known limit "
                 f"{largest_weight:.6g}"
             )
-        rest = (1 - baseline_factor) * largest
-        z = (baseline_factor * np.minimum(weight, largest_weight) - terms.weight) * reward + rest
-        high = baseline_factor * largest_weight * span + rest
-    no_gap = np.zeros(len(z))  # missing rows count as the largest cost
-    return replace(terms, modelled=np.minimum(z, high), residual=np.zeros(len(z)), gap=no_gap), high
+        rest = (1 - factor) * largest
+        z = (factor * np.minimum(of_baseline, largest_weight) - weight) * reward + rest
+        high = factor * largest_weight * span + rest
+    return np.minimum(z, high), high
 
 
-def _control_variate(inputs: EvaluationInputs, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:
+def _control_variate(evaluation: Evaluation, weight: np.ndarray, costs: tuple[float, float]) -> np.ndarray:
     """Return w t(x, a) − Σ_b π(b) t(x, b) of each row, (n,), where t = min(r̂, k/w) is the truncated modelled reward."""
-    log, actions, (least, largest) = inputs.log, inputs.log.actions, costs
+    log, actions, (least, largest) = evaluation.log, evaluation.log.actions, costs
     limit = TRUNCATION * (largest - least)
-    effects = action_effects(inputs.cost_model, log.X, actions)
+    effects = action_effects(evaluation.cost_model, log.X, actions)
     reward = np.clip(largest - effects, 0, largest - least)
-    mean = inputs.policy.marginals_on(log.X, actions, purpose="the modelled reward")
-    logging_mean = _logging_policy(inputs).marginals_on(log.X, actions, "logging policy", "the modelled reward")
+    mean = evaluation.policy.mean("the modelled reward")
+    logging_mean = _logging_policy(evaluation).marginals_on(log.X, actions, "logging policy", "the modelled reward")
     with np.errstate(divide="ignore", invalid="ignore"):
         truncated = np.where(mean > 0, np.minimum(reward, limit * logging_mean / mean), reward)
         of_rows = weight * np.minimum(modelled_cost(log, reward), np.where(weight > 0, limit / weight, np.inf))
     return of_rows - actions.expected_cost(mean, truncated)[log.context]
 
 
-def _logging_policy(inputs: EvaluationInputs) -> Any:
+def _logging_policy(evaluation: Evaluation) -> Any:
     """Return π0 from the argument, or from the cost model; None if it is unknown, estimated, or not that of the log."""
-    model = inputs.cost_model
-    if inputs.logging_policy is None and isinstance(model, SupportedModel):
-        return None if getattr(model.logging_policy, "features", None) else model.known_logging_policy(inputs.log)
-    return inputs.logging_policy
+    model = evaluation.cost_model
+    if evaluation.logging_policy is None and isinstance(model, SupportedModel):
+        return None if getattr(model.logging_policy, "features", None) else model.known_logging_policy(evaluation.log)
+    return evaluation.logging_policy

@@ -1,0 +1,419 @@
+"""Evaluation of a policy on a log: what is known is resolved once, and the terms of the estimate are computed once.
+
+The default cost model is cross-fitted: see :mod:`drcrm.cost_models.cross_fitting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.mapped_arrays import read_only
+from drcrm.arrays.validation import check_choice
+from drcrm.cost_models.base import action_effects
+from drcrm.cost_models.cross_fitting import cross_fit
+from drcrm.cost_models.missing_cells import lacked_actions
+from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
+from drcrm.cost_models.support import SUPPORT, SupportedModel, raise_to_support
+from drcrm.cost_models.tabular_model import model_for_log
+from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.data.scaling import as_clip
+from drcrm.errors import InputError
+from drcrm.estimates import AUTO, EVALUATIONS, RATIO, UNBIASED, Estimate, default_estimate
+from drcrm.evaluation.bounds.independent_units import Interval, check_groups, separate_contexts
+from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.certified_terms import CertificateSettings, certify
+from drcrm.evaluation.sensitivity import Sensitivity, worst_cases
+from drcrm.evaluation.terms.overlap import PolicySupport, low_weight_warning, summarize_support, summarize_weights
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.evaluation.terms.policy_terms import Charges, Terms, compute_terms, subtract
+from drcrm.evaluation.terms.shifted_terms import compute_shifted_terms
+from drcrm.optimization.behaviour_cloning import clone_behaviour, restrict_to_support
+from drcrm.policies.base import Policy
+from drcrm.policies.tabular import TabularPolicy, policy_for_log
+from drcrm.risks import MeanRisk, Risk
+from drcrm.weights import Clipped, Weight
+
+LOGGING = "logging"  # the baseline of the logged costs
+ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
+ROLES = "policy", "baseline", "logging_policy"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A policy on a log, and perhaps a baseline, with the estimate of their costs.
+
+    :meth:`of` makes it, and :meth:`by` sets the estimate.
+
+    Attributes
+    ----------
+    log : BanditLog
+        Log without rows of count 0.
+    policy : PolicyOnLog
+    baseline : PolicyOnLog, "logging" or None
+    logging_policy : Policy or None
+        π0, if it was given.
+    cost_model : cost model or None
+    regressor : regressor or None
+        Regressor of scikit-learn for a cross-fitted cost model, if there is no ``cost_model``.
+    groups : array (n,) or None
+        Numbers of independent groups of rows.
+    estimate : str
+        Name in ``EVALUATIONS``.
+    weight : Weight
+    limit : float or None
+        Limit M of the weights.
+    risk : Risk
+    radius : float or None
+        Radius κ of worst cases around the environment.
+    threshold : float
+        Threshold τ below which the cost model is not used for an action; 0 if it was not given.
+    shared : dict
+        Results that evaluations by other estimates on the same log share.
+    """
+
+    log: BanditLog
+    policy: PolicyOnLog
+    baseline: PolicyOnLog | str | None = None
+    logging_policy: Policy | None = None
+    cost_model: Any = None
+    regressor: Any = None
+    groups: np.ndarray | None = None
+    estimate: str = UNBIASED
+    weight: Weight = field(default_factory=Clipped)
+    limit: float | None = None
+    risk: Risk = field(default_factory=MeanRisk)
+    radius: float | None = None
+    threshold: float = 0.0
+    shared: dict[tuple, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        policy: Any,
+        log: Any,
+        *,
+        baseline: Any = None,
+        groups: Any = None,
+        logging_policy: Any = None,
+        cost_model: Any = None,
+    ) -> Evaluation:
+        """Return the evaluation of a policy by "ips"; InputError if an argument does not fit the log."""
+        log = as_log(log)
+        if isinstance(baseline, str) and baseline != LOGGING:
+            raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
+        known = dict(zip(ROLES, (policy, baseline, logging_policy), strict=True))
+        policies = {
+            role: policy_for_log(each, log, role)
+            for role, each in known.items()
+            if role == "policy" or not isinstance(each, str | None)
+        }
+        regressor, cost_model = (cost_model, None) if is_regressor(cost_model) else (None, cost_model)
+        groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
+        log = log.without_empty_rows()
+        log = log.replace(X=read_only(log.X))
+        needs_all = cost_model is not None or logging_policy is not None
+        sides = {role: PolicyOnLog(policies[role], log, role, needs_all) for role in ROLES[:2] if role in policies}
+        sides = {"baseline": baseline} | sides
+        return cls(
+            log,
+            **sides,
+            logging_policy=policies.get(ROLES[2]),
+            cost_model=cost_model,
+            regressor=regressor,
+            groups=groups,
+        )
+
+    def by(
+        self,
+        estimate: Any = AUTO,
+        *,
+        prefers_ips: bool = False,
+        clip: Any = None,
+        weight: Weight | None = None,
+        risk: Risk | None = None,
+        radius: float | None = None,
+        threshold: float = 0.0,
+    ) -> Evaluation:
+        """Return the evaluation by an estimate; a cost model is cross-fitted if it needs one and there is none.
+
+        ``clip`` is the limit of the weights of an estimate that clips; by default it is computed from the propensities.
+        """
+        estimate = self.choose_estimate(estimate, prefers_ips)
+        limited, limit = EVALUATIONS[estimate].limited, choose_limit(estimate, clip, self.log)
+        if weight is not None and (limited or not isinstance(weight, Weight)):
+            raise InputError(
+                f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip"
+            )
+        weight = limited(limit) if limited else weight or Clipped(None)
+        found = self._cross_fitted() if self.cost_model is None and EVALUATIONS[estimate].kind.uses_model else self
+        if threshold and found.cost_model is not None:
+            model = restrict_to_support(found.cost_model, found.log, found.logging_policy, threshold)
+            found = replace(found, cost_model=model)
+        settings = {"estimate": estimate, "weight": weight, "limit": limit, "radius": radius, "threshold": threshold}
+        return replace(found, **settings, risk=risk or MeanRisk())
+
+    def choose_estimate(self, estimate: Any, prefers_ips: bool = False) -> str:
+        """Return the name of an estimate; "auto" is "ips" if preferred, else "dr", else "snips".
+
+        "dr" needs the probabilities of all actions.
+        """
+        if not (isinstance(estimate, str) and estimate == AUTO):
+            return check_choice([*EVALUATIONS, AUTO], estimate, "estimate")
+        sides = [side for side in (self.policy, self.baseline) if isinstance(side, PolicyOnLog)]
+        return UNBIASED if prefers_ips else default_estimate(all(side.knows_all_actions for side in sides))
+
+    def _cross_fitted(self) -> Evaluation:
+        """Return the evaluation with a cross-fitted cost model.
+
+        Rows of different groups get contexts of their own, so that each context is in one fold.
+        """
+        found = self._map_policies(self.log, lambda policy: policy)
+        if self.groups is not None:
+            log, contexts = separate_contexts(self.log, self.groups)
+            if contexts is not None:
+                found = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
+        fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit_log(part)
+        return replace(found, cost_model=cross_fit(found.log, found.groups, fit=fit))
+
+    def _map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:
+        """Return the evaluation on another log, with a function of its policies."""
+        sides: dict[str, Any] = {
+            name: PolicyOnLog(function(side.policy), log, name)
+            for name, side in (("policy", self.policy), ("baseline", self.baseline))
+            if isinstance(side, PolicyOnLog)
+        }
+        logging_policy = None if self.logging_policy is None else function(self.logging_policy)
+        return replace(self, log=log, logging_policy=logging_policy, shared={}, **sides)
+
+    @property
+    def kind(self) -> type[Estimate]:
+        """Class of the estimate."""
+        return EVALUATIONS[self.estimate].kind
+
+    def of_policy(self, policy: Policy) -> Evaluation:
+        """Return the same evaluation of another policy."""
+        return replace(self, policy=PolicyOnLog(policy, self.log))
+
+    @property
+    def of_baseline(self) -> Evaluation:
+        """The same evaluation of the baseline, which must be a policy."""
+        assert isinstance(self.baseline, PolicyOnLog)
+        return replace(self, policy=self.baseline, baseline=None)
+
+    @cached_property
+    def charged(self) -> tuple[Any, Policy, float] | None:
+        """The cost model, π0 and τ with which unsupported actions are charged; None if π0 of the rows is unknown."""
+        known, model = self.logging_policy, self.cost_model if self.kind.uses_model else None
+        if known is not None:
+            if model is None:
+                return None, known, SUPPORT
+            support = model.support if isinstance(model, SupportedModel) else 0
+            model = restrict_to_support(model, self.log, known, support or SUPPORT)
+            return model, known, model.support
+        if isinstance(model, SupportedModel) and model.support:
+            stored = model.known_logging_policy(self.log)
+            return None if stored is None else (model, stored, model.support)
+        return None
+
+    def _once(self, key: tuple, owner: Any, compute: Callable[[], Any]) -> Any:
+        """Return a result that evaluations by other estimates share; ``owner`` is the object that it belongs to."""
+        if (*key, id(owner)) not in self.shared:
+            self.shared[*key, id(owner)] = owner, compute()
+        return self.shared[*key, id(owner)][1]
+
+    @property
+    def effects(self) -> np.ndarray | None:
+        """Effects of the cost model in the contexts of the log; None if the estimate needs none."""
+        if not self.kind.uses_model:
+            return None
+        model, log = self.cost_model, self.log
+        return self._once(("effects",), model, lambda: action_effects(model, log.X, log.actions))
+
+    @cached_property
+    def lacked(self) -> np.ndarray | None:
+        """The actions that a marked log lacks in each context, (m, K) or (m, 0), which the terms charge.
+
+        None if the log is not marked, or if the estimate has no cost model. Terms with charges for unsupported actions
+        do not charge them.
+        """
+        return self._once(("lacked",), self.log, lambda: lacked_actions(self.log)) if self.kind.uses_model else None
+
+    @property
+    def lacks_actions(self) -> bool:
+        """Whether the log is marked, and lacks actions."""
+        return self.lacked is not None and bool(self.lacked.any())
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the policy, without charges for unsupported actions."""
+        return self.side_terms(self.policy, float(self.log.cost.max()))
+
+    @cached_property
+    def reference(self) -> Terms:
+        """The terms of the baseline, without charges; those of "logging" are the logged costs."""
+        return self.baseline_terms(float(self.log.cost.max()))
+
+    def side_terms(
+        self, side: PolicyOnLog, extreme: float, sign: int = 1, weight: Weight | None = None, is_charged: bool = False
+    ) -> Terms:
+        """Return the terms of the policy or the baseline; with charges, unsupported actions have the cost ``extreme``.
+
+        ``sign`` is 1 if this is the largest cost, and −1 if it is the smallest.
+        """
+        charges = self._charges(side) if is_charged else None
+        effects = self.effects
+        if self.lacks_actions and not is_charged:
+            effects = np.where(self.lacked, extreme, effects)
+        if is_charged and self.kind.uses_model:
+            model, log = self.charged[0], self.log
+            compute = lambda: model.effects_at_extreme(log.X, log.actions, extreme, sign)  # noqa: E731
+            effects = self._once(("effects", extreme, sign), model, compute)
+        if self.radius is not None:
+            arguments = self.estimate, self.radius, self.groups, effects, charges, extreme
+            return compute_shifted_terms(side, *arguments)
+        return compute_terms(side, self.kind, weight or self.weight, self.risk, effects, charges, extreme)
+
+    def baseline_terms(
+        self, extreme: float, sign: int = -1, weight: Weight | None = None, is_charged: bool = False
+    ) -> Terms:
+        """Return the terms of the baseline; those of "logging", the logging policy with weights of 1, are its costs."""
+        if isinstance(self.baseline, PolicyOnLog):
+            return self.side_terms(self.baseline, extreme, sign, weight, is_charged)
+        policy = TabularPolicy.for_log(self.log.log_propensity, None, self.log)
+        logged = replace(self, estimate=UNBIASED if self.radius is None else RATIO, weight=Clipped())
+        return logged.side_terms(PolicyOnLog(policy, self.log, "logging policy"), extreme)
+
+    @cached_property
+    def _logging_mean(self) -> np.ndarray:
+        assert self.charged is not None
+        return self.charged[1].marginals_on(self.log.X, self.log.actions, "logging policy")
+
+    def _charges(self, side: PolicyOnLog) -> Charges:
+        return self._once(("charges",), side, lambda: self._find_charges(side))
+
+    def _find_charges(self, side: PolicyOnLog) -> Charges:
+        assert self.charged is not None
+        log, tau = self.log, self.charged[2]
+        mass, is_rare = np.zeros(log.n_contexts), np.zeros(len(log.Y), dtype=bool)
+        for share, mean in side.components("its unsupported actions"):
+            of_component, is_rare = log.actions.find_unsupported(log.row_map, mean, self._logging_mean, tau)
+            mass += share * of_component
+        return Charges(mass[log.context], is_rare)
+
+    def certificate(
+        self, settings: CertificateSettings, *, is_paired: bool = True, is_lower: bool = False
+    ) -> Certificate:
+        """Return an upper bound on the cost of the policy, or with a baseline on the difference; or a lower bound.
+
+        Parameters
+        ----------
+        settings : CertificateSettings
+        is_paired : bool
+            Whether the bound is on the difference if there is a baseline.
+        is_lower : bool
+            Whether to return a lower bound, from the bound on −z. Unsupported actions are then charged the smallest
+            cost, if π0 was given.
+
+        Raises
+        ------
+        InputError
+            If no bound can be computed.
+        """
+        is_charged = self.charged is not None and not (is_lower and self.logging_policy is None)
+        return certify(self, settings, is_paired and self.baseline is not None, -1 if is_lower else 1, is_charged)
+
+    def sensitivity(self, gamma: float, confidence: float) -> Sensitivity:
+        """Return the worst case of the policy's cost if the odds of propensities are off by at most a factor Γ."""
+        return worst_cases(self, gamma, confidence)
+
+    def support(self, threshold: float = SUPPORT) -> PolicySupport:
+        """Return how much of the policy's probability is on actions that π0 hardly takes; by default π0 is cloned."""
+        known = self.logging_policy
+        logging: Any = known or clone_behaviour(self.log)
+        purpose = "the support of a policy"
+        logging_mean = logging.marginals_on(self.log.X, self.log.actions, "logging policy", purpose)
+        raised = logging_mean if known is not None else raise_to_support(logging_mean, self.log, threshold)
+        return summarize_support(self.policy, logging_mean, raised, threshold)
+
+    def value(self, confidence: float = 0.95) -> Interval:
+        """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""
+        linear = self.terms.linear if isinstance(self.risk, MeanRisk) else np.full(len(self.log.cost), np.nan)
+        return self._interval(linear, self.terms.value, confidence, self._notes(self.policy, self.terms))
+
+    def difference(self, confidence: float = 0.95) -> Interval:
+        """Return the estimate of the policy's cost minus the baseline's, from paired differences of the rows."""
+        terms, reference = self.terms, self.reference
+        z, notes = subtract(terms.linear, reference.linear), self._notes(self.policy, terms)
+        if isinstance(self.baseline, PolicyOnLog):
+            notes += self._notes(self.baseline, reference)
+        return self._interval(z, terms.value - reference.value if z.any() else 0.0, confidence, notes)
+
+    def _interval(self, z: np.ndarray, value: float, confidence: float, notes: tuple[str, ...]) -> Interval:
+        return Interval.of(
+            z,
+            self.log,
+            self.groups,
+            confidence,
+            value,
+            **summarize_weights(self.terms.importance, self.log),
+            support=self._unsupported_mass,
+            estimate=self.estimate,
+            clip=self.limit,
+            clipped=0.0 if self.limit is None else self.terms.clipped,
+            notes=notes,
+        )
+
+    def _notes(self, side: PolicyOnLog, terms: Terms) -> tuple[str, ...]:
+        """Return why to doubt a value: a mean weight far below 1, and a value outside the range of the costs."""
+        low, high, value = self.log.cost.min(), self.log.cost.max(), terms.value
+        tolerance = ROUNDING * max(abs(low), abs(high))
+        is_outside = self.risk.monotone and not low - tolerance <= value <= high + tolerance
+        messages = (
+            low_weight_warning(terms.importance, self.log) if self.kind.uses_weights else "",
+            f"the estimate by {self.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
+            f"{high:.6g}"
+            if is_outside
+            else "",
+        )
+        return tuple(filter(None, ["; ".join(filter(None, messages))]))
+
+    @cached_property
+    def _unsupported_mass(self) -> float | None:
+        """Probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
+        log, model, is_supported = self.log, self.cost_model, None
+        if self.logging_policy is not None:
+            known, support = self.logging_policy, self.threshold or SUPPORT
+        elif isinstance(model, SupportedModel) and model.support:
+            known, support, is_supported = model.logging_policy, model.support, model.is_supported
+        else:
+            return None
+        if not self.policy.knows_all_actions:
+            return None
+        logging_mean = known.marginals_on(log.X, log.actions, "logging policy")
+        if is_supported is not None:
+            logging_mean = log.actions.raise_to_support(logging_mean, is_supported, support)
+        mass = sum(
+            share * log.actions.find_unsupported(log.row_map, mean, logging_mean, support)[0]
+            for share, mean in self.policy.components("its unsupported actions")
+        )
+        return float(log.count @ mass[log.context] / log.size)
+
+
+def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
+    """Return the limit M of an estimate's weights, by default the clipping constant of the log; None without a limit.
+
+    Raise InputError if ``clip`` is given for an estimate that does not clip.
+    """
+    if EVALUATIONS[estimate].limited is not None:
+        return as_clip("auto" if clip is None else clip, log)
+    if clip is not None:
+        clipping = ", ".join(repr(name) for name, entry in EVALUATIONS.items() if entry.limited)
+        raise InputError(
+            f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use {clipping}, or leave clip out"
+        )
+    return None

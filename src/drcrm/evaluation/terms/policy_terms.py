@@ -1,0 +1,178 @@
+"""Terms of a policy's estimated cost: one number for each row of a log. Their mean is the estimate.
+
+If the logging policy π0 is known, unsupported actions are charged an extreme cost a. An action is unsupported if π0
+hardly takes it: see :mod:`drcrm.cost_models.support`. The cost a is the largest cost, or the smallest for a baseline.
+
+Let S be the unsupported actions of a context x, w the importance weight of a row, and M(x) = π(S|x). For the largest
+cost a,
+
+    E_π c ≤ E [w 1[y ∉ S] c + M a] = E w' c',
+    w' = w 1[y ∉ S] + M,    c' = (w 1[y ∉ S] c + M a)/w',    E w' = 1
+
+"ips" and "snips" use w' and c' instead of w and c. "dr" uses w, and a cost model that predicts a on S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import Estimate
+from drcrm.evaluation.terms.overlap import clipped_share, worst_case_gaps
+from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.policies.prepared_log import modelled_cost
+from drcrm.risks import Risk
+from drcrm.weights import Weight
+
+EQUAL = 1e-13  # relative to the largest term; if all differences are smaller, they are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Terms z = m + w e of one policy on the rows of a log.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    importance : array (n,)
+        Importance weights π/p.
+    weight : array (n,)
+        Weights after their limit. For "ips" and "snips" they are 0 on rows with an unsupported action.
+    counted, cost : array (n,)
+        w' and c'; w and c if the logging policy is unknown.
+    modelled, factor, residual : array (n,)
+        m, w and e. For estimates without a cost model, w is w'.
+    unit : float
+        Mean of ``factor`` for a ratio; 1 if ``factor`` is divided by it already, and for other estimates.
+    unsupported : float or None
+        Mean probability M; None if the logging policy is unknown.
+    clipped : float
+        Share of the total weight that the limit of the weights removes.
+    refusal : str
+        Why the estimate has no standard error, or an empty string.
+    gap_terms : array (n,), optional
+        Terms that ``gap`` compares with the charged terms, if they are not z.
+    """
+
+    value: float
+    importance: np.ndarray
+    weight: np.ndarray
+    counted: np.ndarray
+    cost: np.ndarray
+    modelled: Any
+    factor: np.ndarray
+    residual: np.ndarray
+    unit: float = 1.0
+    unsupported: float | None = None
+    clipped: float = 0.0
+    refusal: str = ""
+    gap_terms: np.ndarray | None = None
+
+    @cached_property
+    def z(self) -> np.ndarray:
+        """The terms, (n,)."""
+        return self.modelled + self.factor * self.residual
+
+    @cached_property
+    @np.errstate(divide="ignore", invalid="ignore")
+    def linear(self) -> np.ndarray:
+        """The terms, (n,); those of a ratio are linearised, m + w e/w̄."""
+        return self.modelled + self.factor / self.unit * self.residual
+
+    def gap(self, extreme: float) -> np.ndarray:
+        """Return the increase of z, (n,), if the missing mass is charged the cost a: see the module ``overlap``."""
+        return worst_case_gaps(self.z if self.gap_terms is None else self.gap_terms, self.counted, self.cost, extreme)
+
+
+@dataclass(frozen=True, eq=False)
+class Charges:
+    """Unsupported actions of a policy: their probability M(x), and which rows have one.
+
+    Attributes
+    ----------
+    mass : array (n,)
+        M(x) of each row.
+    is_rare : bool array (n,)
+    """
+
+    mass: np.ndarray
+    is_rare: np.ndarray
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def compute_terms(
+    policy: PolicyOnLog,
+    kind: type[Estimate],
+    weight: Weight,
+    risk: Risk,
+    effects: np.ndarray | None,
+    charges: Charges | None,
+    extreme: float,
+) -> Terms:
+    """Return the terms of a policy, with unsupported actions charged the cost ``extreme``.
+
+    The ``effects`` of the cost model have this cost on unsupported actions already.
+    """
+    log, expected = policy.log, None
+    importance = policy.importance
+    limited, _ = weight(np.minimum(policy.log_prob, 0), log.log_propensity)
+    used, mass, unsupported = weigh(limited, charges, log)
+    counted = factor = used + mass
+    cost = charge(log.cost, extreme, mass, counted)
+    if kind.uses_model:
+        assert effects is not None
+        estimate, used, expected = kind(log.cost, log.count, modelled_cost(log, effects), log.context), limited, None
+        expected = policy.expected_cost(effects)
+        factor = limited if kind.uses_weights else np.zeros(len(limited))
+    else:
+        estimate = kind(cost, log.count)
+    value = estimate.evaluate(risk, factor, factor, expected, None)[0]
+    modelled, residual = estimate.model_and_residual(factor, expected)
+    return Terms(
+        float(value),
+        importance,
+        used,
+        counted,
+        cost,
+        modelled,
+        factor,
+        residual,
+        unit=float(log.count @ factor / log.size) if kind.is_ratio else 1.0,
+        unsupported=unsupported,
+        clipped=clipped_share(importance, limited, log),
+    )
+
+
+def weigh(weight: np.ndarray, charges: Charges | None, log: BanditLog) -> tuple[np.ndarray, Any, float | None]:
+    """Return w 1[y ∉ S] and M(x) of each row, and the mean of M, for weights w."""
+    if charges is None:
+        return weight, np.zeros(len(weight)), None
+    return weight * ~charges.is_rare, charges.mass, float(log.count @ charges.mass / log.size)
+
+
+def charge(cost: np.ndarray, extreme: float, mass: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Return c' = (w 1[y ∉ S] c + M a)/w' of each row, for ``counted`` w' and ``mass`` M."""
+    share = np.divide(mass, counted, out=np.zeros_like(mass), where=counted > 0)
+    return cost + share * (extreme - cost)
+
+
+def subtract(values: np.ndarray, reference: Any) -> np.ndarray:
+    """Return differences; all are 0 if two policies are equal up to rounding."""
+    difference = values - reference
+    unit = max(np.abs(values).max(), np.abs(reference).max())
+    return np.zeros_like(difference) if np.abs(difference).max() < EQUAL * unit else difference
+
+
+def check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:
+    """Return the weights; InputError if all are 0 or one is not finite."""
+    if not weight.any():
+        raise InputError(f"every row of the log has weight 0: the log says nothing about this {name}")
+    if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):
+        raise InputError(f"the {name}'s weights, or their costs, are beyond the range of floating-point numbers")
+    return weight
