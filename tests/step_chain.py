@@ -118,7 +118,7 @@ def draw_results(folder: Path, counts: tuple[int, ...]) -> None:
     assert run_step("tables", {"metrics": folder / "metrics.csv"}, tables, plan) == 0
     results = {"metrics": folder / "metrics.csv", "grids": folder / "grids.csv"}
     pictures = {name: [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")] for name in ("grid", "overview")}
-    plan = {"figure": "grid", "plan": plan_of(selections=["snips", "ips"], counts=counts)}
+    plan = plan_of(selections=["snips", "ips"], counts=counts, figure="grid")
     assert run_step("figure", results, {"figures": pictures["grid"]}, plan) == 0
     outputs = {"figures": pictures["overview"], "summary": folder / "summary.rst"}
     plan = plan_of(selections=["snips"], counts=counts[-1:])

@@ -85,7 +85,7 @@ def test_names_are_those_of_the_classes_and_of_the_configuration():
     assert set(schema["properties"]["algorithms"]["propertyNames"]["not"]["enum"]) == {*ROLES, *next_to_fits}
     texts = [rules, *(path.read_text() for path in (ROOT / "Snakefile", ROOT / "workflow/Snakefile"))]
     refused = schema["properties"]["experiments"]["propertyNames"]["not"]["anyOf"][1]["enum"]
-    assert {*re.findall(r"^rule (\w+):", "\n".join(texts), re.M), "theory", "studies"} == set(refused)
+    assert {*re.findall(r"^rule (\w+):", "\n".join(texts), re.M), "theory", "studies"} <= set(refused)
     assert {BASELINE, REFERENCE} <= set(CONFIG["algorithms"])
     entries = CONFIG["algorithms"].values()
     assert {entry["estimator"] for entry in entries if "estimator" in entry} <= set(ESTIMATORS)

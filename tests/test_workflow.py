@@ -15,7 +15,7 @@ from workflows import PROJECT, TOY, contents, copied, jobs, snakemake, write_con
 
 from drcrm.reports.plan import FIGURE_TITLES
 
-CODE = ["Snakefile", "config.yaml", "environment.yml", "profiles", "src", "workflow"]
+CODE = ["Snakefile", "config.yaml", "profiles", "src", "studies", "workflow"]
 SELECTIONS = ["snips", "ips"]
 GRIDS = {"cips": [], "poem": [0.01, 1.0], "my_robust": [0.01, 0.1]}
 CURVE = ["my_robust"]  # algorithms of the replay-count figure

@@ -59,7 +59,9 @@ def test_runs_of_a_study_are_those_of_its_experiments():
 LOOK = {"label": "My own", "colour": "#123456", "marker": "d", "group": "Yours"}
 CONFIG = {
     "mirror": "folder",
-    "datasets": {"toy": {"features": 3, "labels": 2, "label": "Toy", "paper": "scene", "differs": "a toy"}},
+    "datasets": {
+        "toy": {"features": 3, "labels": 2, "sha256": {}, "label": "Toy", "paper": "scene", "differs": "a toy"}
+    },
     "algorithms": {
         "poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [1.0], "options": {}, **LOOK},
         "cips": {"estimator": "CIPS", "options": {"estimate": "snips"}, **LOOK},
@@ -80,7 +82,8 @@ CONFIG = {
 
 
 def test_fetch_does_not_know_the_names_in_print():
-    assert fetch_parameters(CONFIG, "toy") == {"features": 3, "labels": 2}
+    entry = {"features": 3, "labels": 2, "sha256": {}, "digests": {}}
+    assert fetch_parameters(CONFIG, "toy", "origin.json") == entry
 
 
 @pytest.mark.parametrize(("scale", "calibrated"), [("unit", False), ("calibrated", True)])

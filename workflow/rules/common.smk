@@ -1,13 +1,10 @@
 """The configuration, the environment of the jobs, and functions that several rules use."""
 
-import ast
-import hashlib
 import json
 import os
 import shutil
 import sys
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 
 import yaml
@@ -16,6 +13,7 @@ from snakemake.utils import update_config
 import drcrm.errors
 from drcrm.experiments import runs
 from drcrm.experiments.config import SCHEMA, complete, read_config
+from drcrm.experiments.source_code import code_digest, version
 from drcrm.reports.plan import FIGURE_TITLES
 from drcrm.reports.roles import BASELINE, LOSSES
 
@@ -48,16 +46,13 @@ if not shutil.which("drcrm"):  # the virtual environment is not activated
 
 def targets(name):
     """Return the files of an experiment except the report."""
-    folder, experiment = f"results/{name}", config["experiments"][name]
+    experiment = config["experiments"][name]
     figures = [f"{figure}_{dataset}" for figure, of in runs.figure_datasets(experiment).items() for dataset in of]
-    files = ["metrics.csv", "grids.csv", "provenance.json", "pages"]
+    overview = ["overview"] if BASELINE in experiment["algorithms"] else []
+    files = ["metrics.csv", "grids.csv", "provenance.json", "pages", *("summary.rst" for _ in overview)]
     files += expand("tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS)
-    if BASELINE in experiment["algorithms"]:
-        files += ["summary.rst"]
-        figures += ["overview"]
-    return [
-        f"{folder}/{file}" for file in [*files, *expand("figures/{figure}.{kind}", figure=figures, kind=FIGURE_KINDS)]
-    ]
+    files += expand("figures/{figure}.{kind}", figure=[*figures, *overview], kind=FIGURE_KINDS)
+    return [f"results/{name}/{file}" for file in files]
 
 
 TARGETS = {
@@ -80,35 +75,14 @@ TARGETS = {
 TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{name}_study"]]
 
 
-@cache
-def version(path):
-    """Return a digest of a file. Comments and docstrings do not change that of code."""
-    if path.suffix != ".py":
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value.value = None  # a docstring
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-
-
-@cache
-def code(folder, *left_out):
-    """Return a digest of the code and data in a folder of the project, without some of its folders."""
-    paths = [path for path in sorted((PROJECT / folder).rglob("[!.]*.*")) if path.suffix != ".pyc"]
-    names = {path: path.relative_to(PROJECT / folder).as_posix() for path in paths}
-    versions = [(name, version(path)) for path, name in names.items() if name.partition("/")[0] not in left_out]
-    return hashlib.sha256(str(versions).encode()).hexdigest()[:16]
-
-
 def library_code(wildcards):
     """Return the digests of the code that fits and evaluates. Snakemake runs a job again if one changes."""
-    return [code("src/drcrm", "reports", *PRODUCT), version(SOURCE / "reports/roles.py")]
+    return [code_digest(SOURCE, "reports", *PRODUCT), version(SOURCE / "reports/roles.py")]
 
 
 def pipeline_code(wildcards):
     """Return the digest of the code of the pipeline and its reports."""
-    return code("src/drcrm", *PRODUCT)
+    return code_digest(SOURCE, *PRODUCT)
 
 
 def unchecked(value):

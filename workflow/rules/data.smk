@@ -1,20 +1,7 @@
 """Data sets and their logs: the split, π0, the skyline and the replayed log."""
 
-from drcrm.experiments.sources import Source, local_digests, read_record
-
 CONTEXTS = {"train": "resources/{dataset}/train.npz", "split": shared("split")}
 ORIGIN = str(workflow.modifier.modify_path("resources/{dataset}/origin.json"))  # with the prefix of a module
-
-
-def fetch_settings(wildcards):
-    """Return the entry of a data set as JSON, with the digests of its files in a local mirror.
-
-    If a digest changes, Snakemake fetches the files again.
-    """
-    entry = config["datasets"][wildcards.dataset]
-    source, record = Source(mirror=config["mirror"], sha256=entry["sha256"]), read_record(ORIGIN.format(**wildcards))
-    digests = local_digests(source, [*entry.get("train", []), *entry.get("test", [])], record)
-    return json.dumps({**runs.fetch_parameters(config, wildcards.dataset), "digests": digests}, sort_keys=True)
 
 
 rule fetch:
@@ -27,7 +14,7 @@ rule fetch:
     params:
         code=library_code,
         mirror=unchecked(config["mirror"] or ""),
-        settings=fetch_settings,
+        settings=lambda w: json.dumps(runs.fetch_parameters(config, w.dataset, ORIGIN.format(**w)), sort_keys=True),
     message:
         "fetch {wildcards.dataset}"
     shell:

@@ -3,8 +3,7 @@
 
 def cost_model_of(wildcards):
     """Return the cost model of a log if the experiment uses one."""
-    is_used = runs.uses_cost_model(config, wildcards.experiment)
-    return f"{LOG}/cost_model.npz".format(**wildcards) if is_used else []
+    return f"{LOG}/cost_model.npz".format(**wildcards) if runs.uses_cost_model(config, wildcards.experiment) else []
 
 
 def logging_policy_of(wildcards):
@@ -14,40 +13,14 @@ def logging_policy_of(wildcards):
 
 
 def own_classes(wildcards):
-    """Return the files in the working folder of a user's risk, weight, classifier or competitor.
-
-    A class is named ``module:Class``, or by a map from this name to parameters.
-    """
+    """Return the files in the working folder of the classes that an algorithm or a classifier names."""
     entry = config["algorithms"][wildcards.get("algorithm") or wildcards.classifier]
-    names = [entry.get(kind) for kind in ("estimator", "classifier", "competitor")] + [entry["options"].get("weight")]
-    paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
-    files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
-    return [local(os.path.relpath(file)) for file in files if file.exists()]
+    return [local(os.path.relpath(file)) for file in runs.own_files(entry)]
 
 
-def learned(is_classifier):
-    """Return a function from the wildcards to the fits, or the classifiers, of a run."""
-
-    def lookup(wildcards):
-        run = wildcards.dataset, int(wildcards.replay_count), int(wildcards.seed)
-        names = runs.run_algorithms(config, wildcards.experiment, *run)
-        kept = [name for name in names if runs.is_classifier(config, name) == is_classifier]
-        return [f"{LOG}/{name}.npz".format(**wildcards) for name in kept]
-
-    return lookup
-
-
-def fit_settings(wildcards):
-    """Return the algorithm of a fit, and how its optimisation stops, as JSON."""
-    return json.dumps(runs.fit_parameters(config, wildcards.experiment, wildcards.algorithm), sort_keys=True)
-
-
-def classifier_settings(wildcards):
-    """Return the entry of a classifier and the axes that name its random numbers, as JSON."""
-    entry = {
-        key: config["algorithms"][wildcards.classifier].get(key) for key in ("classifier", "competitor", "weights")
-    }
-    return json.dumps({"dataset": wildcards.dataset, "seed": int(wildcards.seed), **entry}, sort_keys=True)
+def learned(kind):
+    """Return a function from the wildcards to the fits or the classifiers of a run."""
+    return lambda wildcards: [f"{LOG}/{name}.npz".format(**wildcards) for name in runs.learned(config, wildcards)[kind]]
 
 
 rule cost_model:
@@ -81,7 +54,7 @@ rule fit:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=fit_settings,
+        settings=lambda w: json.dumps(runs.fit_parameters(config, w.experiment, w.algorithm)),
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
@@ -104,7 +77,7 @@ rule classify:
         **DATA_RESOURCES,
     params:
         code=library_code,
-        settings=classifier_settings,
+        settings=lambda w: json.dumps(runs.classifier_parameters(config, w)),
     message:
         "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
@@ -120,8 +93,8 @@ rule evaluate:
         logging=shared("logging"),
         skyline=shared("skyline"),
         cost_model=cost_model_of,
-        fits=learned(is_classifier=False),
-        classifiers=learned(is_classifier=True),
+        fits=learned("fits"),
+        classifiers=learned("classifiers"),
     output:
         metrics=f"{LOG}/metrics.csv",
         grids=f"{LOG}/grids.csv",

@@ -28,28 +28,21 @@ def pictures(path, page):
 
 def runs_of(wildcards):
     """Return the tables of an experiment's runs."""
-    table = f"{LOG}/{{table}}.csv"
     axes = runs.all_runs(config["experiments"][wildcards.experiment])
-    return [table.format(dataset=d, replay_count=r, seed=s, **wildcards) for d, r, s in axes]
+    return [f"{LOG}/{{table}}.csv".format(dataset=d, replay_count=r, seed=s, **wildcards) for d, r, s in axes]
 
 
 def recorded_tables(wildcards):
     """Return the tables whose provenance a job records."""
     if wildcards.subject == "theory":
         return expand("results/theory/{lemma}_{dataset}.csv", lemma=LEMMAS, dataset=config["theory"]["datasets"])
-    is_experiment = wildcards.subject in config["experiments"]
-    return f"results/{wildcards.subject}/metrics.csv" if is_experiment else f"results/{wildcards.subject}.csv"
+    return f"results/{wildcards.subject}{'/metrics' if wildcards.subject in config['experiments'] else ''}.csv"
 
 
-def plan(part):
-    """Return a function from the wildcards to the plan of the tables or of the overview, as JSON."""
-    return lambda wildcards: json.dumps(asdict(runs.report_plan(config, wildcards.experiment, part)))
-
-
-def figure_settings(wildcards):
-    """Return the name and the plan of a figure as JSON."""
-    plan = runs.report_plan(config, wildcards.experiment, wildcards.figure, [wildcards.dataset])
-    return json.dumps({"figure": wildcards.figure, "plan": asdict(plan)})
+def plan(part=None):
+    """Return a function from the wildcards to the plan of ``tables``, ``overview``, or the job's figure, as JSON."""
+    shown = lambda w: (part or w.figure, [] if part else [w.dataset])
+    return lambda w: json.dumps(asdict(runs.report_plan(config, w.experiment, *shown(w))), ensure_ascii=False)
 
 
 def words(part=None):
@@ -138,7 +131,7 @@ rule figure:
         "results/{experiment}/logs/{figure}_{dataset}.log",
     params:
         code=pipeline_code,
-        settings=figure_settings,
+        settings=plan(),
         words=words(),
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"

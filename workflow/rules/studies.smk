@@ -26,7 +26,7 @@ def words_of_lemma(wildcards):
 
 def code_of_study(wildcards):
     """Return the digest of drcrm and of the scripts of all studies, since some import others."""
-    return [code("src/drcrm"), code("studies")]
+    return [code_digest(SOURCE), code_digest(PROJECT / "studies")]
 
 
 def options_of_study(wildcards):

@@ -7,7 +7,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from drcrm.experiments.sources import Source, local_digests, read_record
 from drcrm.reports.plan import FIGURE_TITLES, PROTOCOL, Names, Plan, join
 from drcrm.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
 from drcrm.risks import VariancePenalizedRisk
@@ -63,6 +65,15 @@ def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed:
         return shown_algorithms(config, name, "replay_count")
     in_ablation = seed < experiment.get("ablation", {"seeds": 0})["seeds"]
     return all_algorithms(config, name) if in_ablation else experiment["algorithms"]
+
+
+def learned(config: Mapping, wildcards: Mapping) -> dict[str, list[str]]:
+    """Return the algorithms of a run, by the kind of their results: ``fits`` or ``classifiers``."""
+    run = wildcards["dataset"], int(wildcards["replay_count"]), int(wildcards["seed"])
+    kinds: dict[str, list[str]] = {"fits": [], "classifiers": []}
+    for name in run_algorithms(config, wildcards["experiment"], *run):
+        kinds["classifiers" if is_classifier(config, name) else "fits"].append(name)
+    return kinds
 
 
 def all_algorithms(config: Mapping, name: str) -> list[str]:
@@ -169,7 +180,9 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
         return Plan(datasets, selections[:1], **contents, names=names, title=name)
     if part == "ablation":
         names = replace(names, starts=all_starts(config["algorithms"], experiment))
-    return Plan(datasets, selections, **contents, names=names, protocol={"split_unit": experiment["split_unit"]})
+    return Plan(
+        datasets, selections, **contents, names=names, figure=part, protocol={"split_unit": experiment["split_unit"]}
+    )
 
 
 def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
@@ -247,9 +260,17 @@ def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str]
     }
 
 
-def fetch_parameters(config: Mapping, dataset: str) -> dict[str, object]:
-    """Return the entry of a data set without its printed names."""
-    return _without(config["datasets"][dataset], "label", "paper", "differs")
+def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[str, object]:
+    """Return the entry of a data set without its printed names, and the digests of its files in a local mirror.
+
+    ``origin`` is the record of earlier fetches. If a digest changes, Snakemake fetches the files again.
+    """
+    entry = _without(config["datasets"][dataset], "label", "paper", "differs")
+    source, names = (
+        Source(mirror=config["mirror"], sha256=entry["sha256"]),
+        [*entry.get("train", []), *entry.get("test", [])],
+    )
+    return {**entry, "digests": local_digests(source, names, read_record(origin))}
 
 
 def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
@@ -265,6 +286,24 @@ def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, obje
         "calibrated": is_calibrated and experiment["variance_penalty_scale"] == "calibrated",
         "stopping": experiment["stopping"],
     }
+
+
+def classifier_parameters(config: Mapping, wildcards: Mapping) -> dict[str, object]:
+    """Return the entry of a classifier, and the axes that name its random numbers."""
+    entry = config["algorithms"][wildcards["classifier"]]
+    axes = {"dataset": wildcards["dataset"], "seed": int(wildcards["seed"])}
+    return {**axes, **{key: entry.get(key) for key in ("classifier", "competitor", "weights")}}
+
+
+def own_files(entry: Mapping) -> list[Path]:
+    """Return the files in the working folder of a user's risk, weight, classifier or competitor.
+
+    A class is named ``module:Class``, or by a map from this name to parameters.
+    """
+    names = [entry.get(kind) for kind in ("estimator", "classifier", "competitor")] + [entry["options"].get("weight")]
+    paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
+    files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
+    return [file for file in files if file.exists()]
 
 
 def mapping_of(config: Mapping, name: str) -> str:

@@ -29,7 +29,7 @@ def test_figures_without_runs_or_in_another_format_are_an_error(toy, tmp_path, c
     inputs = {"metrics": toy / "metrics.csv", "grids": toy / "grids.csv"}
     plan = plan_of(datasets=[dataset], counts=[1], translations={dataset: [1, 3]})
     outputs = {"figures": [tmp_path / f"figure{suffix}"]}
-    assert message in error_of(capsys, "figure", inputs, outputs, {"figure": "replay_count", "plan": plan})
+    assert message in error_of(capsys, "figure", inputs, outputs, {**plan, "figure": "replay_count"})
 
 
 def make_tables(metrics, folder, plan: dict) -> int:
@@ -92,7 +92,7 @@ def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, conten
     path = tmp_path / "metrics.csv"
     if content is not None:
         path.write_bytes(content)
-    parameters = {"figure": "grid", "plan": plan_of()} if step == "figure" else plan_of()
+    parameters = plan_of(figure="grid")
     outputs = {"figures": [tmp_path / "a.pdf"], "tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
     error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
     assert error.startswith(f"{path}: {message}")

@@ -20,13 +20,13 @@ def figure(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Draw a figure of one data set.
 
     Reads ``metrics`` and ``grids``. Writes the ``figures``, each in the format of its suffix (pdf, svg, png).
-    ``settings`` has the name of the ``figure`` and its ``plan``, see :class:`Plan`.
+    ``settings`` is a :class:`Plan`.
     """
-    plan, metrics = Plan.parse(settings["plan"]), read_csv(files["metrics"], COLUMNS)
+    plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
     with prefix_errors(files["metrics"]):
         require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
     results = DatasetResults.of(metrics, read_csv(files["grids"], GRID_COLUMNS), plan.datasets[0], plan)
-    write_figure(experiment_figures.FIGURES[settings["figure"]], results, files["figures"])
+    write_figure(experiment_figures.FIGURES[plan.figure], results, files["figures"])
 
 
 def overview(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
