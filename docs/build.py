@@ -11,6 +11,9 @@ and the generated blocks of README.md, docs/paper and docs/user-guide. A block i
     theory FIGURE DATASET                   figure of a lemma with its caption
     provenance EXPERIMENT                   code, packages and machine of the run
     table NAME                              table of docs/pages/result_tables.py
+    study NAME                              summary of the table of a study
+    study NAME FUNCTION                     another summary, by a function of the study's module
+    studies                                 the question of each study
 
 Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
 docs/reference/configuration.md.
@@ -23,8 +26,10 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import inspect
 import json
 import re
+import runpy
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -59,6 +64,7 @@ from pages.study_figures import FIGURES as STUDY_FIGURES
 from theory import LEMMA_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
+STUDIES = runpy.run_path(str(ROOT / "studies/__main__.py"))
 BLOCK = re.compile(r"(<!-- (?!end )([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ROWS = {"metrics": "every run, algorithm and selection", "grids": "every fit"}
 LATER_COLUMNS = ("tilt", *CERTIFICATE, *MODELLED, "snips_bound", "ls_bound")  # missing in older files
@@ -343,13 +349,29 @@ def table_block(name: str) -> str:
     return TABLES[name]()
 
 
+def study_block(name: str, function: str = "summary") -> str:
+    """Return a summary of the published table of a study."""
+    if name not in STUDIES["questions"]():
+        raise InputError(f"no study {name!r}")
+    summary = STUDIES["summarise"](name, read_csv(ROOT / f"docs/results/{name}.csv", []), function)
+    return reference_pages.format_table(summary.columns, summary.to_numpy())
+
+
+def studies_block() -> str:
+    """Return the question of each study."""
+    rows = [(f"`{name}`", question) for name, question in STUDIES["questions"]().items()]
+    return reference_pages.format_table(("study", "question"), rows)
+
+
 BLOCKS = {
-    "losses": (losses_block, 3),
-    "figure": (figure_block, 3),
-    "overview": (overview_block, 1),
-    "theory": (theory_block, 2),
-    "provenance": (provenance_block, 1),
-    "table": (table_block, 1),
+    "losses": losses_block,
+    "figure": figure_block,
+    "overview": overview_block,
+    "theory": theory_block,
+    "provenance": provenance_block,
+    "table": table_block,
+    "study": study_block,
+    "studies": studies_block,
 }
 
 
@@ -358,18 +380,22 @@ def fill(text: str) -> str:
 
     def write_block(block: re.Match) -> str:
         kind, *arguments = block[2].split()
-        write, n_arguments = BLOCKS.get(kind, (None, -1))
-        if len(arguments) != n_arguments:
-            known = " or ".join(f"{name} with {n} arguments" for name, (_, n) in BLOCKS.items())
-            raise InputError(f"no block {block[2]!r}: expected {known}")
-        return f"{block[1]}\n{write(*arguments)}\n{block[3]}"
+        try:
+            inspect.signature(BLOCKS[kind]).bind(*arguments)
+        except (KeyError, TypeError):
+            known = " or ".join(
+                " ".join([name, *inspect.signature(write).parameters]) for name, write in BLOCKS.items()
+            )
+            raise InputError(f"no block {block[2]!r}: expected {known}") from None
+        return f"{block[1]}\n{BLOCKS[kind](*arguments)}\n{block[3]}"
 
     return BLOCK.sub(write_block, text)
 
 
 def hand_written_pages() -> list[Path]:
-    """Return the paths of README.md and of the pages with generated blocks."""
-    return sorted([ROOT / "README.md", *(ROOT / "docs/paper").glob("*.md"), *(ROOT / "docs/user-guide").glob("*.md")])
+    """Return the paths of the pages with generated blocks."""
+    folders = (path for name in ("paper", "user-guide") for path in (ROOT / "docs" / name).glob("*.md"))
+    return sorted([ROOT / "README.md", ROOT / "studies/README.md", *folders])
 
 
 def filled_documents() -> dict[Path, str]:

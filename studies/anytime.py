@@ -28,11 +28,13 @@ Log number s of each kind has seed s.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from cells import means, number, table_of
 from scipy.special import ndtri, softmax
 from synthetic import draw_actions
 
@@ -135,7 +137,7 @@ def draw_adaptively(wins: np.ndarray, rng: np.random.Generator) -> tuple[np.ndar
     return action, logging
 
 
-def measure(kind: str, seed: int, rows: int = ROWS) -> list[dict]:
+def measure_log(kind: str, seed: int, rows: int = ROWS) -> list[dict]:
     """Return a row for each estimate of one log."""
     world, measured = draw_world(kind, seed, rows), []
     log, costs = world.log, (-world.largest, 0.0)
@@ -216,17 +218,23 @@ def sequence_bound(world: World, estimate: str, baseline: str | None, rows: int)
         return np.inf
 
 
-def table(repetitions: int, kinds: tuple[str, ...] = KINDS, rows: int = ROWS) -> pd.DataFrame:
-    """Return a row per kind and estimate."""
-    measured = [
-        {"kind": kind} | row for kind in kinds for seed in range(repetitions) for row in measure(kind, seed, rows)
-    ]
-    frame = pd.DataFrame(measured)
-    numbers = [name for name in frame.columns if name not in ("kind", "estimate")]
-    frame[numbers] = frame[numbers].astype(float)
-    return frame.groupby(["kind", "estimate"], sort=False)[numbers].mean().assign(logs=repetitions).reset_index()
+def measure(repetition: int, kinds: tuple[str, ...] = KINDS, rows: int = ROWS) -> Iterator[dict]:
+    """Yield a row per kind and estimate, of the log with the number of the repetition."""
+    for kind in kinds:
+        yield from ({"kind": kind} | row for row in measure_log(kind, repetition, rows))
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the table, and the largest share of logs in which the anytime bound was ever false."""
-    return f"{rows.to_string(index=False, float_format='%.3f')}\never false: at most {rows['false'].max():.3f}"
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means by kind and estimate."""
+    return means(rows, ["kind", "estimate"])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many logs have a bound that is ever false, and widths relative to Student's bound."""
+    counts = {"false": "at every look", "student": "Student", "sequence": "sequence"}
+    widths = {f"width {n}": f"width at {n}" for n in WIDTHS} | {"smoothing": "smoothing", "betting": "betting"}
+    cells = []
+    for row in table.to_dict("records"):
+        numbers = [number(row[name] * row["logs"], 0) for name in counts] + [number(row[name], 1) for name in widths]
+        cells.append((f"{row['kind']}, {row['estimate']}", *numbers))
+    return table_of(("log, estimate", *counts.values(), *widths.values()), cells)

@@ -26,9 +26,12 @@ The table has a row per policy, number of rows and fault. Its columns are the sh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
+from cells import means, number, table_of
 from synthetic import draw_actions
 from verdicts import ACTIONS, World
 
@@ -38,6 +41,11 @@ from drcrm.diagnostics.propensity_audit import audit_propensities, boost_model, 
 ROWS = 100, 200, 400, 1000, 2000, 5000
 POLICIES = "soft", "sharp"
 LEVELS = "fails", "untested", "caution"
+
+
+@cache
+def null_world() -> World:
+    return World(is_null=True)
 
 
 def wrong_propensities(propensity: np.ndarray, action: np.ndarray) -> dict[str, np.ndarray]:
@@ -99,20 +107,34 @@ def audit(world: World, policy: str, rows: int, seed: int) -> list[dict[str, obj
     return results
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per policy, number of rows and fault."""
-    world = World(is_null=True)
-    results = [
-        result
-        for policy in POLICIES
-        for rows in ROWS
-        for seed in range(repetitions)
-        for result in audit(world, policy, rows, seed)
-    ]
-    return pd.DataFrame(results).groupby(["policy", "rows", "fault"], sort=False)[[*LEVELS]].mean().reset_index()
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per policy, number of rows and fault."""
+    for policy, rows in product(POLICIES, ROWS):
+        yield from audit(null_world(), policy, rows, repetition)
 
 
-def summary(rows: pd.DataFrame) -> str:
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares by policy, number of rows and fault."""
+    return means(rows, ["policy", "rows", "fault"])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return the shares that fail, by fault and number of rows."""
-    wide = rows.pivot_table("fails", ["policy", "fault"], "rows", sort=False)
-    return wide.to_string(float_format="%.3f")
+    rows = table.pivot_table("fails", ["policy", "fault"], "rows", sort=False)
+    faults = {
+        "none": "p",
+        "uniform": "1/K",
+        "complement": "1 − p",
+        "constant": "mean of p over the log",
+        "other rows": "p of the previous row",
+        "doubled": "2 p",
+        "halved": "p/2",
+        "some doubled": "2 p for two actions",
+        "new action": "p; an action is new in the last half",
+        "tail rule": "p without the tail rule",
+        "sign rule": "p without the sign rule",
+    }
+    cells = (
+        (policy, faults[fault], *map(number, row)) for (policy, fault), row in zip(rows.index, rows.values, strict=True)
+    )
+    return table_of(("logging policy", "logged as propensity", *map(str, rows.columns)), cells)

@@ -20,6 +20,7 @@ the lower bound of the difference. Rewards and gains are re-employment in percen
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -84,15 +85,13 @@ def rows_of(kind: str, answer: dict) -> list[dict]:
     return rows
 
 
-def table(resources: Path) -> pd.DataFrame:
-    """Return the rows of all parts."""
-    log, rows = read_log(resources / "behaghel.csv.bz2"), []
+def measure(repetition: int, resources: Path) -> Iterator[dict]:
+    """Yield the rows of all parts."""
+    log = read_log(resources / "behaghel.csv.bz2")
     for kind in (*STRATA, ESTIMATED):
-        rows += rows_of(kind, learn(log if kind == ESTIMATED else add_shares(log, STRATA[kind]), kind))
-    return pd.DataFrame(rows)
+        yield from rows_of(kind, learn(log if kind == ESTIMATED else add_shares(log, STRATA[kind]), kind))
 
 
-def summary(rows: pd.DataFrame) -> str:
+def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return the verdicts."""
-    verdicts = rows[rows["part"] == "verdict"].dropna(axis=1, how="all")
-    return verdicts.drop(columns="part").to_string(index=False, float_format="%.3f")
+    return table[table["part"] == "verdict"].dropna(axis=1, how="all").drop(columns="part")

@@ -20,12 +20,13 @@ The table has a row per log, seed and learner: the true mean rewards of the poli
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from cells import joined, table_of
 from scipy.special import expit, softmax
 from sklearn.ensemble import HistGradientBoostingRegressor
 from synthetic import draw_actions, run_command
@@ -120,7 +121,13 @@ def learn(log: pd.DataFrame, names: list[str], new: pd.DataFrame) -> tuple[dict[
         return probabilities, json.loads((folder / "answer.json").read_text())["verdict"]["verdict"]
 
 
-def measure(kind: str, seed: int) -> list[dict]:
+def measure(repetition: int) -> Iterator[dict]:
+    """Yield a row per log and learner."""
+    for kind in DRAW:
+        yield from learners(kind, repetition)
+
+
+def learners(kind: str, seed: int) -> list[dict]:
     """Return a row per learner on one log."""
     rng = np.random.default_rng([seed, len(kind)])
     contexts, logging, mean = DRAW[kind](ROWS, rng)
@@ -147,13 +154,14 @@ def measure(kind: str, seed: int) -> list[dict]:
     ]
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per log, seed and learner."""
-    return pd.DataFrame([row for kind in DRAW for seed in range(repetitions) for row in measure(kind, seed)])
-
-
-def summary(rows: pd.DataFrame) -> str:
-    """Return means over seeds, and the verdicts."""
-    means = rows.groupby(["log", "learner"], sort=False)[["logging", "reward", "best", "ratio"]].mean()
-    verdicts = rows.drop_duplicates(["log", "seed"]).groupby("log", sort=False)["verdict"].agg(", ".join)
-    return f"{means.to_string(float_format='%.4f')}\n\n{verdicts.to_string()}"
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the true mean rewards of all policies, and the gain of ``learn`` relative to the gain of boosting."""
+    means, cells = table.groupby(["log", "learner"], sort=False)[["logging", "reward", "best"]].mean(), []
+    for log in means.index.unique("log"):
+        of_log = means.loc[log]
+        known, rewards = of_log.loc["learn", ["logging", "best"]], of_log.loc[["boosting", "learn"], "reward"]
+        values = known["logging"], *rewards, known["best"]
+        ratios = table.query("log == @log and learner == 'learn'")["ratio"]
+        cells.append((log, *(f"{value:.4g}" for value in values), joined(ratios, 2)))
+    header = ("log", "π0", "boosting", "`learn`", "best policy", "gain of `learn` ÷ gain of boosting, by seed")
+    return table_of(header, cells)

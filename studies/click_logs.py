@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from cells import number, table_of
 from finished import Run
 
 from drcrm.data.bandit_log import BanditLog
@@ -40,6 +41,14 @@ from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.successive_halving import fit_algorithm
 
 BY_BOUND = "dr_bound"
+LEARNERS = {  # in the summary
+    "`learn`, keeps π0 if not shown better": "learn",
+    "`kl_dro_dr_scores`": "kl_dro_dr_scores",
+    "`kl_dro_dr`": "kl_dro_dr",
+    "reward-weighted trees": "rewarded_rows_trees",
+    "importance-weighted trees": "importance_weighted_trees",
+    "`dm_trees`": "dm_trees",
+}
 
 
 class Choice(NamedTuple):
@@ -91,7 +100,7 @@ def learned_policies(
     yield "learn", (chosen.policy if chosen.is_shown else logging_policy).marginals(X), np.nan
 
 
-def rows(
+def measure(
     run: Run, algorithms: Mapping, sizes: Sequence[int], sharpness: Sequence[float], click_rates: Sequence[float]
 ) -> Iterator[dict]:
     """Yield a row per η, size and algorithm."""
@@ -109,22 +118,22 @@ def rows(
                 yield {**key, "algorithm": name} | {column: round(value, 6) for column, value in losses.items()}
 
 
-def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return gains over π0 in percentage points: mean and standard error, for each data set and over all of them."""
-    rows = rows.assign(gain=100 * (rows["logging"] - rows["expected_loss"]))
-    keys = ["algorithm", "sharpness", "contexts"]
-    over_sets = rows.groupby([*keys, "seed"], sort=False)["gain"].mean().reset_index().assign(dataset="mean")
-    groups = pd.concat([rows, over_sets]).groupby(["dataset", *keys], sort=False)["gain"]
-    return groups.agg(["mean", "sem", "count"])
+def gains(table: pd.DataFrame) -> pd.DataFrame:
+    """Return gains over π0 in percentage points: mean and standard error over the draws.
+
+    There is a row per algorithm and number of contexts, and a column per statistic and η.
+    """
+    gain = table.assign(gain=100 * (table["logging"] - table["expected_loss"]))
+    keys = ["algorithm", "contexts", "sharpness"]
+    of_draws = gain.groupby([*keys, "seed"])["gain"].mean()
+    return of_draws.groupby(keys).agg(["mean", "sem"]).unstack("sharpness")
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the gains, with a column per η and number of contexts."""
-    table = gains(rows)
-    cells = table["mean"].map("{:.2f}".format) + " ± " + table["sem"].map("{:.2f}".format)
-    draws = f"draws of each cell: {table['count'].min()}"
-    certified = rows.dropna(subset="certified_loss")
-    held = (certified["certified_loss"] >= certified["expected_loss"]).mean()
-    certificates = f"{len(certified)} certificates; {held:.1%} hold"
-    gain = f"gain over π0 in percentage points\n{cells.unstack(['sharpness', 'contexts']).to_string()}"
-    return f"{draws}\n{certificates}\n{gain}"
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the gains, with a row per algorithm, and a column per η and number of contexts."""
+    by_algorithm = gains(table)
+    cells = by_algorithm["mean"].map(number, digits=1) + " ± " + by_algorithm["sem"].map(number, digits=1)
+    columns = [(n, eta) for eta in cells.columns for n in cells.index.unique("contexts")]
+    header = ("points fewer wrong actions than π0", *(f"{n} rows, η = {eta:g}" for n, eta in columns))
+    rows = [(label, *(cells.loc[(name, n), eta] for n, eta in columns)) for label, name in LEARNERS.items()]
+    return table_of(header, rows)

@@ -12,8 +12,9 @@ of Student's bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -118,6 +119,7 @@ class Population:
         return Setting(tails, float(self.z.min()), lambda n: float(self.mean.mean()), draw, is_grouped=True)
 
 
+@cache
 def settings() -> dict[str, Setting]:
     near, far = Population(0.7), Population(1.5)
     return {
@@ -141,30 +143,25 @@ def settings() -> dict[str, Setting]:
     }
 
 
-def bounds(setting: Setting, n: int, repetitions: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return the bounds by each method, (repetitions,)."""
-    rng = np.random.default_rng([seed, n])
-    results = {method: np.empty(repetitions) for method in METHODS}
-    groups = np.repeat(np.arange(n // PASSES), PASSES) if setting.is_grouped else None
-    for repetition in range(repetitions):
-        z = setting.draw(rng, n)
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per setting, n and method: the width of its bound."""
+    for (name, setting), n in product(settings().items(), SIZES):
+        z = setting.draw(np.random.default_rng([repetition, n]), n)
+        groups = np.repeat(np.arange(n // PASSES), PASSES) if setting.is_grouped else None
         for method in METHODS:
             ranged = {"low": setting.low, "high": 0.0} if method in ("empirical_bernstein", "betting") else {}
-            results[method][repetition] = upper_bound(z, CONFIDENCE, method, **ranged, groups=groups)
-    return results
+            width = upper_bound(z, CONFIDENCE, method, **ranged, groups=groups) - setting.truth(n)
+            yield {"setting": name, "tails": setting.tails, "n": n, "method": method, "width": width}
 
 
-def measure(name: str, setting: Setting, n: int, repetitions: int) -> pd.DataFrame:
-    """Return a row per method."""
-    by_method, truth = bounds(setting, n, repetitions), setting.truth(n)
-    student = np.mean(by_method["student"] - truth)
-    rows = []
-    for method, values in by_method.items():
-        coverage, width = np.mean(values >= truth - ROUNDING), np.mean(values - truth)
-        error = np.sqrt(coverage * (1 - coverage) / repetitions)
-        rows.append([name, setting.tails, n, method, CONFIDENCE, repetitions, coverage, error, width, width / student])
-    columns = ["setting", "tails", "n", "method", "confidence", "repetitions", "coverage", "standard_error"]
-    return pd.DataFrame(rows, columns=[*columns, "width", "width_to_student"])
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the coverage by setting, n and method."""
+    keys = ["setting", "tails", "n"]
+    table = mean_coverage(rows, [*keys, "method"], ["coverage", "width"])
+    student = table[table["method"] == "student"].set_index(keys)["width"]
+    relative = table["width"] / student.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
+    repetitions = len(rows) // len(table)
+    return table.assign(confidence=CONFIDENCE, repetitions=repetitions, width_to_student=relative)
 
 
 def mean_coverage(rows: pd.DataFrame, keys: Sequence[str], measured: Sequence[str]) -> pd.DataFrame:
@@ -178,15 +175,3 @@ def mean_coverage(rows: pd.DataFrame, keys: Sequence[str], measured: Sequence[st
     means = groups[[*measured]].mean()
     means["standard_error"] = np.sqrt(means["coverage"] * (1 - means["coverage"]) / groups["width"].count())
     return means.reset_index()
-
-
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per setting, n and method."""
-    return pd.concat(
-        measure(name, setting, n, repetitions) for (name, setting), n in product(settings().items(), SIZES)
-    )
-
-
-def summary(rows: pd.DataFrame) -> str:
-    """Return the coverage by setting, n and method."""
-    return rows.pivot(index=["setting", "n"], columns="method", values="coverage").to_string(float_format="%.4f")

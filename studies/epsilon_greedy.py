@@ -22,6 +22,7 @@ balanced half of all combinations. Log number s of each cell has seed s.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from cells import means, number, table_of, with_shares
 from synthetic import draw_actions, run_command
 
 from drcrm.diagnostics.comparison.verdict import VERDICTS
@@ -153,25 +155,27 @@ def learn(log: Path, policy: Path, *options: str) -> None:
     run_command(["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), *options])
 
 
-def measure(cell: Cell, logs: int) -> dict[str, object]:
-    """Return a row of the table."""
-    results = pd.DataFrame([judge(cell, seed) for seed in range(logs)])
-    shares = results["verdict"].value_counts(normalize=True).reindex(list(VERDICTS), fill_value=0.0)
-    is_sampled = results["size"] > ENOUGH
-    measured = {
-        "false": results["false"].mean(),
-        "sampled": is_sampled.mean(),
-        "cannot": (results["verdict"] == VERDICTS[3])[is_sampled].mean(),
-        "rare": results["rare"].mean(),
-    }
-    return {**cell._asdict(), "logs": logs, **shares, **measured}
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per cell."""
+    for cell in cells():
+        yield cell._asdict() | judge(cell, repetition)
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per cell."""
-    return pd.DataFrame([measure(cell, repetitions) for cell in cells()])
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares by cell."""
+    is_sampled = rows["size"] > ENOUGH
+    cannot = (rows["verdict"] == VERDICTS[3]).where(is_sampled)
+    measured = rows.drop(columns="size").assign(sampled=is_sampled, cannot=cannot)
+    return means(with_shares(measured), Cell._fields)
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table."""
-    return rows.to_string(index=False, float_format="%.3f")
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return shares over all cells with the same kind of policy and ε."""
+    lines = []
+    for (kind, epsilon), rows in table.groupby(["kind", "epsilon"], sort=False):
+        label = kind if kind == "uniform" else f"{kind}, ε = {100 * epsilon:g} %"
+        sampled = (rows["cannot"].fillna(0) * rows["sampled"]).sum() / rows["sampled"].sum()
+        false = rows["false"].mean(), rows["false"].max()
+        lines.append((label, *map(number, (rows["the log cannot say"].mean(), sampled, rows["better"].mean(), *false))))
+    header = ("logging policy", "cannot say", "if sampled", "better", "falsely better", "in the worst cell")
+    return table_of(header, lines)

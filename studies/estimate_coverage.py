@@ -21,13 +21,14 @@ the doubly robust estimate with a cost model of the same rows, which was the def
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from cells import number, table_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
 from synthetic import draw_actions
@@ -132,17 +133,18 @@ def population(X: np.ndarray, labels: np.ndarray) -> Population:
     return Population(X[inside], logging, policies, labels[inside])
 
 
-def kinds(resources: Path | None, datasets: Sequence[str]) -> Iterator[tuple[str, Population | Shop, dict[str, float]]]:
-    """Yield the kinds of logs by name, with the true costs of the policies."""
-    parts = {"digits": load_digits(single=True)[0]}
+@cache
+def kinds(resources: Path | None, datasets: Sequence[str]) -> list[tuple[str, Population | Shop, dict[str, float]]]:
+    """Return the kinds of logs by name, with the true costs of the policies."""
+    parts, worlds = {"digits": load_digits(single=True)[0]}, []
     for name in datasets if resources else ():
         X, truth = read_truth(resources / name / "train.npz")
         parts[name] = np.asarray(X), truth.labels
     for name, (X, labels) in parts.items():
         part = population(np.column_stack([X, np.ones(len(X))]), np.asarray(labels).astype(int))
-        yield name, part, {policy: part.expected_cost(mean) for policy, mean in part.policies.items()}
+        worlds.append((name, part, {policy: part.expected_cost(mean) for policy, mean in part.policies.items()}))
     shop = Shop()
-    yield "shop", shop, shop.truth
+    return [*worlds, ("shop", shop, shop.truth)]
 
 
 def estimates(log: BanditLog, policy: np.ndarray, model: np.ndarray, in_sample: CostModel) -> pd.DataFrame:
@@ -154,22 +156,19 @@ def estimates(log: BanditLog, policy: np.ndarray, model: np.ndarray, in_sample: 
     return table
 
 
-def table(repetitions: int, resources: Path | None = None, datasets: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a row per kind, policy and estimate."""
-    rows = []
-    for kind, world, truth in kinds(resources, datasets):
-        results = []
-        for seed in range(repetitions):
-            log, policies = world.draw(np.random.default_rng([seed, len(kind)]))
-            with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
-                model, in_sample = cross_fit(log).effects, CostModel().fit_log(log)
-                for name, policy in policies.items():
-                    results.append(estimates(log, policy, model, in_sample).assign(policy=name, cost=truth[name]))
-        rows.append(pd.concat(results).rename_axis("estimate").reset_index().assign(kind=kind))
-    return measure(pd.concat(rows))
+def measure(
+    repetition: int, resources: Path | None = None, datasets: Sequence[str] = ()
+) -> Iterator[dict[str, object]]:
+    """Yield a row per kind, policy and estimate."""
+    for kind, world, truth in kinds(resources, tuple(datasets)):
+        log, policies = world.draw(np.random.default_rng([repetition, len(kind)]))
+        model, in_sample = cross_fit(log).effects, CostModel().fit_log(log)
+        for name, policy in policies.items():
+            for estimate, row in estimates(log, policy, model, in_sample).iterrows():
+                yield {"kind": kind, "policy": name, "estimate": estimate, "cost": truth[name], **row}
 
 
-def measure(values: pd.DataFrame) -> pd.DataFrame:
+def tabulate(values: pd.DataFrame) -> pd.DataFrame:
     """Return coverage, bias, standard deviation and root mean squared error of all estimates."""
     error = values["value"] - values["cost"]
     covers = (values["low"] <= values["cost"]) & (values["cost"] <= values["high"])
@@ -189,16 +188,25 @@ def measure(values: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index()
 
 
-def relative_errors(rows: pd.DataFrame) -> pd.Series:
+def relative_errors(table: pd.DataFrame) -> pd.Series:
     """Return each estimate's root mean squared error divided by the least, the geometric mean over all settings."""
-    errors = rows.pivot(index=["kind", "policy"], columns="estimate", values="rmse")
+    errors = table.pivot(index=["kind", "policy"], columns="estimate", values="rmse")
     least = errors.drop(columns=["auto", IN_SAMPLE]).min(axis=1)
     return np.exp(np.log(errors.div(least, axis=0)).mean()).sort_values()
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the coverage by kind and estimate, and the relative errors."""
-    rows = rows.astype({name: float for name in ("coverage", "rmse")})
-    coverage = rows.pivot_table(index="estimate", columns=["kind", "policy"], values="coverage", sort=False)
-    errors = relative_errors(rows)
-    return f"{coverage.to_string(float_format='%.3f')}\n\nroot mean squared error ÷ the least\n{errors.to_string()}"
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return coverage and bias of estimates with the default, cross-fitted cost model."""
+    rows, cells = table.set_index(["kind", "policy", "estimate"]), []
+    names = {"dr": "DR", IN_SAMPLE: "DR, model fitted to the log itself", "snips": "SNIPS", "ips": "IPS", "dm": "DM"}
+    for kind, policy in rows.index.droplevel("estimate").unique():
+        pairs = (rows.loc[(kind, policy, name), ["coverage", "bias"]] for name in names)
+        label = f"{kind.capitalize()}, {policy}"
+        cells.append((label, *(f"{number(coverage)}, {number(bias, sign='+')}" for coverage, bias in pairs)))
+    return table_of(("log, policy", *names.values()), cells)
+
+
+def errors(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the relative errors."""
+    ratios = relative_errors(table).drop(index=["auto", IN_SAMPLE])
+    return table_of(("estimate", *ratios.index), [("RMSE ÷ the least", *(number(ratio, 2) for ratio in ratios))])

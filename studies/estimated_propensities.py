@@ -24,16 +24,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from cells import means, with_shares
 from synthetic import draw_actions, run_command
 from verdicts import FEATURES, World
 
-from drcrm.diagnostics.comparison.verdict import VERDICTS
 from drcrm.logs import estimated_propensities
 from drcrm.logs.read_log import read_raw_log
 from drcrm.policies.exponential import SoftmaxPolicy
@@ -44,6 +45,11 @@ GOOD = 1000, 2000
 ACTIONS, NOISE, VALUES = 3, 0.5, 8
 SHARPNESS, EXPLORATION = 4, 0.1
 ESTIMATED = {"propensity": None, "propensity_model": "auto"}
+
+
+@cache
+def world() -> World:
+    return World(is_null=False)
 
 
 def draw_null(kind: str, rows: int, seed: int) -> pd.DataFrame:
@@ -89,23 +95,21 @@ def judge(log: pd.DataFrame, source: dict[str, Any]) -> str:
         return json.loads(answer.read_text())["verdict"]["verdict"]
 
 
-def verdicts(repetitions: int) -> Iterator[dict[str, Any]]:
-    """Yield the shares of the verdicts for each kind of log."""
-    world = World(is_null=False)
+def verdicts(repetition: int) -> Iterator[dict[str, Any]]:
+    """Yield the verdict on each kind of log."""
     cases = [(kind, rows, ESTIMATED) for kind, rows in NULLS]
     cases += [("good", rows, source) for rows in GOOD for source in (ESTIMATED, {"propensity": "p"})]
     for kind, rows, source in cases:
-        draws = (draw_good(world, rows, s) if kind == "good" else draw_null(kind, rows, s) for s in range(repetitions))
-        shares = pd.Series([judge(log, source) for log in draws]).value_counts(normalize=True)
-        key = {"part": "verdict", "log": kind if source is ESTIMATED else f"{kind}, logged", "rows": rows}
-        yield key | {"logs": repetitions} | shares.reindex(list(VERDICTS), fill_value=0.0).to_dict()
+        log = draw_good(world(), rows, repetition) if kind == "good" else draw_null(kind, rows, repetition)
+        label = kind if source is ESTIMATED else f"{kind}, logged"
+        yield {"part": "verdict", "log": label, "rows": rows, "verdict": judge(log, source)}
 
 
-def weigh(world: World, rows: int, seed: int) -> dict[str, float]:
+def weigh(rows: int, seed: int) -> dict[str, float]:
     """Return the largest weight and the effective sample size with three kinds of propensities."""
     rng = np.random.default_rng([rows, seed])
-    X = world.contexts(rows, rng)
-    logging = SoftmaxPolicy(SHARPNESS * world.base).with_exploration(EXPLORATION).marginals(X)
+    X = world().contexts(rows, rng)
+    logging = SoftmaxPolicy(SHARPNESS * world().base).with_exploration(EXPLORATION).marginals(X)
     action, place = draw_actions(logging, rng), np.arange(rows)
     log = pd.DataFrame(X[:, :FEATURES]).rename(columns="x{}".format).assign(action=action, reward=0.0)
     raw, least = read_raw_log(log, mapping(log, ESTIMATED)), estimated_propensities.SUPPORT_ROWS
@@ -114,7 +118,7 @@ def weigh(world: World, rows: int, seed: int) -> dict[str, float]:
         estimated_propensities.SUPPORT_ROWS = needed
         propensities[kind] = estimated_propensities.estimate_propensities(raw).propensity
     estimated_propensities.SUPPORT_ROWS = least
-    probability = world.policies["good"].marginals(X)[place, action]
+    probability = world().policies["good"].marginals(X)[place, action]
     values = {}
     for kind, p in propensities.items():
         weight = probability / p
@@ -122,16 +126,16 @@ def weigh(world: World, rows: int, seed: int) -> dict[str, float]:
     return values
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return the rows of both parts."""
-    world, results = World(is_null=False), [*verdicts(repetitions)]
+def measure(repetition: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of both parts."""
+    yield from verdicts(repetition)
     for rows in (2000, 8000):
-        medians = pd.DataFrame([weigh(world, rows, seed) for seed in range(repetitions)]).median()
-        results.append({"part": "weights", "log": "explored", "rows": rows, "logs": repetitions} | medians.to_dict())
-    return pd.DataFrame(results)
+        yield {"part": "weights", "log": "explored", "rows": rows} | weigh(rows, repetition)
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return both parts."""
-    parts = [part.dropna(axis=1, how="all") for _, part in rows.groupby("part", sort=False)]
-    return "\n\n".join(part.to_string(index=False, float_format="%.3f") for part in parts)
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of the verdicts, and the medians of weights."""
+    keys, is_verdict = ["part", "log", "rows"], rows["part"] == "verdict"
+    shares = means(with_shares(rows.loc[is_verdict, [*keys, "verdict"]]), keys)
+    groups = rows[~is_verdict].drop(columns="verdict").groupby(keys, sort=False)
+    return pd.concat([shares, groups.median().assign(logs=groups.size()).reset_index()], ignore_index=True)

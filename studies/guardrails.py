@@ -16,6 +16,8 @@ needs both bounds, so one run of `certify` with all guardrails answers for each 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -100,28 +102,32 @@ def standard_errors(answers: list[dict]) -> dict[str, float]:
     return pd.DataFrame(errors).mean().to_dict()
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row for each guardrail and slack."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        draw_log(LEARNED, 0).to_csv(folder / "first.csv", index=False)
-        output = ["--output", str(folder / "policy.npz"), "--config", json.dumps(MAPPING)]
-        run_command(["learn", str(folder / "first.csv"), *output])
-        truth = true_differences(folder / "policy.npz")
-        trial = guardrails(*truth, dict.fromkeys(("unsubscribed", "revenue"), 0.0))
-        pilots = [certify(folder, trial, 10**6 + seed) for seed in range(PILOTS)]
-        rails = guardrails(*truth, standard_errors(pilots))
-        answers = [certify(folder, rails, seed + 1) for seed in range(repetitions)]
-    is_better = np.array([answer["candidates"][0]["difference"]["bound"] < 0 for answer in answers])
-    rows = []
-    for number, label in enumerate(rails):
-        holds = np.array([answer["guardrails"][number]["status"] == "holds" for answer in answers])
+@cache
+def experiment() -> tuple[TemporaryDirectory, dict[str, dict]]:
+    """Return a folder with a learned policy, and the guardrails."""
+    temporary = TemporaryDirectory()
+    folder = Path(temporary.name)
+    draw_log(LEARNED, 0).to_csv(folder / "first.csv", index=False)
+    output = ["--output", str(folder / "policy.npz"), "--config", json.dumps(MAPPING)]
+    run_command(["learn", str(folder / "first.csv"), *output])
+    truth = true_differences(folder / "policy.npz")
+    trial = guardrails(*truth, dict.fromkeys(("unsubscribed", "revenue"), 0.0))
+    pilots = [certify(folder, trial, 10**6 + seed) for seed in range(PILOTS)]
+    return temporary, guardrails(*truth, standard_errors(pilots))
+
+
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row for each guardrail and slack."""
+    temporary, rails = experiment()
+    answer = certify(Path(temporary.name), rails, repetition + 1)
+    is_better = answer["candidates"][0]["difference"]["bound"] < 0
+    for label, rail in zip(rails, answer["guardrails"], strict=True):
         outcome, slack = label.split()
-        counts = {"better": int((is_better & holds).sum()), "main": int(is_better.sum())}
-        rows.append({"guardrail": outcome, "slack": int(slack), "logs": repetitions, **counts})
-    return pd.DataFrame(rows)
+        is_shown = is_better and rail["status"] == "holds"
+        yield {"guardrail": outcome, "slack": int(slack), "better": is_shown, "main": is_better}
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table."""
-    return rows.to_string(index=False)
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the counts for each guardrail and slack."""
+    groups = rows.groupby(["guardrail", "slack"], sort=False)
+    return groups[["better", "main"]].sum().astype(int).assign(logs=groups.size()).reset_index()

@@ -13,12 +13,13 @@ shares without the check of tails (`check_tails=False`), and the share of logs w
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pandas as pd
+from cells import means, number, table_of
 from synthetic import normal_coefficients, normal_contexts
 
 from drcrm.cost_models.ridge_model import CostModel
@@ -67,6 +68,10 @@ BOUNDS = {
 }
 
 
+KEYS = ("law", "sign", "n", "policy", "bound")
+MEASURED = ("issued", "false", "issued unchecked", "false unchecked", "interval covers")
+
+
 class World:
     """The logging policy and the policies that are certified."""
 
@@ -87,9 +92,14 @@ class World:
         return BanditLog(X, action, propensity, cost, n_actions=ACTIONS)
 
 
-def certify(world: World, law: str, sign: int, n: int, seed: int) -> Iterator[tuple]:
+@cache
+def only_world() -> World:
+    return World()
+
+
+def certify(law: str, sign: int, n: int, seed: int) -> Iterator[tuple]:
     """Yield the policy, the bound, and a boolean for each share in the table, NaN if it is not measured."""
-    rng = np.random.default_rng([seed, n, list(LAWS).index(law), sign + 1])
+    world, rng = only_world(), np.random.default_rng([seed, n, list(LAWS).index(law), sign + 1])
     training, log = (world.log(law, sign, n, rng) for _ in range(2))
     model, mean = CostModel().fit_log(training), sign * LAWS[law][0] * LAWS[law][1][1]
     for (name, policy), (bound, settings) in product(world.policies.items(), BOUNDS.items()):
@@ -114,22 +124,25 @@ def outcome(policy: SoftmaxPolicy, log: BanditLog, truth: float, **settings) -> 
     return True, certificate.bound < truth
 
 
-def table(repetitions: int, sizes: tuple[int, ...] = SIZES, laws: tuple[str, ...] = tuple(LAWS)) -> pd.DataFrame:
-    """Return a row per law, sign, policy, n and bound."""
-    world, rows = World(), []
-    with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
-        for law, sign, n, seed in product(laws, (1, -1), sizes, range(repetitions)):
-            kind = "loss" if sign > 0 else "revenue"
-            rows += [(law, kind, n, *result) for result in certify(world, law, sign, n, seed)]
-    keys = ["law", "sign", "n", "policy", "bound"]
-    measured = ["issued", "false", "issued unchecked", "false unchecked", "interval covers"]
-    frame = pd.DataFrame(rows, columns=[*keys, *measured]).astype(dict.fromkeys(measured, float))
-    groups = frame.groupby(keys, sort=False)[measured]
-    return groups.mean().assign(logs=repetitions).reset_index()
+def measure(
+    repetition: int, sizes: tuple[int, ...] = SIZES, laws: tuple[str, ...] = tuple(LAWS)
+) -> Iterator[dict[str, object]]:
+    """Yield a row per law, sign, policy, n and bound."""
+    for law, sign, n in product(laws, (1, -1), sizes):
+        kind = "loss" if sign > 0 else "revenue"
+        for result in certify(law, sign, n, repetition):
+            yield dict(zip([*KEYS, *MEASURED], (law, kind, n, *result), strict=True))
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the largest share of false certificates over policies and signs, and how many cells exceed 0.07."""
-    worst = rows.pivot_table(index=["law", "bound"], columns="n", values="false", aggfunc="max", sort=False)
-    above = int((rows["false"] > ALLOWED).sum())
-    return f"{worst.to_string(float_format='%.3f')}\n{above} of {len(rows)} cells exceed {ALLOWED}"
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares by law, sign, policy, n and bound."""
+    return means(rows, KEYS)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return shares of certificates, of false ones, and of false bounds without the correction; the worst policy."""
+    rows = table.query("sign == 'loss' and bound == 'dr, kl'")
+    worst = rows.groupby(["law", "n"], sort=False).agg({"issued": "min", "false": "max", "false unchecked": "max"})
+    cells = worst.apply(lambda row: f"{number(row.iloc[0], 2)}, {number(row.iloc[1])}; {number(row.iloc[2])}", axis=1)
+    wide = cells.unstack("n", sort=False)
+    return table_of(("loss", *(f"{n} rows" for n in wide)), wide.reset_index().values)

@@ -18,7 +18,6 @@ one of the algorithms. Log s has seed s and its own coefficients. Smaller logs a
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -126,16 +125,15 @@ def regrets(
             yield name, n, world.expected_cost(fresh, estimator.policy_) - best
 
 
-def table(repetitions: int, sizes: Sequence[int] = SIZES) -> pd.DataFrame:
-    """Return a row per kind, algorithm and n."""
-    with warnings.catch_warnings(action="ignore"):  # fits to small logs warn about convergence and unlogged actions
-        rows = [(kind, *row) for kind in KINDS for seed in range(repetitions) for row in regrets(kind, seed, sizes)]
+def measure(repetition: int, sizes: Sequence[int] = SIZES) -> Iterator[dict[str, object]]:
+    """Yield a row per kind, algorithm and n."""
+    for kind in KINDS:
+        for algorithm, n, regret in regrets(kind, repetition, sizes):
+            yield {"kind": kind, "algorithm": algorithm, "n": n, "regret": regret}
+
+
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean and its interval by kind, algorithm and n."""
     keys = ["kind", "algorithm", "n"]
-    groups = pd.DataFrame(rows, columns=[*keys, "regret"]).groupby(keys, sort=False)["regret"]
+    groups = rows.groupby(keys, sort=False)["regret"]
     return pd.DataFrame([dict(zip(keys, key, strict=True)) | interval(values.to_numpy()) for key, values in groups])
-
-
-def summary(rows: pd.DataFrame) -> str:
-    """Return the mean costs minus that of the best policy."""
-    means = rows.pivot(index="n", columns=["kind", "algorithm"], values="mean")
-    return means.to_string(float_format="%.4f")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from itertools import product
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -127,17 +127,14 @@ def read_answer(path: Path, truth: float, gain: float) -> dict[str, object]:
     return {"certified": True, "holds": float(holds[0]), "difference_holds": float(holds[1])}
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row for each kind of context and each change."""
-    logs = [result for kind, seed in product(KINDS, range(repetitions)) for result in judge(kind, seed)]
-    groups = pd.DataFrame(logs).groupby(["kind", "change"], sort=False)
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row for each kind of context and each change."""
+    for kind in KINDS:
+        yield from judge(kind, repetition)
+
+
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares for each kind of context and each change."""
+    groups = rows.groupby(["kind", "change"], sort=False)
     shares = groups[["certified", "holds", "difference_holds"]].mean()
     return shares.assign(learned=groups["learned"].max(), logs=groups.size()).reset_index()
-
-
-def summary(rows: pd.DataFrame) -> str:
-    """Return the table, and the share of certificates that hold over all logs."""
-    certified = rows["certified"] * rows["logs"]
-    shares = [(rows[name].fillna(0) * certified).sum() / certified.sum() for name in ("holds", "difference_holds")]
-    total = f"{rows['logs'].sum()} logs, {certified.sum():.0f} certified; hold: {shares[0]:.3f}, {shares[1]:.3f}"
-    return f"{rows.to_string(index=False, float_format='%.3f')}\n{total}"

@@ -25,13 +25,14 @@ Repetition s of each world has seed s.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from cells import number, table_of
 from scipy.special import softmax
 from synthetic import draw_actions, run_command
 
@@ -169,12 +170,29 @@ def count(world: str, results: pd.DataFrame) -> dict[str, object]:
     return {"world": world, "repetitions": len(results), **counts}
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per world."""
-    results = {world: pd.DataFrame([simulate(world, seed) for seed in range(repetitions)]) for world in WORLDS}
-    return pd.DataFrame([count(world, results[world]) for world in WORLDS])
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per world."""
+    for world in WORLDS:
+        yield {"world": world} | simulate(world, repetition)
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table, with a column per world."""
-    return rows.set_index("world").T.to_string(float_format="%.4g")
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the counts by world."""
+    return pd.DataFrame([count(str(world), part) for world, part in rows.groupby("world", sort=False)])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how often each outcome of the loop happened, with a column per world."""
+    rows = table.set_index("world")
+    verdicts = ["then better", "then not shown", "then worse"]
+    lines = {
+        "`learn` says *better* after week 1": ["week1"],
+        "a usual certificate shows a gain at one or more of the five looks": ["usual"],
+        "the shop deploys, by week 6": ["stopped"],
+        "… in week 2 · 3 · 4 · 5 · 6": [f"week{week}" for week in WEEKS],
+        "`learn` on the second log says *better* · *not shown* · *worse*": verdicts,
+        "… or *the log cannot say* · *the log is wrong*": ["then the log cannot say", "then the log is wrong"],
+    }
+    cells = [[label, *(" · ".join(map(str, row)) for row in rows[names].to_numpy())] for label, names in lines.items()]
+    gain = ["mean true gain of the candidate, clicks per row", *map(number, rows["gain"])]
+    return table_of((f"of {rows['repetitions'].iloc[0]} repetitions", *rows.index), [gain, *cells])

@@ -23,15 +23,15 @@ test that more than 5 % of the verdicts are *better*. Log number s of each kind 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from cells import means, verdict_table, with_shares
 from scipy.stats import binom
 from synthetic import draw_actions, run_command
-
-from drcrm.diagnostics.comparison.verdict import VERDICTS
 
 ROWS, APPENDED, COPIES, USERS = 1000, 100, 5, 100
 CITIES, ACTIONS = np.array(["Bern", "Geneva", "Zurich"]), np.array(["music", "news", "sport"])
@@ -138,17 +138,17 @@ def verdict(kind: str, seed: int) -> str:
         return json.loads(answer.read_text())["verdict"]["verdict"]
 
 
-def table(repetitions: int, kinds: tuple[str, ...] = KINDS) -> pd.DataFrame:
-    """Return a row per kind of log."""
-    rows = []
+def measure(repetition: int, kinds: tuple[str, ...] = KINDS) -> Iterator[dict[str, object]]:
+    """Yield a row per kind of log."""
     for kind in kinds:
-        verdicts = pd.Series([verdict(kind, seed) for seed in range(repetitions)])
-        shares = verdicts.value_counts(normalize=True).reindex(list(VERDICTS), fill_value=0.0)
-        chance = binom.sf((verdicts == "better").sum() - 1, repetitions, ALLOWED)
-        rows.append({"log": kind, "logs": repetitions, **shares, "p_value": chance})
-    return pd.DataFrame(rows)
+        yield {"log": kind, "verdict": verdict(kind, repetition)}
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table."""
-    return rows.to_string(index=False, float_format="%.3f")
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares by kind of log."""
+    table = means(with_shares(rows), ["log"])
+    return table.assign(p_value=binom.sf((table["better"] * table["logs"]).round() - 1, table["logs"], ALLOWED))
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    return verdict_table(table, ["log"])

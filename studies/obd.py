@@ -179,16 +179,17 @@ def unpaired_difference(row: Mapping, bts: Mapping) -> dict[str, float]:
     return {"more": more, "more_low": more - half, "more_high": more + half}
 
 
-def table(resources: Path, algorithms: Mapping) -> pd.DataFrame:
-    """Return a row per set, training log and policy."""
-    cases = [(name, *pair) for name in SETS for pair in ((BTS, RANDOM), (RANDOM, BTS))]
-    return pd.DataFrame([row for case in cases for row in rows(resources, *case, algorithms)])
+def measure(repetition: int, resources: Path, algorithms: Mapping) -> Iterator[dict[str, object]]:
+    """Yield a row per set, training log and policy."""
+    for name in SETS:
+        for source, target in ((BTS, RANDOM), (RANDOM, BTS)):
+            yield from rows(resources, name, source, target, algorithms)
 
 
-def summary(rows: pd.DataFrame) -> str:
+def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return click rates in %, their intervals, and the verdicts."""
-    table = rows[["set", "learned", "policy", "clicks", "effective_size"]].round(1)
+    cells = table[["set", "learned", "policy", "clicks", "effective_size"]].round(1)
     for name in (*ESTIMATES, "more"):
-        ends = (100 * rows[[name, f"{name}_low", f"{name}_high"]]).to_numpy()
-        table[name] = [f"{value:.2f} ({low:.2f} to {high:.2f})" for value, low, high in ends]
-    return table.assign(shown=rows["shown"], verdict=rows["verdict"]).to_string(index=False)
+        ends = (100 * table[[name, f"{name}_low", f"{name}_high"]]).to_numpy()
+        cells[name] = [f"{value:.2f} ({low:.2f} to {high:.2f})" for value, low, high in ends]
+    return cells.assign(shown=table["shown"], verdict=table["verdict"])

@@ -13,10 +13,12 @@ these logs certifies another policy, which DoublyRobustDRO learned from a separa
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pandas as pd
+from cells import number, table_of
 from coverage import CONFIDENCE, mean_coverage
 from population import draw_policies
 
@@ -32,6 +34,7 @@ from drcrm.policies.exponential import ExponentialPolicy
 ROWS = 1500
 TILTS = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
 FLATTENING = 0.1
+LEARNED = 5  # each fifth log has a learned policy
 CERTIFICATES = ("ips", "ips, costs ≥ 0", "snips", "dr")
 
 
@@ -84,16 +87,40 @@ def certify_learned(digits: Digits) -> pd.DataFrame:
     return certify(digits, {"learned": fit.policy_}, fit.cost_model_)
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per κ and certificate."""
-    digits, logs = Digits(), max(1, repetitions // 5)
-    with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
-        rows = [certify(digits, digits.policies, digits.model) for _ in range(repetitions)]
-        rows += [certify_best(digits) for _ in range(repetitions)] + [certify_learned(digits) for _ in range(logs)]
-    measured = ["loss", "effective_size", "coverage", "width"]
-    return mean_coverage(pd.concat(rows), ["tilt", "certificate"], measured)
+@cache
+def digits() -> Digits:
+    return Digits()
 
 
-def summary(rows: pd.DataFrame) -> str:
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per κ and certificate."""
+    world = digits()
+    world.rng = np.random.default_rng([repetition, 1])
+    tables = [certify(world, world.policies, world.model), certify_best(world)]
+    if repetition % LEARNED == 0:
+        tables.append(certify_learned(world))
+    for table in tables:
+        yield from table.to_dict("records")
+
+
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the coverage by κ and certificate."""
-    return rows.pivot(index="tilt", columns="certificate", values="coverage").to_string(float_format="%.3f")
+    return mean_coverage(rows, ["tilt", "certificate"], ["loss", "effective_size", "coverage", "width"])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return coverage, and the mean of bound minus true loss."""
+    rows, cells = table.set_index(["tilt", "certificate"]), []
+    certificates = {"dr": "DR", "snips": "SNIPS", "ips": "IPS, costs ≤ 0", "ips, costs ≥ 0": "IPS, costs ≥ 0"}
+    labels = {
+        "best": "policy with the smallest of the ten bounds, `choices=10`",
+        "learned": "learned by `DoublyRobustDRO`: ",
+    }
+    for tilt in rows.index.unique("tilt"):
+        size, loss = rows.loc[(tilt, "dr"), ["effective_size", "loss"]]
+        label = labels.get(tilt, "")
+        if tilt != "best":
+            label += f"{number(size, 0 if size > 20 else 1)}, {number(loss, 2)}"
+        pairs = (rows.loc[(tilt, name), ["coverage", "width"]] for name in certificates)
+        cells.append((label, *(f"{number(coverage)}, {number(width, 2)}" for coverage, width in pairs)))
+    return table_of(("effective sample size, loss of the policy", *certificates.values()), cells)

@@ -45,7 +45,7 @@ def candidate_of(output: Path) -> Path:
     return best if best.exists() else output
 
 
-def simulate(seed: int) -> list[dict[str, object]]:
+def measure(seed: int) -> list[dict[str, object]]:
     """Return the verdict of each way, and the gain of its policy over the deployed one."""
     rng = np.random.default_rng(seed)
     with TemporaryDirectory() as name:
@@ -69,20 +69,13 @@ def simulate(seed: int) -> list[dict[str, object]]:
     return results
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per way."""
-    results = pd.DataFrame([row for seed in range(repetitions) for row in simulate(seed)])
-    rows = []
-    for way in WAYS:
-        part = results[results["way"] == way]
-        is_better = part["verdict"] == "better"
-        counts = {f"then {verdict}": int((part["verdict"] == verdict).sum()) for verdict in VERDICTS}
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the counts by way."""
+    table = []
+    for way, part in rows.groupby("way", sort=False):
+        verdicts, is_better = part["verdict"], part["verdict"] == "better"
+        counts = {f"then {verdict}": int((verdicts == verdict).sum()) for verdict in VERDICTS}
         row = {"way": way, "repetitions": len(part), "recognised": int(part["recognised"].sum()), **counts}
         row |= {"false better": int(part["false better"].sum())}
-        rows.append(row | {"gain if better": part["gain"][is_better].mean(), "gain": part["gain"].mean()})
-    return pd.DataFrame(rows)
-
-
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table, with a column per way."""
-    return rows.set_index("way").T.to_string(float_format="%.4g")
+        table.append(row | {"gain if better": part["gain"][is_better].mean(), "gain": part["gain"].mean()})
+    return pd.DataFrame(table)

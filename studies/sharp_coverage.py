@@ -5,10 +5,10 @@ The logging policy π0 has the coefficients η/2 (θ + noise). DoublyRobustDRO, 
 learn policies from at most 3000 rows; another policy is π0 with four times its scores. The cost model is that of
 DoublyRobustDRO: with the support rule for π0, for a clone of π0 (``imitation``), or without the rule (``plain``).
 
-Ten logs of n rows, each row with its own context, certify each policy at 0.95. The truth is the mean expected cost over
-all contexts. ``ips, costs ≥ 0`` subtracts the smallest cost. A difference is from the logged costs, or from the cost of
-``twice``, which is π0 with twice its scores. ``two bounds`` of a difference are the doubly robust certificate and a
-lower bound on the logged costs, at 0.975 each.
+In a repetition, ten logs of n rows, each row with its own context, certify each policy at 0.95. The truth is the mean
+expected cost over all contexts. ``ips, costs ≥ 0`` subtracts the smallest cost. A difference is from the logged costs,
+or from the cost of ``twice``, which is π0 with twice its scores. ``two bounds`` of a difference are the doubly robust
+certificate and a lower bound on the logged costs, at 0.975 each.
 
 The table has a row per kind, η, policy, n and certificate: the share of logs whose bound is not below the truth, with
 its standard error; the mean of bound − truth; the share of logs that show the policy to be better than its baseline;
@@ -18,7 +18,7 @@ policy's probability without support, if π0 is known, and of the effective samp
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -38,6 +38,7 @@ from drcrm.optimization.behaviour_cloning import restrict_to_support
 CONTEXTS, MAX_TRAINING_ROWS, LOGS = 4000, 3000, 10
 SIZES = (300, 1000, 3000, 30_000)
 SHARPNESS = (0.25, 1, 4, 16)
+KEYS = ["kind", "sharpness", "policy", "n", "certificate"]
 MEASURED = ["width", "better", "missing", "unsupported", "effective_size"]
 FIT_OPTIONS = {"safe": False, "context_effects": False}  # no rows are held out, and no rows share a context
 PLAIN, KNOWN, TO_LOGGING, TO_TWICE = {"model": "plain"}, {"known": True}, {"baseline": "logging"}, {"baseline": "twice"}
@@ -137,22 +138,22 @@ class World:
         return arguments
 
 
-def table(repetitions: int, sizes=SIZES) -> pd.DataFrame:
-    """Return a row per kind, sharpness, policy, n and certificate."""
-    results = []
-    with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
-        for n, kind, sharpness, seed in product(sizes, KINDS, SHARPNESS, range(-(-repetitions // LOGS))):
-            world = World(kind, sharpness, n, seed)
-            for log, name in product([world.log(n) for _ in range(LOGS)], world.policies):
-                key = kind, sharpness, name, n
-                results += [(*key, *values) for values in world.certify(name, log)]
-    keys = ["kind", "sharpness", "policy", "n", "certificate"]
-    measured = ["coverage", *MEASURED[:3], "refused", *MEASURED[3:]]
-    return mean_coverage(pd.DataFrame(results, columns=[*keys, *MEASURED]), keys, measured)
+def measure(repetition: int, sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, object]]:
+    """Yield a row per kind, sharpness, policy, n, log and certificate."""
+    for n, kind, sharpness in product(sizes, KINDS, SHARPNESS):
+        world = World(kind, sharpness, n, repetition)
+        for log, name in product([world.log(n) for _ in range(LOGS)], world.policies):
+            for values in world.certify(name, log):
+                yield dict(zip([*KEYS, *MEASURED], (kind, sharpness, name, n, *values), strict=True))
 
 
-def summary(rows: pd.DataFrame) -> str:
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the coverage by kind, sharpness, policy, n and certificate."""
+    return mean_coverage(rows, KEYS, ["coverage", *MEASURED[:3], "refused", *MEASURED[3:]])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return the coverage by certificate: at each sharpness, the mean, and the smallest of all rows."""
-    coverage = rows.pivot_table(index="certificate", columns="sharpness", values="coverage", sort=False)
-    by_certificate = rows.groupby("certificate", sort=False)["coverage"]
-    return coverage.assign(all=by_certificate.mean(), least=by_certificate.min()).to_string(float_format="%.3f")
+    coverage = table.pivot_table(index="certificate", columns="sharpness", values="coverage", sort=False)
+    by_certificate = table.groupby("certificate", sort=False)["coverage"]
+    return coverage.assign(all=by_certificate.mean(), least=by_certificate.min()).reset_index()

@@ -13,10 +13,13 @@ are a softmax regression on x of the same rows. ``missing`` counts logs without 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pandas as pd
+from cells import table_of
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
@@ -30,6 +33,12 @@ ACTIONS, RADII, ESTIMATES = 5, (0.1, 0.2, 0.3), ("snips", "dr")
 ROOTS = np.array([np.cos(2 * np.pi * np.arange(ACTIONS) / ACTIONS), np.sin(2 * np.pi * np.arange(ACTIONS) / ACTIONS)])
 SCALES = np.arange(1, ACTIONS + 1) / 10
 EVALUATION = ((20_000, "known"), (20_000, "estimated"), (1000, "estimated"))
+# Mean squared errors × 10⁵ at n = 20 000: the smallest possible ones, and those of the source by kind of propensities.
+EFFICIENCY_BOUND = (1.48, 2.14, 2.96)
+PUBLISHED = {
+    "known": {"SNIPS": (3.6, 4.6, 5.7), "LDR": (1.6, 2.2, 3.0)},
+    "estimated": {"SNIPS": (91, 105, 117), "LDR": (6.4, 8.2, 9.4)},
+}
 _nodes, _weights = np.polynomial.legendre.leggauss(80)
 NODES = np.stack(np.meshgrid(_nodes, _nodes), axis=-1).reshape(-1, 2)
 NODE_WEIGHTS = np.outer(_weights, _weights).ravel() / 4
@@ -49,6 +58,12 @@ def robust_cost(policy: np.ndarray, radius: float) -> float:
         return gamma * (radius + logsumexp(log_moment, b=NODE_WEIGHTS[:, None] * policy))
 
     return float(minimize_scalar(dual, bounds=(-6, 4), method="bounded", options={"xatol": 1e-10}).fun)
+
+
+@cache
+def true_cost(radius: float) -> float:
+    """Return R_κ of the target."""
+    return robust_cost(softmax(NODES @ ROOTS, axis=1), radius)
 
 
 def draw_log(rows: int, seed: int, propensities: str = "known") -> BanditLog:
@@ -74,29 +89,35 @@ def estimate_errors(estimate: str, radius: float, log: BanditLog, truth: float) 
     return {"error": value - truth, "standard_error": value.standard_error, "holds": holds}
 
 
-def table(repetitions: int, cells: tuple[tuple[int, str], ...] = EVALUATION) -> pd.DataFrame:
-    """Return the rows of the study; ``cells`` are numbers of rows and kinds of propensities, for tests."""
-    truth = {radius: robust_cost(softmax(NODES @ ROOTS, axis=1), radius) for radius in RADII}
-    errors = []
-    for (n, propensities), seed in product(cells, range(repetitions)):
-        log = draw_log(n, seed, propensities)
+def measure(repetition: int, cells: Sequence[Sequence] = EVALUATION) -> Iterator[dict[str, object]]:
+    """Yield a row per number of rows, kind of propensities, κ and estimate."""
+    for n, propensities in cells:
+        log = draw_log(n, repetition, propensities)
         for radius, estimate in product(RADII, ESTIMATES):
-            kept = {"n": n, "radius": radius, "propensities": propensities, "estimate": estimate}
-            errors.append(kept | estimate_errors(estimate, radius, log, truth[radius]))
-    rows = []
-    for key, part in pd.DataFrame(errors).groupby(["n", "propensities", "radius", "estimate"], sort=False):
-        square = part["error"] ** 2
-        row = dict(zip(("n", "propensities", "radius", "estimate"), key, strict=True))
-        row |= {"logs": len(part), "value": part["error"].mean()}
-        row |= {"value_error": part["error"].sem(), "square": square.mean(), "square_error": square.sem()}
-        row |= {"variance": (part["standard_error"] ** 2).mean(), "coverage": part["holds"].mean()}
-        rows.append(row | {"refused": part["holds"].isna().mean(), "missing": int(part["error"].isna().sum())})
-    return pd.DataFrame(rows)
+            kept = {"n": n, "propensities": propensities, "radius": radius, "estimate": estimate}
+            yield kept | estimate_errors(estimate, radius, log, true_cost(radius))
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the mean squared errors × 10⁵ and the coverage, by κ."""
-    keys = ["n", "propensities", "estimate"]
-    squares = 1e5 * rows.pivot(index=keys, columns="radius", values="square")
-    coverage = rows.pivot(index=keys, columns="radius", values="coverage")
-    return "\n\n".join(part.to_string(float_format="%.4f") for part in (squares, coverage))
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean errors by number of rows, kind of propensities, κ and estimate."""
+    is_missing, is_refused = rows["error"].isna(), rows["holds"].isna()
+    rows = rows.assign(square=rows["error"] ** 2, variance=rows["standard_error"] ** 2, refused=is_refused)
+    groups = rows.assign(missing=is_missing).groupby(["n", "propensities", "radius", "estimate"], sort=False)
+    table = groups[["error", "square", "variance", "holds", "refused"]].mean()
+    table = table.rename(columns={"error": "value", "holds": "coverage"}).assign(logs=groups.size())
+    errors = groups[["error", "square"]].sem().set_axis(["value_error", "square_error"], axis=1)
+    return table.join(errors).assign(missing=groups["missing"].sum()).reset_index()
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return mean squared errors of estimates of R_κ at n = 20 000, × 10⁵, next to those of the source."""
+    rows = table.set_index(["n", "propensities", "estimate", "radius"])
+    lines = [("known", "efficiency bound", "–", *map(str, EFFICIENCY_BOUND))]
+    for kind, published in PUBLISHED.items():
+        lines += [(kind, f"{name}, theirs", "30", *map(str, of)) for name, of in published.items()]
+        for estimate in ESTIMATES:
+            of = rows.loc[[(20_000, kind, estimate, radius) for radius in RADII]]
+            pairs = zip(1e5 * of["square"], 1e5 * of["square_error"], strict=True)
+            cells = (f"{value:.1f} ± {error:.1f}" for value, error in pairs)
+            lines.append((kind, f"`shift=`, {estimate}", str(of["logs"].iloc[0]), *cells))
+    return table_of(("propensities", "estimate", "logs", *(f"κ = {radius}" for radius in RADII)), lines)

@@ -21,13 +21,14 @@ log of 2000 rows, like in ``learn``. Log number s has seed s.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
 import pandas as pd
+from cells import joined, table_of
 from coverage import mean_coverage
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp, ndtri, softmax
@@ -140,34 +141,45 @@ def bounds_of(world: World, log: BanditLog, estimate: str, truth: dict[str, floa
         except InputError:
             bound = np.nan
         width = value - bound if quantity == "breakeven" else bound - value
-        rows.append({"quantity": quantity, "radius": float(radius or "nan"), "value": bound, "width": width})
+        rows.append({"quantity": quantity, "radius": float(radius or 0), "value": bound, "width": width})
     return rows
 
 
-def true_values(world: World, estimate: str) -> dict[str, float]:
+@cache
+def world_of(kind: str) -> World:
+    return World(kind)
+
+
+@cache
+def true_values(kind: str, estimate: str) -> dict[str, float]:
     """Return the true values by quantity and radius."""
+    world = world_of(kind)
     of_policy, of_log = ({radius: world.robust_cost(sharpness, radius) for radius in RADII} for sharpness in (3, 1))
     truth = {f"cost {radius}": value for radius, value in of_policy.items()}
     truth |= {f"difference {radius}": value - of_log[radius] for radius, value in of_policy.items()}
     return truth | {"breakeven": world.true_breakeven(estimate)}
 
 
-def table(repetitions: int, sizes: tuple[int, ...] = SIZES, kinds: tuple[str, ...] = KINDS) -> pd.DataFrame:
-    """Return a row per kind, n, estimate, quantity and radius; ``sizes`` and ``kinds`` are for tests."""
-    rows = []
-    with warnings.catch_warnings(action="ignore"):  # the table measures what they warn about
-        for world, estimate in product(map(World, kinds), ESTIMATES):
-            truth = true_values(world, estimate)
-            for n, seed in product(sizes, range(repetitions)):
-                keys = {"kind": world.kind, "n": n, "estimate": estimate}
-                measured = bounds_of(world, world.draw(n, seed), estimate, truth)
-                rows += [keys | {"truth": value} | row for value, row in zip(truth.values(), measured, strict=True)]
+def measure(repetition: int, sizes: Sequence[int] = SIZES, kinds: Sequence[str] = KINDS) -> Iterator[dict]:
+    """Yield a row per kind, n, estimate, quantity and radius; ``sizes`` and ``kinds`` are for tests."""
+    for kind, estimate, n in product(kinds, ESTIMATES, sizes):
+        truth, world = true_values(kind, estimate), world_of(kind)
+        measured = bounds_of(world, world.draw(n, repetition), estimate, truth)
+        for value, row in zip(truth.values(), measured, strict=True):
+            yield {"kind": kind, "n": n, "estimate": estimate, "truth": value} | row
+
+
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the coverage by kind, n, estimate, quantity and radius."""
     keys = ["kind", "n", "estimate", "quantity", "radius"]
-    frame = pd.DataFrame(rows).fillna({"radius": 0.0})  # a missing key would drop the row
-    return mean_coverage(frame, keys, ["truth", "value", "coverage", "refused"]).assign(logs=repetitions)
+    table = mean_coverage(rows, keys, ["truth", "value", "coverage", "refused"])
+    return table.assign(logs=len(rows) // len(table))
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the coverage, and its smallest value."""
-    wide = rows.pivot_table(index=["kind", "n", "estimate"], columns=["quantity", "radius"], values="coverage")
-    return f"{wide.to_string(float_format='%.3f')}\ncoverage of at least {rows['coverage'].min():.3f}"
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the coverage at n = 2000 and 10 000."""
+    wanted, lines = {"cost": "R_κ", "difference": "difference of R_κ from π0's", "breakeven": "Γ*"}, []
+    for (kind, estimate), rows in table.sort_values(["radius", "n"]).groupby(["kind", "estimate"], sort=False):
+        cells = (joined(rows.loc[rows["quantity"] == quantity, "coverage"]) for quantity in wanted)
+        lines.append((f"{kind}, {estimate}", *cells))
+    return table_of(("costs, estimate", *wanted.values()), lines)

@@ -13,12 +13,12 @@ clipped      from Θ = 0, with weights clipped at the 90th over the 10th percent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
+from cells import means
 from shift_accuracy import ACTIONS, NODE_WEIGHTS, NODES, RADII, ROOTS, add_constant, draw_log, robust_cost
 
 from drcrm import EnvironmentDRO
@@ -46,17 +46,22 @@ def learned_rewards(fit: str, radius: float, rows: int, seed: int) -> list[float
     return [mean if radius == NO_SHIFT else own, mean, largest]
 
 
-def table(repetitions: int, sizes: Sequence[int] = SIZES, radii: Sequence[float] = (NO_SHIFT, *RADII)) -> pd.DataFrame:
-    """Return the rows of the study; ``sizes`` are the numbers of rows of the logs."""
-    results = []
+def measure(
+    repetition: int, sizes: Sequence[int] = SIZES, radii: Sequence[float] = (NO_SHIFT, *RADII)
+) -> Iterator[dict[str, object]]:
+    """Yield a row per n, κ and fit; ``sizes`` are the numbers of rows of the logs."""
     for n, radius, fit in product(sizes, radii, STARTS):
-        rewards, mean, largest = np.transpose([learned_rewards(fit, radius, n, s) for s in range(repetitions)])
-        measured = {"value": rewards.mean(), "value_error": rewards.std(ddof=1) / np.sqrt(repetitions)}
-        measured |= {"least": rewards.min(), "mean": mean.mean(), "at_largest": largest.mean()}
-        results.append({"n": n, "radius": radius, "fit": fit, "logs": repetitions} | measured)
-    return pd.DataFrame(results)
+        rewards = learned_rewards(fit, radius, n, repetition)
+        yield {"n": n, "radius": radius, "fit": fit} | dict(zip(("value", "mean", "at_largest"), rewards, strict=True))
 
 
-def summary(rows: pd.DataFrame) -> str:
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means by n, κ and fit."""
+    value = rows.groupby(["n", "radius", "fit"], sort=False)["value"]
+    table = means(rows, ["n", "radius", "fit"])
+    return table.assign(value_error=value.sem().to_numpy(), least=value.min().to_numpy())
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return the robust rewards by κ."""
-    return rows.pivot(index=["n", "fit"], columns="radius", values="value").to_string(float_format="%.4f")
+    return table.pivot(index=["n", "fit"], columns="radius", values="value").reset_index()

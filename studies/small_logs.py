@@ -25,8 +25,6 @@ from drcrm.selection.registry.algorithms import Algorithm
 
 PUBLIC_CODE = LbfgsSettings(stopping="public_code")
 CRITERIA = ("dr_bound", "improvement_bound")
-LEVEL = 0.05  # of one-tailed paired t-tests that the selected policy is worse than the logging policy
-LARGE = 3000  # contexts
 SETTING = ["dataset", "sharpness", "contexts"]
 
 
@@ -34,7 +32,7 @@ def expected_loss(truth: Truth, policy, X) -> float:
     return round(truth.losses(policy, X)["expected_loss"], 6)
 
 
-def rows(
+def measure(
     run: Run, algorithms: Mapping, sizes: Sequence[int], sharpness: Sequence[float], click_rates: Sequence[float]
 ) -> Iterator[dict]:
     """Yield a row per η, size, algorithm and selection criterion."""
@@ -56,7 +54,7 @@ def rows(
                     yield {**key, **names, **selected, "logging": logging, "least": min(losses)}
 
 
-def table(rows: pd.DataFrame) -> pd.DataFrame:
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row per setting, algorithm and criterion: the difference from the logging policy, and the gain kept."""
     rows = rows.assign(difference=rows["expected_loss"] - rows["logging"], gain=rows["logging"] - rows["least"])
     keys, lines = [*SETTING, "algorithm", "selection"], []
@@ -72,22 +70,3 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
         values["kept"] = -part["difference"].sum() / part["gain"].sum()
         lines.append(dict(zip(keys, key, strict=True)) | values)
     return pd.DataFrame(lines)
-
-
-def summary(rows: pd.DataFrame) -> str:
-    results = table(rows)
-    worse = results.assign(worse=results["p"] < LEVEL).groupby(["algorithm", "selection"])[["worse"]].sum()
-    gains = rows.assign(
-        large=rows["contexts"] >= LARGE,
-        gain=rows["logging"] - rows["least"],
-        kept=rows["logging"] - rows["expected_loss"],
-    )
-    total = gains.groupby(["algorithm", "selection", "large"])[["kept", "gain"]].sum()
-    shares = (total["kept"] / total["gain"]).unstack("large")
-    return "\n\n".join(
-        [
-            results.to_string(index=False, float_format="%.3f"),
-            f"significantly worse than π0, of {results.groupby(SETTING).ngroups} settings\n{worse.to_string()}",
-            f"share of all gains kept, by whether {LARGE} contexts or more\n{shares.to_string(float_format='%.2f')}",
-        ]
-    )

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from cells import joined, table_of
 from finished import Run
 from scipy import linalg, sparse
 
@@ -36,7 +37,6 @@ from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
-from drcrm.reports.result_tables import interval
 from drcrm.risks import MeanRisk
 from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import HeldoutScores
@@ -179,7 +179,7 @@ def restrict_to_supported(log: BanditLog, policy: SoftmaxPolicy) -> BanditLog:
     return restricted.without_empty_rows()
 
 
-def rows(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int) -> Iterator[dict]:
+def measure(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int) -> Iterator[dict]:
     """Yield a row per η, method and value of the method."""
     X, truth = read_truth(run.resources / "test.npz")
     is_single = truth.labels.ndim == 1
@@ -205,14 +205,26 @@ def rows(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: int
                 yield {**key, "method": method, "value": value, **results}
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return means by η, method and value, and differences from the default support rule with standard errors."""
-    keys, lines = ["dataset", "sharpness", "method", "value"], []
-    default = rows[(rows["method"] == "support") & (rows["value"] == SUPPORT)]
-    for key, part in rows.groupby(keys, dropna=False, sort=False):
-        paired = part.merge(default, on=["dataset", "sharpness", "seed"], suffixes=("", "_default"))
-        difference = interval(paired["expected_loss"] - paired["expected_loss_default"])
-        means = part[["logging", "expected_loss", "least"]].mean().to_dict()
-        names = dict(zip(keys, key, strict=True))
-        lines.append({**names, **means, "difference": difference["mean"], "±": difference["standard_error"]})
-    return pd.DataFrame(lines).to_string(index=False, float_format="%.3f")
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses at η = 4 and 16 of other thresholds and methods minus the losses of support with τ = 0.05."""
+    rows = table.set_index(["dataset", "sharpness", "seed"]).sort_index()
+    usual = rows[(rows["method"] == "support") & (rows["value"] == SUPPORT)]["expected_loss"]
+    lines = {
+        "no support": ("plain", np.nan),
+        **{f"τ = {value:g}": ("support", value) for value in (0.002, 0.01, 0.2, 0.5)},
+        "supported actions only": ("eligible", SUPPORT),
+        **{f"{value} standard errors": ("pessimistic", value) for value in (4, 8, 16)},
+        "switch at 30": ("switch", 30),
+        **{f"normalised, λ = {value}": ("normalised", value) for value in (10, 100)},
+    }
+
+    def cell(method: str, value: float, data: str) -> str:
+        is_value = rows["value"].isna() if np.isnan(value) else rows["value"] == value
+        excess = (rows[(rows["method"] == method) & is_value]["expected_loss"] - usual).dropna()
+        factor, digits = (1, 2) if data in ("scene", "yeast") else (100, 1)  # Hamming loss, or the error rate in %
+        means = [factor * excess[data, eta].mean() for eta in (4, 16) if (data, eta) in excess.index]
+        return joined(means, digits, sign="+") or "–"
+
+    sets = {"scene": "Scene", "yeast": "Yeast", "satimage": "satimage, %", "pendigits": "pendigits, %"}
+    cells = [(label, *(cell(*line, data) for data in sets)) for label, line in lines.items()]
+    return table_of(("", *sets.values()), cells)

@@ -17,6 +17,7 @@ The table has a row per kind and number of rows: the number of logs, the share o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,9 +25,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 from audit_power import rules
+from cells import means, verdict_table, with_shares
 from synthetic import draw_actions, run_command
 
-from drcrm.diagnostics.comparison.verdict import VERDICTS
 from drcrm.policies.exponential import SoftmaxPolicy
 
 SIZES = 1500, 6000
@@ -68,16 +69,17 @@ def judge(kind: str, rows: int, seed: int) -> tuple[str, bool]:
     return values["verdict"]["verdict"], any(name.startswith(("propensity audit", "mean weight")) for name in failed)
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per kind of log and number of rows."""
-    results = []
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per kind of log and number of rows."""
     for kind, rows in product(KINDS, SIZES):
-        verdicts, named = zip(*(judge(kind, rows, seed) for seed in range(repetitions)), strict=True)
-        shares = pd.Series(verdicts).value_counts(normalize=True).reindex(list(VERDICTS), fill_value=0.0)
-        results.append({"log": kind, "rows": rows, "logs": repetitions, **shares, "named": np.mean(named)})
-    return pd.DataFrame(results)
+        verdict, is_named = judge(kind, rows, repetition)
+        yield {"log": kind, "rows": rows, "verdict": verdict, "named": is_named}
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table."""
-    return rows.to_string(index=False, float_format="%.3f")
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares by kind of log and number of rows."""
+    return means(with_shares(rows), ["log", "rows"])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    return verdict_table(table, ["log", "rows"])

@@ -30,14 +30,18 @@ Without an effect, one log cannot lead to both false claims, and each of them is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+
 import numpy as np
 import pandas as pd
+from cells import means, number, table_of, with_shares
 from synthetic import draw_actions, normal_coefficients, normal_contexts
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import VERDICTS, Bounds, decide
+from drcrm.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.diagnostics.diagnosis import check_log, diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
@@ -148,23 +152,32 @@ def reach_verdicts(world: World, kind: str, truth: dict[str, float], seed: int) 
     return rows
 
 
-def table(repetitions: int) -> pd.DataFrame:
-    """Return a row per log, world and policy."""
-    worlds = [World(is_null) for is_null in (False, True)]
-    rows = []
+@cache
+def worlds() -> tuple[World, World]:
+    return World(is_null=False), World(is_null=True)
+
+
+@cache
+def true_differences(world: World, kind: str) -> dict[str, float]:
+    return world.differences(kind)
+
+
+def measure(repetition: int) -> Iterator[dict[str, object]]:
+    """Yield a row per log, world and policy."""
     for place, kind in enumerate(FAULTS):
-        for world in worlds:
-            truth = world.differences(kind)
-            for repetition in range(repetitions):
-                rows += reach_verdicts(world, kind, truth, 10_000 * place + repetition)
-    rows = pd.DataFrame(rows)
-    keys = ["log", "world", "policy"]
-    shares = pd.get_dummies(rows["verdict"]).reindex(columns=list(VERDICTS), fill_value=False)
-    measured = ["falsely better", "falsely worse", "falsely accused", "named", "unfounded", "coverage"]
-    rows = pd.concat([rows[keys], shares, rows[measured].astype(float)], axis=1)
-    return rows.groupby(keys, sort=False).mean().reset_index()
+        for world in worlds():
+            yield from reach_verdicts(world, kind, true_differences(world, kind), 10_000 * place + repetition)
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Return the whole table."""
-    return rows.to_string(index=False, float_format="%.3f")
+def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares by log, world and policy."""
+    return means(with_shares(rows), ["log", "world", "policy"])
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the worst case over policies and worlds."""
+    rows = table.groupby("log", sort=False)
+    falsely = rows[["falsely better", "falsely worse", "falsely accused"]].max()
+    worst = falsely.join(rows[["named", "coverage"]].min())
+    header = ("log", *falsely.columns[:2], 'falsely "the log is wrong"', "fault named", "coverage of the 95 % interval")
+    return table_of(header, ((log, *map(number, row)) for log, row in zip(worst.index, worst.values, strict=True)))

@@ -42,7 +42,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(obd, files):
-    return obd.table(files, ALGORITHMS)
+    return pd.DataFrame(obd.measure(0, files, ALGORITHMS))
 
 
 def row_of(table: pd.DataFrame, policy: str, learned: str, name: str = "men") -> dict:

@@ -12,6 +12,7 @@ import yaml
 from workflows import jobs, snakemake, write_config
 
 from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
@@ -26,16 +27,36 @@ def published(name: str) -> pd.DataFrame:
     return pd.read_csv(ROOT / f"docs/results/{name}.csv")
 
 
-def test_the_command_joins_the_tables_of_all_runs(study, tmp_path, monkeypatch, capsys):
-    header = "dataset,seed,sharpness,algorithm,method,value,expected_loss,least,logging"
-    rows = ["a,0,1,x,support,0.05,1,1,2", "a,1,1,x,support,0.05,3,3,2"]
-    for seed, row in enumerate(rows):
-        (tmp_path / str(seed)).write_text(f"{header}\n{row}\n")
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Return a function that runs a command of studies/ and returns what it prints."""
     monkeypatch.setattr("os.environ", dict(os.environ))  # the command sets threads
-    command = [study("support").__name__, "--rows", tmp_path / "0", tmp_path / "1", "--output", tmp_path / "all.csv"]
-    runpy.run_path(str(ROOT / "studies/__main__.py"))["main"]([*map(str, command)])
-    assert capsys.readouterr().out.split()[-5:] == ["2.000", "2.000", "2.000", "0.000", "0.000"]
-    assert (tmp_path / "all.csv").read_text() == "\n".join([header, *rows, ""])
+    main = runpy.run_path(str(ROOT / "studies/__main__.py"))["main"]
+
+    def run(*arguments: object) -> str:
+        main([*map(str, arguments)])
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_shards_of_repetitions_make_the_same_table(study, command, tmp_path):
+    """A study in one or in two parts has one table, and its summary is that of a page."""
+    options = ["--options", '{"sizes": [250], "laws": ["normal"]}']
+    for name, part in {"all": (0, 2), "first": (0, 1), "second": (1, 2)}.items():
+        command("heavy_tails", "--repetitions", *part, *options, "--output", tmp_path / name)
+    printed = command("heavy_tails", "--rows", tmp_path / "all", "--output", tmp_path / "table.csv")
+    assert "normal" in printed
+    command("heavy_tails", "--rows", tmp_path / "first", tmp_path / "second", "--output", tmp_path / "joined.csv")
+    table = pd.read_csv(tmp_path / "table.csv")
+    pd.testing.assert_frame_equal(table, pd.read_csv(tmp_path / "joined.csv"))
+    assert (table["logs"] == 2).all()
+    assert set(table) == set(published("heavy_tails"))
+
+
+def test_unknown_options_of_a_study_are_an_error(command, tmp_path):
+    with pytest.raises(InputError, match=r"^studies.coverage: got an unexpected keyword argument 'sizes'"):
+        command("coverage", "--options", '{"sizes": [3]}', "--output", tmp_path / "rows.csv")
 
 
 def test_the_configured_studies_have_tables_of_their_runs(study):
@@ -61,12 +82,18 @@ def test_the_workflow_plans_the_jobs_of_studies_and_of_the_theory(tmp_path):
     targets = "support_study", "coverage_study", "obd_study", "theory"
     output = snakemake(tmp_path, config, *targets, "--dry-run", "--printshellcmds")
     once = dict.fromkeys(("fetch", "split", "log_crf", "study_run", *targets), 1)
-    of_studies, of_theory = {"study_file": 4, "study_table": 3}, {"theory_table": 7, "theory_figure": 10}
+    of_studies, of_theory = (
+        {"study_file": 4, "study_shard": 4, "study_table": 3},
+        {"theory_table": 7, "theory_figure": 10},
+    )
     assert jobs(output) == {**once, **of_studies, **of_theory, "provenance": 4}
-    assert output.count('"dataset": "digits", "seed": 7, "repetitions": 3}') == 7
-    assert """--options '{"repetitions": 3}' --output results/studies/coverage.csv""" in output
+    assert output.count("--dataset digits --seed 7 --repetitions 3") == 7
+    assert "--repetitions 2 3 --options '{}' --output results/studies/coverage/shard2.csv" in output
     assert '"poem": {"estimator": "POEM", "parameter": "variance_penalty", "grid": [' in output
-    assert '--resources resources/studies/obd --options \'{"algorithms": {"cips": {"estimator": "CIPS"' in output
+    assert (
+        '--resources resources/studies/obd --repetitions 0 1 --options \'{"algorithms": {"cips": {"estimator": "CIPS"'
+        in output
+    )
     assert "resources/studies/obd/bts_men.csv.bz2" in output
     assert f'"sha256": "{"0" * 64}"' in output
 
@@ -86,7 +113,7 @@ def test_diagnostics_name_the_planted_faults(study):
     verdicts = study("verdicts")
     world = verdicts.World(is_null=False)
     log = world.log("soft", np.random.default_rng(0), 400)
-    names = {diagnostic.name for diagnostic in diagnose(log, world.policies["good"]).diagnostics}
+    names = {diagnostic.key for diagnostic in diagnose(log, world.policies["good"]).diagnostics}
     assert {name for fault in verdicts.FAULTS.values() for name in fault} <= names
     truth = world.differences("missing")
     assert truth["good"] < -0.05 < 0 < truth["bad"]

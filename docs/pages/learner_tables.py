@@ -1,4 +1,4 @@
-"""Tables that compare learned scores with boosted trees, from published results."""
+"""Table that compares learned scores with boosted trees, from published results."""
 
 from __future__ import annotations
 
@@ -60,54 +60,3 @@ def learned_scores() -> str:
             rows.append((f"{label}{suffix}", *values))
         rows.append((f"mean{suffix}", *(f"{means.loc[name, clicks]:.2f}" for name in columns.values())))
     return format_table(("error in %, at η = ¼ · 1 · 4", *columns), rows)
-
-
-def click_gains() -> pd.DataFrame:
-    """Return gains over π0 from few clicks, in percentage points: mean and standard error over the draws.
-
-    There is a row per algorithm and number of contexts, and a column per statistic and η.
-    """
-    rows = study("click_logs")
-    rows = rows.assign(gain=100 * (rows["logging"] - rows["expected_loss"]))
-    keys = ["algorithm", "contexts", "sharpness"]
-    of_draws = rows.groupby([*keys, "seed"])["gain"].mean()
-    return of_draws.groupby(keys).agg(["mean", "sem"]).unstack("sharpness")
-
-
-def click_logs() -> str:
-    """Return gains over π0 from few clicks, with a row per algorithm."""
-    gains = click_gains()
-    learners = {
-        "`learn`, keeps π0 if not shown better": "learn",
-        "`kl_dro_dr_scores`": SCORES,
-        "`kl_dro_dr`": "kl_dro_dr",
-        **TREES,
-        "`dm_trees`": "dm_trees",
-    }
-    number = "{:.1f}".format
-    cells = (gains["mean"].map(number) + " ± " + gains["sem"].map(number)).replace("-", "−", regex=True)
-    columns = [(n, eta) for eta in cells.columns for n in cells.index.unique("contexts")]
-    header = ("points fewer wrong actions than π0", *(f"{n} rows, η = {eta:g}" for n, eta in columns))
-    rows = [(label, *(cells.loc[(name, n), eta] for n, eta in columns)) for label, name in learners.items()]
-    return format_table(header, rows)
-
-
-def business_logs() -> str:
-    """Return the true mean rewards of all policies, and the gain of ``learn`` relative to the gain of boosting."""
-    rows = study("business_logs")
-    means = rows.groupby(["log", "learner"], sort=False)[["logging", "reward", "best"]].mean()
-    cells = []
-    for log in rows["log"].unique():
-        of_log = means.loc[log]
-        known, rewards = of_log.loc["learn", ["logging", "best"]], of_log.loc[["boosting", "learn"], "reward"]
-        values = known["logging"], *rewards, known["best"]
-        ratios = rows.query("log == @log and learner == 'learn'")["ratio"]
-        cells.append(
-            (
-                log,
-                *(f"{value:.4g}" for value in values),
-                " · ".join(f"{ratio:.2f}" for ratio in ratios).replace("-", "−"),
-            )
-        )
-    header = ("log", "π0", "boosting", "`learn`", "best policy", "gain of `learn` ÷ gain of boosting, by seed")
-    return format_table(header, cells)

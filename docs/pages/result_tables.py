@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import pandas as pd
+from cells import joined, number
 
 from pages import learner_tables, shift_tables
 from pages.published import gain, losses, metrics, share_closed, study
@@ -20,15 +20,6 @@ SHARPNESS_SETS = ["scene", "yeast", "satimage", "pendigits"]
 ANCHORED = ["log_smoothing_anchored", "implicit_exploration_anchored", "exponential_smoothing_anchored"]
 BASELINES = ["norm_poem", *(name.removesuffix("_anchored") for name in ANCHORED), "log_sum_exp", "weighted_likelihood"]
 EXPECTED_AND_GREEDY = ("expected_loss", "greedy_loss")
-
-
-def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """Return a number with a minus sign; ± 0.0 keeps its sign."""
-    return f"{value:{sign}.{digits}f}".replace("-", "−")
-
-
-def joined(values: Iterable[float], digits: int = 3, separator: str = " · ", sign: str = "") -> str:
-    return separator.join(number(value, digits, sign) for value in values)
 
 
 def with_error(values: pd.Series, sign: str = "") -> str:
@@ -265,30 +256,6 @@ def near_deterministic() -> str:
     return format_table(header, [*rows, ("full supervision, greedy loss", *supervised)])
 
 
-def support_methods() -> str:
-    """Return the losses of other thresholds and methods minus the losses of support with τ = 0.05."""
-    rows = study("support").set_index(["dataset", "sharpness", "seed"]).sort_index()
-    usual = rows[(rows["method"] == "support") & (rows["value"] == 0.05)]["expected_loss"]
-    lines = {
-        "no support": ("plain", np.nan),
-        **{f"τ = {value:g}": ("support", value) for value in (0.002, 0.01, 0.2, 0.5)},
-        "supported actions only": ("eligible", 0.05),
-        **{f"{value} standard errors": ("pessimistic", value) for value in (4, 8, 16)},
-        "switch at 30": ("switch", 30),
-        **{f"normalised, λ = {value}": ("normalised", value) for value in (10, 100)},
-    }
-
-    def cell(method: str, value: float, data: str) -> str:
-        is_value = rows["value"].isna() if np.isnan(value) else rows["value"] == value
-        excess = (rows[(rows["method"] == method) & is_value]["expected_loss"] - usual).dropna()
-        factor, digits = unit(data)
-        means = [factor * excess[data, eta].mean() for eta in (4, 16) if (data, eta) in excess.index]
-        return joined(means, digits, sign="+") or "–"
-
-    cells = [(label, *(cell(*line, data) for data in SHARPNESS_SETS)) for label, line in lines.items()]
-    return format_table(("", "Scene", "Yeast", "satimage, %", "pendigits, %"), cells)
-
-
 def single_actions() -> str:
     lines = {
         "π0's most probable actions": ("logging", "greedy_loss"),
@@ -341,171 +308,6 @@ def other_tools() -> str:
     ]
     header = ("log", "policy", "true gain", "drcrm", "drcrm, estimated", "skdr-eval", "skdr-eval, plain")
     return format_table(header, rows)
-
-
-def share(value: float) -> str:
-    return "–" if np.isnan(value) else number(value)
-
-
-def fixed_policy_verdicts() -> str:
-    """Return the worst case over policies and worlds."""
-    rows = study("verdicts").groupby("log", sort=False)
-    falsely = rows[["falsely better", "falsely worse", "falsely accused"]].max()
-    worst = falsely.join(rows[["named", "coverage"]].min())
-    header = ("log", *falsely.columns[:2], 'falsely "the log is wrong"', "fault named", "coverage of the 95 % interval")
-    return format_table(
-        header, ((log, *map(share, row)) for log, row in zip(worst.index, worst.to_numpy(), strict=True))
-    )
-
-
-def format_verdicts(name: str, *keys: str) -> str:
-    """Return the share of each verdict on a study's logs."""
-    verdicts = ["better", "not shown", "the log cannot say", "the log is wrong"]
-    rows = study(name)[[*keys, *verdicts]]
-    cells = ((*map(str, row[: len(keys)]), *map(share, row[len(keys) :])) for row in rows.itertuples(index=False))
-    return format_table((*keys, *verdicts), cells)
-
-
-def null_verdicts() -> str:
-    return format_verdicts("null_verdicts", "log")
-
-
-def loop() -> str:
-    """Return how often each outcome of the loop happened, with a column per world."""
-    rows = study("loop").set_index("world")
-    lines = {
-        "`learn` says *better* after week 1": ["week1"],
-        "a usual certificate shows a gain at one or more of the five looks": ["usual"],
-        "the shop deploys, by week 6": ["stopped"],
-        "… in week 2 · 3 · 4 · 5 · 6": [f"week{week}" for week in range(2, 7)],
-        "`learn` on the second log says *better* · *not shown* · *worse*": [
-            "then better",
-            "then not shown",
-            "then worse",
-        ],
-        "… or *the log cannot say* · *the log is wrong*": ["then the log cannot say", "then the log is wrong"],
-    }
-    cells = [[label, *(" · ".join(map(str, row)) for row in rows[names].to_numpy())] for label, names in lines.items()]
-    gain = ["mean true gain of the candidate, clicks per row", *map(number, rows["gain"])]
-    return format_table((f"of {rows['repetitions'].iloc[0]} repetitions", *rows.index), [gain, *cells])
-
-
-def unlogged_rules() -> str:
-    return format_verdicts("unlogged_rules", "log", "rows")
-
-
-def epsilon_greedy() -> str:
-    """Return shares over all cells with the same kind of policy and ε, before and after Pareto k̂ lost its levels."""
-    names = "epsilon_greedy_before", "epsilon_greedy"
-    before, now = (study(name).groupby(["kind", "epsilon"], sort=False) for name in names)
-
-    def cells(rows: pd.DataFrame) -> tuple[str, str]:
-        sampled = (rows["cannot"].fillna(0) * rows["sampled"]).sum() / rows["sampled"].sum()
-        return share(rows["the log cannot say"].mean()), share(sampled)
-
-    lines = []
-    for key, rows in now:
-        kind = key[0] if key[0] == "uniform" else f"{key[0]}, ε = {100 * key[1]:g} %"
-        shares = rows["better"].mean(), rows["false"].mean(), rows["false"].max()
-        lines.append((kind, *cells(before.get_group(key)), *cells(rows), *map(share, shares)))
-    said = ("cannot say, before", "if sampled", "cannot say, now", "if sampled")
-    return format_table(("logging policy", *said, "better", "falsely better", "in the worst cell"), lines)
-
-
-def audit_power() -> str:
-    rows = study("audit_power").pivot_table("fails", ["policy", "fault"], "rows", sort=False)
-    faults = {
-        "none": "p",
-        "uniform": "1/K",
-        "complement": "1 − p",
-        "constant": "mean of p over the log",
-        "other rows": "p of the previous row",
-        "doubled": "2 p",
-        "halved": "p/2",
-        "some doubled": "2 p for two actions",
-        "new action": "p; an action is new in the last half",
-        "tail rule": "p without the tail rule",
-        "sign rule": "p without the sign rule",
-    }
-    cells = (
-        (policy, faults[fault], *map(share, row))
-        for (policy, fault), row in zip(rows.index, rows.to_numpy(), strict=True)
-    )
-    return format_table(("logging policy", "logged as propensity", *map(str, rows.columns)), cells)
-
-
-def policy_coverage() -> str:
-    """Return coverage, and the mean of bound minus true loss."""
-    rows = study("policy_coverage").set_index(["tilt", "certificate"])
-    certificates = {"dr": "DR", "snips": "SNIPS", "ips": "IPS, costs ≤ 0", "ips, costs ≥ 0": "IPS, costs ≥ 0"}
-    names = {
-        "best": "policy with the smallest of the ten bounds, `choices=10`",
-        "learned": "learned by `DoublyRobustDRO`: ",
-    }
-    cells = []
-    for tilt in rows.index.unique("tilt"):
-        size, loss = rows.loc[(tilt, "dr"), ["effective_size", "loss"]]
-        label = names.get(tilt, "")
-        if tilt != "best":
-            label += f"{number(size, 0 if size > 20 else 1)}, {number(loss, 2)}"
-        pairs = (rows.loc[(tilt, name), ["coverage", "width"]] for name in certificates)
-        cells.append((label, *(f"{number(coverage)}, {number(width, 2)}" for coverage, width in pairs)))
-    return format_table(("effective sample size, loss of the policy", *certificates.values()), cells)
-
-
-def anytime() -> str:
-    """Return how many logs have a bound that is ever false, and widths relative to Student's bound."""
-    counts = {"false": "at every look", "student": "Student", "sequence": "sequence"}
-    widths = {f"width {n}": f"width at {n}" for n in (400, 1000, 3200)} | {
-        "smoothing": "smoothing",
-        "betting": "betting",
-    }
-    rows = study("anytime")
-    cells = [
-        (
-            f"{row['kind']}, {row['estimate']}",
-            *(number(row[name] * row["logs"], 0) for name in counts),
-            *("–" if np.isnan(row[name]) else number(row[name], 1) for name in widths),
-        )
-        for _, row in rows.iterrows()
-    ]
-    return format_table(("log, estimate", *counts.values(), *widths.values()), cells)
-
-
-IN_SAMPLE = "dr, fitted to the log"
-
-
-def estimate_coverage() -> str:
-    """Return coverage and bias of estimates with the default, cross-fitted cost model."""
-    rows = study("estimate_coverage").set_index(["kind", "policy", "estimate"])
-    names = {"dr": "DR", IN_SAMPLE: "DR, model fitted to the log itself", "snips": "SNIPS", "ips": "IPS", "dm": "DM"}
-    cells = []
-    for kind, policy in rows.index.droplevel("estimate").unique():
-        pairs = (rows.loc[(kind, policy, name), ["coverage", "bias"]] for name in names)
-        label = f"{kind.capitalize()}, {policy}"
-        cells.append((label, *(f"{number(coverage)}, {number(bias, sign='+')}" for coverage, bias in pairs)))
-    return format_table(("log, policy", *names.values()), cells)
-
-
-def estimate_errors() -> str:
-    """Return each estimate's root mean squared error divided by the least, the geometric mean over all settings."""
-    rows = study("estimate_coverage").pivot(index=["kind", "policy"], columns="estimate", values="rmse")
-    least = rows.drop(columns=["auto", IN_SAMPLE]).min(axis=1)
-    ratios = np.exp(np.log(rows.div(least, axis=0)).mean()).drop(index=["auto", IN_SAMPLE]).sort_values()
-    return format_table(("estimate", *ratios.index), [("RMSE ÷ the least", *(number(ratio, 2) for ratio in ratios))])
-
-
-def heavy_tails() -> str:
-    """Return shares of certificates, of false ones, and of false bounds without the correction; the worst policy."""
-    rows = study("heavy_tails").query("sign == 'loss' and bound == 'dr, kl'")
-    worst = rows.groupby(["law", "n"], sort=False).agg({"issued": "min", "false": "max", "false unchecked": "max"})
-
-    def cell(issued: float, false: float, unchecked: float) -> str:
-        return f"{number(issued, 2)}, {number(false)}; {number(unchecked)}"
-
-    sizes = worst.index.unique("n")
-    cells = [(law, *(cell(*worst.loc[(law, n)]) for n in sizes)) for law in worst.index.unique("law")]
-    return format_table(("loss", *(f"{n} rows" for n in sizes)), cells)
 
 
 def certified() -> str:
@@ -563,20 +365,7 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         *(beyond_losses, beyond_gap, beyond_large, grid_ends, unseen_gap, made_losses, ablation, divergences),
-        *(near_deterministic, support_methods, single_actions, other_tools),
-        *(
-            fixed_policy_verdicts,
-            null_verdicts,
-            loop,
-            unlogged_rules,
-            epsilon_greedy,
-            audit_power,
-            policy_coverage,
-            heavy_tails,
-            anytime,
-        ),
-        *(certified, vowpal_wabbit, estimate_coverage, estimate_errors),
-        *shift_tables.TABLES,
-        *(learner_tables.learned_scores, learner_tables.click_logs, learner_tables.business_logs),
+        *(near_deterministic, single_actions, other_tools, certified, vowpal_wabbit),
+        *(shift_tables.shifted_tests, learner_tables.learned_scores),
     )
 }

@@ -54,7 +54,7 @@ def load_build(root: Path) -> ModuleType:
 
 def write_project(root: Path, dataset: str = "yeast", missing: tuple[str, int] | None = None) -> ModuleType:
     """Write a project with one experiment, whose losses are ``LOSSES`` plus 0, 0.1, 0.2; one run may be missing."""
-    for name in ("config.yaml", "workflow"):
+    for name in ("config.yaml", "workflow", "studies"):
         (root / name).symlink_to(ROOT / name)
     (root / "docs/results").mkdir(parents=True)
     for folder in ("paper", "reference"):
@@ -145,8 +145,8 @@ def test_blocks_are_replaced_and_other_text_is_kept(finished):
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses with 3 arguments or figure"),
-        ("losses small", "no block 'losses small': expected losses with 3 arguments or figure with 3"),
+        ("picture small grid yeast", "no block 'picture small grid yeast': expected losses name metric selection or"),
+        ("losses small", "no block 'losses small': expected losses name metric selection or"),
         ("losses small greedy_loss top", "small has no table of greedy_loss by top, only of expected_loss, greedy_los"),
         ("overview small", "the page of small has no overview"),
         ("figure small grid yeast", "the page of small has no figure grid of yeast"),

@@ -177,7 +177,7 @@ class TestSchema:
             ("experiments.demo.seeds", "3.5", "not of type 'integer', 'object'"),
             ("experiments.demo.seeds", True, "not of type 'integer', 'object'"),
             ("experiments.demo.replay_curve.counts", [0], "less than the minimum of 1"),
-            ("studies", {"coverage": {}}, "'repetitions' is a required property"),
+            ("studies", {"coverage": {"repetition": 1}}, "unknown key 'repetition'; did you mean 'repetitions'?"),
             ("logs", {"shop": {"path": 3}}, "is not of type 'string'"),
         ],
     )

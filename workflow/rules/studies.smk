@@ -3,6 +3,7 @@
 import shlex
 
 STUDIES = os.path.relpath(PROJECT / "studies")
+SHARDS = 20  # jobs of a study, at most
 LEMMA_PAGE = {
     "caption": "../report/theory.rst",
     "category": "Theory",
@@ -11,6 +12,9 @@ LEMMA_PAGE = {
         "data": config["datasets"][wildcards.dataset]["label"],
     },
 }
+
+if unknown := [name for name in config["studies"] if not (PROJECT / f"studies/{name}.py").exists()]:
+    raise WorkflowError(f"config: studies: there is no module studies/{unknown[0]}.py")
 
 
 def table_of_figure(wildcards):
@@ -34,10 +38,18 @@ def options_of_study(wildcards):
     return json.dumps(runs.study_options(config, wildcards.study))
 
 
+def repetitions_of(study):
+    """Return the first repetition of each shard of a study, and the end of the last one."""
+    count = config["studies"][study].get("repetitions", 1)
+    return [shard * count // min(SHARDS, count) for shard in range(min(SHARDS, count) + 1)]
+
+
 def rows_of_study(wildcards):
-    """Return the tables of the runs of a study."""
-    finished = runs.study_runs(config, wildcards.study)
-    return [f"results/studies/{wildcards.study}/{e}/{d}/seed{s}/replay{r}.csv" for e, d, r, s in finished]
+    """Return the tables of the runs, or of the shards, of a study."""
+    folder = f"results/studies/{wildcards.study}"
+    if "runs" not in config["studies"][wildcards.study]:
+        return [f"{folder}/shard{shard}.csv" for shard in range(len(repetitions_of(wildcards.study)) - 1)]
+    return [f"{folder}/{e}/{d}/seed{s}/replay{r}.csv" for e, d, r, s in runs.study_runs(config, wildcards.study)]
 
 
 def files_of_study(wildcards):
@@ -54,17 +66,13 @@ def arguments_of_run(wildcards, input):
     return [*folders, *axes, "--options", options_of_study(wildcards)]
 
 
-def arguments_of_table(wildcards, input):
-    """Return the arguments of the command that writes a study's table.
-
-    If the study has runs, these are the tables of the runs, else its options and the folder of its files or data sets.
-    """
-    if "runs" in config["studies"][wildcards.study]:
-        return ["--rows", *input.rows]
+def arguments_of_shard(wildcards, input):
+    """Return the arguments of a study's command for some repetitions: these, options, and the folder of the files."""
+    first, end = repetitions_of(wildcards.study)[int(wildcards.shard) :][:2]
     has_datasets = "datasets" in config["studies"][wildcards.study]
-    resources = ["resources"] if has_datasets else [os.path.dirname(name) for name in input.files[:1]]
+    resources = ["resources"] if has_datasets else [os.path.dirname(name) for name in input[:1]]
     folder = ["--resources", *resources] if resources else []
-    return [*folder, "--options", options_of_study(wildcards)]
+    return [*folder, "--repetitions", first, end, "--options", options_of_study(wildcards)]
 
 
 def file_settings(wildcards):
@@ -108,10 +116,27 @@ rule study_run:
         f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}} --output {{output}} 2> {{log}}"
 
 
+rule study_shard:
+    input:
+        files_of_study,
+    output:
+        "results/studies/{study}/shard{shard}.csv",
+    log:
+        "results/studies/logs/{study}_shard{shard}.log",
+    resources:
+        **STUDY_RESOURCES,
+    params:
+        code=code_of_study,
+        arguments=arguments_of_shard,
+    message:
+        "shard {wildcards.shard} of {wildcards.study}"
+    shell:
+        f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}} --output {{output}} 2> {{log}}"
+
+
 rule study_table:
     input:
-        rows=rows_of_study,
-        files=files_of_study,
+        rows_of_study,
     output:
         table="results/studies/{study}.csv",
         summary="results/studies/{study}.txt",
@@ -121,9 +146,10 @@ rule study_table:
         **STUDY_RESOURCES,
     params:
         code=code_of_study,
-        arguments=arguments_of_table,
+    message:
+        "table of {wildcards.study}"
     shell:
-        f"python {shlex.quote(STUDIES)} {{wildcards.study}} {{params.arguments:q}}"
+        f"python {shlex.quote(STUDIES)} {{wildcards.study}} --rows {{input}}"
         " --output {output.table} > {output.summary} 2> {log}"
 
 

@@ -324,8 +324,8 @@ def _entry(algorithms: Mapping, algorithm: object) -> object:
 
 
 def study_options(config: Mapping, study: str) -> dict[str, object]:
-    """Return the options of a study except its runs and files. Entries replace the names of its algorithms."""
-    options = _without(config["studies"][study], "runs", "files", "folder")
+    """Return the options of a study except its runs, repetitions and files, with the entries of its algorithms."""
+    options = _without(config["studies"][study], "runs", "repetitions", "files", "folder")
     if "algorithms" in options:
         options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
     return options

@@ -1,0 +1,43 @@
+"""Tables of the studies: means by key, and the cells of the tables that pages include."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from drcrm.diagnostics.comparison.verdict import VERDICTS
+
+
+def means(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return the means of all other columns by key, and the number of ``logs``."""
+    numbers = [name for name in rows.columns if name not in keys]
+    groups = rows.astype(dict.fromkeys(numbers, float)).groupby([*keys], sort=False)
+    return groups[numbers].mean().assign(logs=groups.size()).reset_index()
+
+
+def with_shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a column for each verdict, 1 or 0, in place of the column ``verdict``."""
+    shares = pd.get_dummies(rows["verdict"]).reindex(columns=list(VERDICTS), fill_value=False)
+    return pd.concat([rows.drop(columns="verdict"), shares], axis=1)
+
+
+def number(value: float, digits: int = 3, sign: str = "") -> str:
+    """Return a number with a minus sign, or a dash for NaN; ± 0.0 keeps its sign."""
+    return "–" if pd.isna(value) else f"{value:{sign}.{digits}f}".replace("-", "−")
+
+
+def joined(values: Iterable[float], digits: int = 3, separator: str = " · ", sign: str = "") -> str:
+    return separator.join(number(value, digits, sign) for value in values)
+
+
+def table_of(header: Iterable[str], rows: Iterable[Iterable[str]]) -> pd.DataFrame:
+    """Return a table of texts. Its columns may have equal names."""
+    return pd.DataFrame([list(row) for row in rows], columns=list(header))
+
+
+def verdict_table(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return the share of each verdict but *worse* by key."""
+    verdicts = [verdict for verdict in VERDICTS if verdict != "worse"]
+    cells = ((*map(str, row[: len(keys)]), *map(number, row[len(keys) :])) for row in table[[*keys, *verdicts]].values)
+    return table_of((*keys, *verdicts), cells)
