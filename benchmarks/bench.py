@@ -155,7 +155,7 @@ def over_evaluations(report: Report, data: str, log: BanditLog) -> None:
 
 def estimates(report: Report, data: str, log: BanditLog) -> None:
     """Report the time of snips and dr relative to ips, for a KL ball along the first 30 iterations of a fit."""
-    effects = action_effects(CostModel().fit_log(log), log.X, log.actions)
+    effects = action_effects(CostModel().fit(log), log.X, log.actions)
     weight = Clipped(clipping_constant(log))
     ips = Objective(PreparedLog(log), KLBall(0.01), weight)
     path = [fit(log, KLBall(0.01), iterations).coef for iterations in range(1, 31)]
@@ -175,9 +175,9 @@ def estimates(report: Report, data: str, log: BanditLog) -> None:
 
 def cost_models(report: Report, data: str, log: BanditLog) -> None:
     """Report the time of the cost model relative to an evaluation, and of context effects relative to the model."""
-    effects = CostModel().fit_log(log).action_effects(log.X, log.actions)
+    effects = CostModel().fit(log).effects(log.X, log.actions)
     ours, one, with_contexts = in_turns(
-        lambda: CostModel().fit_log(log), evaluation(log), lambda: context_effects(log, effects), seconds=6
+        lambda: CostModel().fit(log), evaluation(log), lambda: context_effects(log, effects), seconds=6
     )
     report.add("cost model ÷ evaluation, Δ = 4", data, ours / one, ours, "s", COST_MODEL.get(data))
     report.add("context effects ÷ cost model, Δ = 4", data, with_contexts / ours, with_contexts, "s", CONTEXT_EFFECTS)

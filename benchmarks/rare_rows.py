@@ -72,7 +72,7 @@ def bounds(draw, n: int, repetitions: int) -> np.ndarray:
     found = np.full(repetitions, np.inf)
     for seed in range(repetitions):
         rng = np.random.default_rng([seed, n])
-        model, (log, policy, costs) = CostModel().fit_log(draw(n, rng)[0]), draw(n, rng)
+        model, (log, policy, costs) = CostModel().fit(draw(n, rng)[0]), draw(n, rng)
         try:
             options = {"baseline": "logging", "cost_range": costs, "cost_model": model}
             found[seed] = policy_certificate(policy, log, "dr", **options).bound

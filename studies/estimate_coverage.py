@@ -162,7 +162,7 @@ def measure(
     """Yield a row per kind, policy and estimate."""
     for kind, world, truth in kinds(resources, tuple(datasets)):
         log, policies = world.draw(np.random.default_rng([repetition, len(kind)]))
-        model, in_sample = cross_fit(log).effects, CostModel().fit_log(log)
+        model, in_sample = cross_fit(log).values, CostModel().fit(log)
         for name, policy in policies.items():
             for estimate, row in estimates(log, policy, model, in_sample).iterrows():
                 yield {"kind": kind, "policy": name, "estimate": estimate, "cost": truth[name], **row}

@@ -101,7 +101,7 @@ def certify(law: str, sign: int, n: int, seed: int) -> Iterator[tuple]:
     """Yield the policy, the bound, and a boolean for each share in the table, NaN if it is not measured."""
     world, rng = only_world(), np.random.default_rng([seed, n, list(LAWS).index(law), sign + 1])
     training, log = (world.log(law, sign, n, rng) for _ in range(2))
-    model, mean = CostModel().fit_log(training), sign * LAWS[law][0] * LAWS[law][1][1]
+    model, mean = CostModel().fit(training), sign * LAWS[law][0] * LAWS[law][1][1]
     for (name, policy), (bound, settings) in product(world.policies.items(), BOUNDS.items()):
         truth = 0.0 if "baseline" in settings else mean
         is_dr = settings["estimate"] == "dr"

@@ -46,7 +46,7 @@ class Digits:
         self.rng = np.random.default_rng(0)
         confident, _ = draw_policies(self.X, self.labels, self.rng)
         self.logging = ExponentialPolicy(FLATTENING * confident.coef)
-        self.model = CostModel().fit_log(self.log())
+        self.model = CostModel().fit(self.log())
         coefs = {tilt: self.logging.coef - tilt * self.model.coef_[:, :-1] for tilt in TILTS}
         self.policies = {tilt: ExponentialPolicy(coef) for tilt, coef in coefs.items()}
 

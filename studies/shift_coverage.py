@@ -79,7 +79,7 @@ class World:
     @cached_property
     def model(self) -> CostModel:
         """The cost model of another log."""
-        return CostModel().fit_log(self.draw(TRAINING_ROWS, TRAINING_SEED))
+        return CostModel().fit(self.draw(TRAINING_ROWS, TRAINING_SEED))
 
     def draw(self, rows: int, seed: int) -> BanditLog:
         """Return a log."""

@@ -99,9 +99,9 @@ class Pessimistic:
     def coef_(self) -> np.ndarray:
         return self.model.coef_
 
-    def action_effects(self, X, actions) -> np.ndarray:
+    def effects(self, X, actions) -> np.ndarray:
         errors = [np.sqrt(((to_dense(X) @ root.T) ** 2).sum(axis=1)) for root in self.roots]
-        return self.model.action_effects(X, actions) + self.factor * np.column_stack(errors)
+        return self.model.effects(X, actions) + self.factor * np.column_stack(errors)
 
 
 class Bounded(Weight):
@@ -186,7 +186,7 @@ def measure(run: Run, algorithms: Mapping, sharpness: Sequence[float], replays: 
     [(name, algorithm)] = algorithms.items()
     for eta in sharpness:
         log = run.draw_log(eta, replays)
-        model = CostModel().fit_log(log[0])
+        model = CostModel().fit(log[0])
         key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "algorithm": name}
         logging = truth.losses(log[2], X)["expected_loss"]
         eligible = has_support(log[2], X) if is_single else None

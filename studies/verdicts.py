@@ -126,7 +126,7 @@ class World:
 def reach_verdicts(world: World, kind: str, truth: dict[str, float], seed: int) -> list[dict[str, object]]:
     """Return a row per policy: the verdict from one log and whether it is right."""
     rng = np.random.default_rng(seed)
-    log, model = world.log(kind, rng), CostModel().fit_log(world.log(kind, rng))
+    log, model = world.log(kind, rng), CostModel().fit(world.log(kind, rng))
     checks, rows = check_log(log), []
     for name, policy in world.policies.items():
         diagnosis = diagnose(log, policy, checks, cost_model=model)

@@ -53,7 +53,7 @@ def with_columns(log: BanditLog, slices=None, names=None, **columns) -> BanditLo
 
 
 LOG = draw_log()
-MODEL = CostModel(0.01).fit_log(draw_log(seed=1))
+MODEL = CostModel(0.01).fit(draw_log(seed=1))
 
 
 def levels(diagnosis) -> dict[str, str]:

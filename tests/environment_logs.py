@@ -54,7 +54,7 @@ def cross_fitted_effects(log: BanditLog, fold: np.ndarray, intercept: bool = Fal
     effects = None
     for number in range(FOLDS):
         other = log.recount(log.count * (fold[log.context] != number))
-        part = CostModel().fit_log(other, intercept).action_effects(log.X, log.actions)
+        part = CostModel().fit(other, action_intercepts=intercept).effects(log.X, log.actions)
         inside = log.actions.broadcast(fold == number)
         effects = part if effects is None else np.where(inside, part, effects)
     return effects

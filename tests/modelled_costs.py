@@ -10,10 +10,10 @@ def predict(model, X, Y) -> np.ndarray:
     """Return ĉ(x_i, y_i) of row i of X, under a CostModel."""
     n_actions = model.coef_.shape[1] if np.ndim(Y) == model.coef_.ndim - 1 == 1 else None
     log = BanditLog(X, Y, np.ones(len(Y)), np.zeros(len(Y)), n_actions=n_actions)
-    return modelled_cost(log, model.action_effects(log.X, log.actions))
+    return modelled_cost(log, model.effects(log.X, log.actions))
 
 
 def expectation(model, X, policy) -> np.ndarray:
     """Return Σ_y π(y|x) ĉ(x, y) of each context."""
     features, actions = policy.actions.bind(X)
-    return actions.expected_cost(policy.marginals(X), model.action_effects(features, actions))
+    return actions.expected_cost(policy.marginals(X), model.effects(features, actions))

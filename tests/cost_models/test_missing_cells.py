@@ -31,7 +31,7 @@ def test_a_box_without_an_action_is_found_and_charged():
     assert cells.action[0] == 0
     np.testing.assert_allclose([cells.high[0, 1], cells.low[0, 1]], [0.048, -np.inf], atol=0.01)
     assert (log.X[:, 1] < 0.048).sum() < 60
-    marked, model = mark_missing(log, cells), CostModel().fit_log(train)
+    marked, model = mark_missing(log, cells), CostModel().fit(train)
     lacked = lacked_actions(marked)
     inside = log.X[:, 1] <= cells.high[0, 1]
     np.testing.assert_array_equal(lacked, inside[:, None] & np.array([True, False, False]))
@@ -39,7 +39,7 @@ def test_a_box_without_an_action_is_found_and_charged():
     options = {"estimate": ROBUST, "cost_model": model, "cost_range": (0, LARGEST), "baseline": "logging"}
     charged, plain = (policy_certificate(policy, part, **options) for part in (marked, log))
     # The charge by its definition: the modelled cost of action 0 in the cell becomes the largest cost.
-    rise = 0.9 * (LARGEST - model.action_effects(log.X, log.actions)[:, 0]) @ inside / 1000
+    rise = 0.9 * (LARGEST - model.effects(log.X, log.actions)[:, 0]) @ inside / 1000
     assert charged.missing
     assert charged.value - plain.value == pytest.approx(rise, abs=0.01)
     assert charged.bound > plain.bound + rise / 2
@@ -48,8 +48,8 @@ def test_a_box_without_an_action_is_found_and_charged():
 def test_the_lower_side_charges_the_smallest_cost():
     train, log = draw_log(3000, 0, share=0.1), draw_log(1000, 1, share=0.1)
     marked, policy = mark_missing(log, find_missing_cells(train)), np.tile([0.9, 0.05, 0.05], (1000, 1))
-    model = CostModel().fit_log(train)
-    effects = -model.action_effects(log.X, log.actions)
+    model = CostModel().fit(train)
+    effects = -model.effects(log.X, log.actions)
     negated = marked.with_cost(-log.cost)
     options = {"estimate": ROBUST, "cost_model": effects, "cost_range": (-LARGEST, 0.0)}
     lower = -policy_certificate(policy, negated, **options).bound

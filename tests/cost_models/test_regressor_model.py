@@ -37,7 +37,7 @@ LOG = BanditLog(X, Y, np.full(90, 0.25), COST, count=COUNT, n_actions=4)
 @pytest.mark.parametrize("regressor", [LinearRegression(), KNeighborsRegressor(3)], ids=["weighted", "repeated"])
 def test_each_action_has_the_regressor_of_its_rows(regressor):
     """A count is a weight, or repeats the row; an action without rows has the mean cost."""
-    effects = RegressorModel(regressor).fit_log(LOG).action_effects(X, LOG.actions)
+    effects = RegressorModel(regressor).fit(LOG).effects(X, LOG.actions)
     rows = np.repeat(np.arange(90), COUNT)
     for action in range(3):
         of_action = rows[Y[rows] == action]
@@ -49,7 +49,7 @@ def test_each_action_has_the_regressor_of_its_rows(regressor):
 def test_lists_have_one_regressor_of_the_chosen_candidates():
     lists = ActionLists(RNG.normal(size=(270, 2)), 3 * np.arange(91))
     log = BanditLog(lists, Y, np.full(90, 1 / 3), COST)
-    effects = RegressorModel(LinearRegression()).fit_log(log).action_effects(lists.features, log.actions)
+    effects = RegressorModel(LinearRegression()).fit(log).effects(lists.features, log.actions)
     expected = LinearRegression().fit(lists.features[3 * np.arange(90) + Y], COST).predict(lists.features)
     np.testing.assert_allclose(effects, expected, rtol=1e-9, atol=1e-9)
 
@@ -64,9 +64,9 @@ def test_an_estimator_fits_a_regressor_to_its_training_rows():
     assert not hasattr(regressor, "n_features_in_"), "it is cloned"
     train = np.delete(np.arange(800), fitted.heldout_)
     log = BanditLog(X, A, **rows)
-    expected = RegressorModel(regressor).fit_log(log.recount(np.isin(np.arange(800), train)))
-    effects = fitted.cost_model_.model.action_effects(X, log.actions)
-    np.testing.assert_allclose(effects, expected.action_effects(X, log.actions))
+    expected = RegressorModel(regressor).fit(log.recount(np.isin(np.arange(800), train)))
+    effects = fitted.cost_model_.model.effects(X, log.actions)
+    np.testing.assert_allclose(effects, expected.effects(X, log.actions))
     assert np.corrcoef(effects[np.arange(800), A][fitted.heldout_], rows["cost"][fitted.heldout_])[0, 1] > 0.9
 
 
@@ -76,17 +76,17 @@ def test_models_of_label_vectors_and_failing_regressors_are_refused():
     with pytest.raises(InputError, match="a regressor cannot model the costs of 2 labels"):
         DoublyRobustDRO(safe=False).fit(X, labels, **options)
     with pytest.raises(InputError, match=r"cannot be fitted by KNeighborsRegressor\(n_neighbors=-1\)"):
-        RegressorModel(KNeighborsRegressor(-1)).fit_log(LOG)
-    with pytest.raises(InputError, match="the cost model is not fitted: call fit_log"):
+        RegressorModel(KNeighborsRegressor(-1)).fit(LOG)
+    with pytest.raises(InputError, match="the cost model is not fitted: call fit"):
         off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=RegressorModel(LinearRegression()))
     with pytest.raises(InputError, match="a regressor of scikit-learn, or a function of X"):
         off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dr", cost_model=LogisticRegression())
-    model = RegressorModel(LinearRegression()).fit_log(LOG)
+    model = RegressorModel(LinearRegression()).fit(LOG)
     assert off_policy_value(SoftmaxPolicy(np.zeros((3, 4))), LOG, "dm", cost_model=model) == pytest.approx(
-        COUNT @ model.action_effects(X, LOG.actions).mean(axis=1) / COUNT.sum()
+        COUNT @ model.effects(X, LOG.actions).mean(axis=1) / COUNT.sum()
     )
     with pytest.raises(InputError, match="the cost model has 4 actions, the log has one of 3"):
-        model.action_effects(X, BanditLog(X, Y, np.full(90, 0.25), COST).actions)
+        model.effects(X, BanditLog(X, Y, np.full(90, 0.25), COST).actions)
 
 
 def test_a_mapping_names_a_regressor_and_the_policy_file_stores_it(tmp_path, run):

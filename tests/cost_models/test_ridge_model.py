@@ -90,7 +90,7 @@ def test_the_model_is_ridge_regression_on_joint_features(dense, penalty, has_con
         model.fit(log.X, log.Y, cost=log.cost, context=log.context, count=log.count)
         coef, intercept = into_constant(coef, intercept), 0.0
     else:
-        model.fit_log(log)
+        model.fit(log)
     assert model.penalty_ == penalty
     assert model.coef_ == pytest.approx(coef, rel=1e-9, abs=1e-9)
     assert model.intercept_ == pytest.approx([0] * LABELS + [intercept], rel=1e-9)
@@ -103,8 +103,8 @@ def test_the_model_is_ridge_regression_on_joint_features(dense, penalty, has_con
 def test_the_model_does_not_depend_on_units_or_the_zero_of_the_costs(limit_work, limit, penalty, has_constant, unit):
     limit_work(limit)
     log = make_log() if has_constant else without_constant(make_log())
-    plain, units = CostModel(penalty).fit_log(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
-    scaled = CostModel(penalty).fit_log(log.replace(X=log.X * units).with_cost(unit * (log.cost - 7)))
+    plain, units = CostModel(penalty).fit(log), np.geomspace(1e-6, 1e6, log.X.shape[1])
+    scaled = CostModel(penalty).fit(log.replace(X=log.X * units).with_cost(unit * (log.cost - 7)))
     assert scaled.penalty_ == plain.penalty_
     assert scaled.coef_[:, :-1] * units[:, None] / unit == pytest.approx(plain.coef_[:, :-1], rel=1e-6, abs=1e-8)
     effects = scaled.effects(log.X * units) / unit
@@ -116,25 +116,25 @@ def test_fits_that_do_not_converge_warn(monkeypatch, limit_work):
     for module in ("normal_equations", "ridge_solvers"):
         monkeypatch.setattr(f"drcrm.cost_models.solvers.{module}.MAX_STEPS", 3)
     with pytest.warns(UserWarning, match="the cost model has not converged: after 3 steps") as caught:
-        CostModel(1e-4).fit_log(make_log())
+        CostModel(1e-4).fit(make_log())
     assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_equal_and_absent_features():
     """Without a penalty to speak of, the normal equations of equal features are singular."""
     log = without_constant(make_log(3))
-    coef = CostModel(1e-30).fit_log(log.replace(X=np.column_stack([log.X, log.X]))).coef_
+    coef = CostModel(1e-30).fit(log.replace(X=np.column_stack([log.X, log.X]))).coef_
     assert coef[: FEATURES - 1] == pytest.approx(coef[FEATURES - 1 :], rel=1e-6, abs=1e-8)
-    absent = CostModel(0.01).fit_log(log.replace(X=np.column_stack([np.zeros(len(log.X)), log.X])))
+    absent = CostModel(0.01).fit(log.replace(X=np.column_stack([np.zeros(len(log.X)), log.X])))
     assert not absent.coef_[0].any()
-    assert absent.coef_[1:] == pytest.approx(CostModel(0.01).fit_log(log).coef_, rel=1e-12)
+    assert absent.coef_[1:] == pytest.approx(CostModel(0.01).fit(log).coef_, rel=1e-12)
 
 
 @pytest.mark.parametrize(("seed", "noise"), [(4, 0.5), (5, 3.0), (6, 30.0)])
 def test_auto_selects_the_smallest_penalty_with_nearly_the_least_error(seed, noise):
     log = make_log(seed, noise=noise, contexts=30, n=90)
     log = log.without_empty_rows()
-    model = CostModel().fit_log(log)
+    model = CostModel().fit(log)
     assert model.penalty_ == best_penalty(log)
     assert model.coef_ == pytest.approx(into_constant(*fit_ridge(log, model.penalty_)), rel=1e-9, abs=1e-9)
 
@@ -172,7 +172,7 @@ def fit_two_rows(x: float = 1.0, actions=((0,), (1,)), cost=(1.0, 2.0)) -> CostM
         (lambda: fit_two_rows(cost=None), "CostModel.fit needs cost=, one for each logged row"),
         *(
             (
-                lambda penalty=penalty: CostModel(penalty).fit_log(make_log()),
+                lambda penalty=penalty: CostModel(penalty).fit(make_log()),
                 "penalty is .*, expected a finite number > 0",
             )
             for penalty in (0, -0.1, "large", None)
@@ -196,7 +196,7 @@ def test_invalid_arguments_are_refused(make, message):
         (CostModel(), "the cost model has no coef_ yet"),
         (with_coef(np.ones((5, 3))), r"the cost model's coef_ has shape \(5, 3\), expected \(5, 4\)"),
         (with_coef(np.full((5, 4), np.nan)), "coef has nan in row 0, column 0"),
-        (CostModel(0.1).fit_log(without_constant(make_log())), r"\(4, 4\), expected \(5, 4\) for 5 features"),
+        (CostModel(0.1).fit(without_constant(make_log())), r"\(4, 4\), expected \(5, 4\) for 5 features"),
         (3, "cost_model is of type int, expected a cost model, a regressor of scikit-learn, or a function of X"),
         (
             lambda X: np.ones((len(X), 3)),

@@ -14,10 +14,10 @@ from drcrm.cost_models.solvers.second_moments import moments_by_fold
 def test_the_cost_model_by_moments_equals_the_one_by_conjugate_gradients(kind, intercept, monkeypatch):
     log = block_log(kind, 200)
     log = log.replace(X=log.X * [1e3, 1, 1e-3, 1])
-    slow = CostModel().fit_log(log, intercept)
+    slow = CostModel().fit(log, action_intercepts=intercept)
     use_small_blocks(monkeypatch)
     assert moments_by_fold(log, np.ones(4), np.arange(len(log.Y)) % 4) is not None
-    fast = CostModel().fit_log(log, intercept)
+    fast = CostModel().fit(log, action_intercepts=intercept)
     assert fast.penalty_ == slow.penalty_
     scale = np.abs(slow.effects(log.X)).max()
     assert fast.effects(log.X) == pytest.approx(slow.effects(log.X), abs=1e-8 * scale)

@@ -51,7 +51,7 @@ def make_label_log(scale: float, seed: int = 0, n: int = 400) -> tuple[BanditLog
 @pytest.fixture
 def label_model(logged, random_policy):
     """A log, its cost model, the logging policy, and the model with support."""
-    log, policy, model = logged(3), random_policy(4, scale=3.0), CostModel(0.01).fit_log(logged(3))
+    log, policy, model = logged(3), random_policy(4, scale=3.0), CostModel(0.01).fit(logged(3))
     return log, model, policy, SupportedModel.of(model, log, policy, 0.5)
 
 
@@ -100,7 +100,7 @@ def test_the_rule_for_choices_and_lists(form, choices):
         model = SupportedModel.of(cost_model(coef), log, SoftmaxPolicy(theta), 0.5)
         effects = np.asarray(action_effects(model, log.X, log.actions))
         assert effects[places] == pytest.approx(expected[choice_log.eligible], rel=1e-12)
-        assert np.array_equal(model.with_support(0).action_effects(log.X, log.actions), log.X @ coef)
+        assert np.array_equal(model.with_support(0).effects(log.X, log.actions), log.X @ coef)
 
 
 def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
@@ -115,7 +115,7 @@ def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
         assert mass == pytest.approx(expected, abs=1e-12)
         assert np.array_equal(is_unsupported, is_rare[choice_log.context, choice_log.A])
         model = SupportedModel.of(cost_model(costs), log, SoftmaxPolicy(theta), 0.5)
-        effects = model.action_effects(log.X, log.actions)
+        effects = model.effects(log.X, log.actions)
         for extreme, sign in ((choice_log.cost.max() + 3, 1), (choice_log.cost.min() - 3, -1)):
             charged = np.asarray(model.effects_at_extreme(log.X, log.actions, extreme, sign))[places]
             assert np.array_equal(charged, np.where(is_rare[choice_log.eligible], extreme, np.asarray(effects)[places]))
@@ -161,11 +161,11 @@ def test_logged_propensities_show_support_whatever_the_estimate_says():
     }
     for propensity, expected in cases.items():
         log = BanditLog(X, [0, 0, 0, 1, 1, 1], propensity, np.arange(6.0), n_actions=3)
-        model = restrict_to_support(CostModel().fit_log(log), log, None, 0.05)
+        model = restrict_to_support(CostModel().fit(log), log, None, 0.05)
         model = replace(model, logging_policy=unlikely)
         mass, _ = find_unsupported(uniform, log, unlikely, 0.05, model.is_supported)
         assert mass == pytest.approx(np.full(6, sum(expected)))
-        is_charged = model.action_effects(log.X, log.actions)[0] == log.cost.max()
+        is_charged = model.effects(log.X, log.actions)[0] == log.cost.max()
         assert is_charged.tolist()[1:] == [value > 0 for value in expected][1:]
         assert policy_support(uniform, log).mass_by_action[1] in (0, pytest.approx(1 / 3))
         imitated = log.replace(imitated_propensities=True)
@@ -191,9 +191,9 @@ def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack()
         p = np.where(x < 0, 1 / len(available), 1 / 3)
         log = BanditLog(np.column_stack([x, np.ones(1000)]), Y, p, rng.random(1000), n_actions=3)
         cloned = SoftmaxPolicy([[0, 0, 50.0], [0, 0, 0]])
-        model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).with_logged_support(log)
+        model = SupportedModel(CostModel().fit(log), cloned, 0.05, (0, 1)).with_logged_support(log)
         found, _ = find_unsupported(SoftmaxPolicy(np.zeros((2, 3))), log, cloned, 0.05, model.is_supported)
-        charged = model.action_effects(log.X, log.actions)[x < -0.1, 2] == 1
+        charged = model.effects(log.X, log.actions)[x < -0.1, 2] == 1
         # The estimate also says that actions 0 and 1 are rare for x > 0, which the log refutes in both cases.
         assert (found[x < -0.1] == pytest.approx(1 / 3 if mass else 0), charged.all()) == (True, mass > 0)
         assert model.is_supported.tolist() == [True, True, not mass]
@@ -217,7 +217,7 @@ def test_constant_exploration_shows_support(rows, share, supported):
     p = probability[np.arange(rows), Y]
     log = BanditLog(np.column_stack([x, np.ones(rows)]), Y, p, rng.random(rows), n_actions=3)
     cloned = SoftmaxPolicy([[-50.0, 50.0, -50.0], [0, 0, 0]])
-    model = SupportedModel(CostModel().fit_log(log), cloned, 0.05, (0, 1)).with_logged_support(log)
+    model = SupportedModel(CostModel().fit(log), cloned, 0.05, (0, 1)).with_logged_support(log)
     assert model.is_supported.tolist() == supported
     lacks = (x > 1)[:, None] & (action == 0)  # there, the propensities of actions 1 and 2 show that 0 is not explored
     uneven = np.where((x > 0)[:, None], [0.9, 0.09, 0.01], [0.85, 0.15, 0])

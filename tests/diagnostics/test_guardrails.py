@@ -167,7 +167,7 @@ def test_actions_without_support_are_charged_the_largest_cost():
     log = BanditLog(X, Y, np.where(Y == 1, p, 1 - p), -rng.random(2000))
     costs = (rng.random(2000) < 0.1).astype(float)
     logging = policy_for_log(np.column_stack([1 - p, p]), log)
-    model = SupportedModel.of(CostModel().fit_log(log), log, logging, 0.05)
+    model = SupportedModel.of(CostModel().fit(log), log, logging, 0.05)
     policy = np.column_stack([np.full(2000, 0.8), np.full(2000, 0.2)])
     outcomes = GuardedOutcomes.of([COST], log, costs[:, None], "dr")
     settings = ComparisonSettings()

@@ -33,7 +33,7 @@ def case() -> tuple[BanditLog, np.ndarray, np.ndarray]:
 
 def test_forecasts_remove_the_bias_of_wrong_propensities(case):
     log, shares, policy = case
-    model, wrong = CostModel().fit_log(log), log.replace(propensity=shares)
+    model, wrong = CostModel().fit(log), log.replace(propensity=shares)
     followed = compare_with_logging(policy, wrong, cost_model=model)
     plain = compare_with_logging(policy, wrong.replace(rows=None), cost_model=model)
     assert plain.certificate.bound < 0  # a false claim
@@ -46,7 +46,7 @@ def test_forecasts_remove_the_bias_of_wrong_propensities(case):
 
 def test_the_bounds_are_the_less_favourable_ones_of_two_estimates(case):
     log, shares, policy = case
-    model, wrong = CostModel().fit_log(log), log.replace(propensity=shares)
+    model, wrong = CostModel().fit(log), log.replace(propensity=shares)
     results = [compare_with_logging(policy, part, cost_model=model) for part in (log, wrong)]
     both = log.replace(rows=log.rows.assign(**{SECOND: shares}))
     swapped = wrong.replace(rows=log.rows.assign(**{SECOND: log.propensity}))
@@ -58,8 +58,8 @@ def test_the_bounds_are_the_less_favourable_ones_of_two_estimates(case):
 
 def test_costs_that_follow_forecasts_are_a_least_squares_fit(case):
     log, *_ = case
-    model = CostModel().fit_log(log)
-    followed, effects = follow_forecasts(model, log, log.column(FORECASTS)), model.action_effects(log.X, log.actions)
+    model = CostModel().fit(log)
+    followed, effects = follow_forecasts(model, log, log.column(FORECASTS)), model.effects(log.X, log.actions)
     taken = np.arange(ROWS), log.Y
     residual = log.cost - followed[taken]
     predictors = np.ones(ROWS), log.column(FORECASTS)[:, 0], effects.mean(axis=1), effects[taken]

@@ -63,7 +63,7 @@ def test_values_are_in_natural_order():
 @pytest.mark.parametrize("groups", [None, np.arange(N) // 2])
 def test_differences_are_those_of_the_library_on_the_rows_of_the_part(has_model, groups):
     log = draw()
-    model = CostModel().fit_log(draw(seed=1)) if has_model else None
+    model = CostModel().fit(draw(seed=1)) if has_model else None
     values = np.array(["10", "9"], dtype=object)[np.arange(N) % 2]
     days = np.repeat(DAYS, N // 4)
     log = with_columns(log, {"city": values}, time=microseconds(pd.DatetimeIndex(days)), groups=groups)

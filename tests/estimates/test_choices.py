@@ -128,7 +128,7 @@ def test_fit_and_modelled_costs_of_a_cost_model_agree(kind):
     X, A = (choices.X, choices.A) if kind == "single" else (choices.lists(), choices.position)
     model = CostModel(0.1).fit(X, A, cost=choices.cost, context=choices.context, count=choices.count)
     log = getattr(choices, kind)()
-    assert model.coef_ == pytest.approx(CostModel(0.1).fit_log(log).coef_, rel=1e-9, abs=1e-12)
+    assert model.coef_ == pytest.approx(CostModel(0.1).fit(log).coef_, rel=1e-9, abs=1e-12)
     effects = action_effects(model, log.X, log.actions)
     by_action = np.zeros(choices.eligible.shape)
     by_action[choices.eligible] = effects if kind == "listed" else effects[choices.eligible]

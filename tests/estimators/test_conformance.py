@@ -90,7 +90,7 @@ def test_every_estimator_conforms(name, data):
 def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_logs):
     """``objective_`` is ``off_policy_value`` of the learned policy, and less than at the start."""
     data = kind_logs["labels"]
-    log, model = data.log, CostModel(0.01).fit_log(data.log)
+    log, model = data.log, CostModel(0.01).fit(data.log)
     estimator = make(name, estimate=estimate, start=start, tilt="auto", clip=4.0, context_effects=False)
     data.fit(estimator, logging_policy=data.logging_policy, cost_model=model)
     coef, tilt = start_coef(start, PreparedLog(log), data.logging_policy, model.coef_, "auto")
@@ -133,7 +133,7 @@ def test_an_intercept_equals_a_constant_column(name, kind, form, kind_logs):
 
 def test_a_cost_model_of_the_user_is_used_unchanged(data):
     """A function of contexts, or a cost model; the start "model" uses its coefficients."""
-    fitted = CostModel(0.01).fit_log(data.log)
+    fitted = CostModel(0.01).fit(data.log)
     estimator, expected = (data.fit(KLDRO(estimate="dr"), cost_model=model) for model in (fitted.effects, fitted))
     assert estimator.cost_model_.model.function == fitted.effects
     assert estimator.objective_ == pytest.approx(expected.objective_, rel=1e-9)

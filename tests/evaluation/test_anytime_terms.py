@@ -150,7 +150,7 @@ def test_a_log_of_another_policy_than_the_stored_one_uses_no_control_variates():
     stored, later = np.array([[0.0, 0.0], [0.0, -3.0]]), np.array([[0.0, 1.0], [0.0, 0.5]])
     policy = SoftmaxPolicy(np.array([[-2.0, 2.0], [0.0, 0.0]]))
     first = week(3000, 0, stored)
-    model = SupportedModel.of(CostModel().fit_log(first), first, SoftmaxPolicy(stored), 0.05)
+    model = SupportedModel.of(CostModel().fit(first), first, SoftmaxPolicy(stored), 0.05)
     settings = {"method": "anytime", "cost_range": (-1, 0), "cost_model": model}
     assert policy_certificate(policy, first, **settings).estimate == "dr"
     share = policy.marginals(np.array([[0.0, 1.0], [1.0, 1.0]]))[:, 1]
@@ -175,7 +175,7 @@ def test_the_stored_policy_of_another_log_does_not_hide_missing_actions():
     """The stored policy takes both actions; that of the later log never takes the second one for x = 1."""
     stored = np.zeros((2, 2))
     first, policy = week(2000, 0, stored), SoftmaxPolicy(np.array([[0.0, 1.0], [0.0, 0.0]]))
-    model = SupportedModel.of(CostModel().fit_log(first), first, SoftmaxPolicy(stored), 0.05)
+    model = SupportedModel.of(CostModel().fit(first), first, SoftmaxPolicy(stored), 0.05)
     later = week(2000, 1, np.array([[0.0, -30.0], [0.0, 0.0]]))
     assert not policy_certificate(policy, first, "dr", cost_model=model).missing
     assert policy_certificate(policy, later, "dr", cost_model=model).missing

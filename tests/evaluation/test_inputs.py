@@ -83,8 +83,8 @@ def test_modelled_costs_come_from_the_other_folds(kind, grouped):
     fold = (np.random.default_rng(0).permutation(unit.max() + 1) % FOLDS)[unit]
     expected, modelled = np.empty((2, len(log.Y)))
     for number in range(FOLDS):
-        model = CostModel(PENALTY).fit_log(log.recount(log.count * (fold != number)))
-        effects, inside = model.action_effects(log.X, log.actions), fold == number
+        model = CostModel(PENALTY).fit(log.recount(log.count * (fold != number)))
+        effects, inside = model.effects(log.X, log.actions), fold == number
         contexts = log.actions.expected_cost(policy.marginals(log.actions.unbind(log.X)), effects)
         expected[inside] = contexts[log.context[inside]]
         modelled[inside] = log.actions.costs_of_rows(log.row_map, effects)[inside]
@@ -125,8 +125,8 @@ def test_self_normalised_estimates_ignore_a_constant_and_switching_drops_large_w
 def test_logging_policies_and_modelled_costs_have_every_form(kind):
     log, policy, X = log_and_policy(kind)
     logging = type(policy)(0.5 * policy.coef)
-    mean, model = logging.marginals(X), CostModel(0.1).fit_log(log)
-    effects = model.action_effects(log.X, log.actions)
+    mean, model = logging.marginals(X), CostModel(0.1).fit(log)
+    effects = model.effects(log.X, log.actions)
 
     class Classifier:
         def predict_proba(self, contexts):

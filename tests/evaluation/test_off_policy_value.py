@@ -47,7 +47,7 @@ def test_all_estimates_are_those_of_off_policy_value():
     Y = logging.sample(X, 0)
     log = BanditLog(X, Y, np.full(300, 1 / 4), -1.0 * (Y[:, 0] == (X[:, 0] > 0)))
     options = {"confidence": 0.9, "baseline": "logging", "groups": np.arange(300) // 3}
-    model = CostModel().fit_log(log)
+    model = CostModel().fit(log)
     table = off_policy_values(policy, log, clip=1.5, cost_model=model, **options)
     assert table.columns.tolist() == ["value", "standard_error", "low", "high"]
     for name, row in table.iterrows():

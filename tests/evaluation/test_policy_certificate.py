@@ -26,7 +26,7 @@ def heldout(logged, random_policy, parts):
     train, rest = parts(log)
     count = np.random.default_rng(1).integers(0, 3, len(rest.Y))
     rest = BanditLog(rest.X, rest.Y, rest.propensity, rest.cost, rest.context, count)
-    return random_policy(3), rest, CostModel(0.01).fit_log(train)
+    return random_policy(3), rest, CostModel(0.01).fit(train)
 
 
 def repeated_rows(heldout, estimate: str) -> list[np.ndarray]:

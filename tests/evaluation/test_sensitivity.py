@@ -49,7 +49,7 @@ def test_the_worst_case_equals_brute_force_and_a_linear_program(gamma):
 @pytest.mark.parametrize(("estimate", "reference"), [("snips", "snips"), ("dr", "sndr")])
 def test_exact_propensities_give_the_estimate_and_its_paired_interval(estimate, reference):
     log, policy = draw_log(200, gain=2.0)
-    model = CostModel().fit_log(log)
+    model = CostModel().fit(log)
     result = sensitivity(policy, log, 1.0, estimate, cost_model=None if estimate == "snips" else model)
     value = off_policy_value(policy, log, reference, cost_model=model, confidence=0.9, baseline="logging")
     assert result.bound == pytest.approx(value.high, abs=1e-12)

@@ -26,7 +26,7 @@ def outcome(path: Path, contexts) -> str:
         results = [served.policy.marginals(X), served.decide(contexts, random_state=0)[1]]
         if stored.model is not None:
             features, actions = served.policy.actions.bind(X)
-            results.append(stored.model.action_effects(features, actions))
+            results.append(stored.model.effects(features, actions))
     except InputError:  # the context lacks a feature of the changed encoding
         return "refused"
     except Exception as error:

@@ -44,7 +44,7 @@ def test_the_same_objective_has_the_same_fit_twice(monkeypatch):
 @pytest.mark.parametrize("estimate", ["snips", "dr"])
 def test_a_staged_fit_ends_at_the_optimum_of_a_plain_fit(estimate, monkeypatch):
     log = block_log("labels", 400)
-    effects = CostModel().fit_log(log).effects(log.X) if estimate == "dr" else None
+    effects = CostModel().fit(log).effects(log.X) if estimate == "dr" else None
 
     def fit() -> list:
         objectives = objectives_on(log, estimate, effects)

@@ -55,7 +55,7 @@ def all_forms(log: BanditLog, policy, X) -> dict[str, object]:
 @pytest.mark.parametrize("estimate", ["ips", "snips", "dr", "dm"])
 def test_a_policy_has_the_same_value_in_all_its_forms(kind, estimate):
     log, policy, X = log_and_policy(kind)
-    model = CostModel(0.1).fit_log(log)
+    model = CostModel(0.1).fit(log)
     certificate = {"cost_model": model, "by": "context", "check_tails": False}
     expected = off_policy_value(policy, log, estimate, cost_model=model, baseline="logging")
     for name, form in all_forms(log, policy, X).items():
@@ -232,7 +232,7 @@ def test_a_policy_on_another_log_is_refused(kind):
 @pytest.mark.parametrize("kind", ["single", "lists"])
 def test_an_explored_policy_has_the_worst_case_of_its_probabilities(kind):
     log, policy, X = log_and_policy(kind)
-    model, explored = CostModel(0.1).fit_log(log), policy.with_exploration(0.5)
+    model, explored = CostModel(0.1).fit(log), policy.with_exploration(0.5)
     forms = explored, explored.marginals(X)
     values = [off_policy_value(form, log, "dr", cost_model=model, shift=0.1) for form in forms]
     assert values[0] == pytest.approx(values[1], rel=1e-9)

@@ -33,7 +33,7 @@ def paired_differences(policy: ExponentialPolicy, coef: np.ndarray, log: BanditL
     """Return z(π) − z(π0) of the rows under dr, without clipping."""
 
     def z(target):
-        prepared, log_prob, expected = target.evaluate(log, model.action_effects(log.X, log.actions))
+        prepared, log_prob, expected = target.evaluate(log, model.effects(log.X, log.actions))
         return expected[log.context] + np.exp(log_prob) / log.propensity * (log.cost - prepared.modelled_cost)
 
     return z(ExponentialPolicy(coef)) - z(policy)

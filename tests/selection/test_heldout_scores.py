@@ -153,7 +153,7 @@ def test_improvements_under_shift_are_certificates_of_the_worst_cases(is_cloned)
     """The policy's coefficients have an intercept; the baseline is π0, or the logged costs for a cloned π0."""
     log = draw_log("single", contexts=400, rows=400)
     model, policy = (
-        CostModel(0.01).fit_log(draw_log("single", seed=1)),
+        CostModel(0.01).fit(draw_log("single", seed=1)),
         SoftmaxPolicy(np.zeros((3, 4)), np.arange(4) / 4),
     )
     logging = SoftmaxPolicy(np.full((3, 4), 0.1))

@@ -259,7 +259,7 @@ def test_the_cost_model_blends_trees_and_ridge_by_least_squares():
     log, logging = draw_log(600)
     log = log.recount(np.random.default_rng(6).integers(0, 3, 600))
     *folds, whole = (fit[0] for fit in fit_scores(log, logging).features.transformer.folds)
-    modelled = [[model.action_effects(log.X, log.actions) for model in fit.models] for fit in folds]
+    modelled = [[model.effects(log.X, log.actions) for model in fit.models] for fit in folds]
     of_fold = np.stack(modelled)[..., np.arange(len(log.Y)), log.Y]  # (fold, model, row)
     fold = context_folds(log, None, learned_scores.FOLDS)[log.context]
     design = np.column_stack([of_fold[fold, 0, np.arange(len(fold))], of_fold[fold, 1, np.arange(len(fold))]])

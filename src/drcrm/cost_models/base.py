@@ -19,7 +19,7 @@ Predict = Callable[[Any, Features], np.ndarray]  # known predictions of a regres
 
 
 class BaseCostModel(ABC):
-    """Base class of cost models. A subclass implements ``action_effects``, and ``fit_log`` if it can be fitted.
+    """Base class of cost models. A subclass implements ``effects``, and ``fit`` if it can be fitted.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class BaseCostModel(ABC):
 
     feature_names_in_: np.ndarray | None = None
 
-    def fit_log(self, log: BanditLog) -> Self:
+    def fit(self, log: BanditLog) -> Self:
         """Fit the model to a log, without using the propensities; a model that needs no fit stays the same.
 
         Parameters
@@ -45,7 +45,7 @@ class BaseCostModel(ABC):
         return self
 
     @abstractmethod
-    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
+    def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
         """Return the effects of a log's contexts; ``actions`` computes modelled costs from them.
 
         Parameters
@@ -81,7 +81,7 @@ class FunctionModel(BaseCostModel):
 
     function: Callable[[Any], Any]
 
-    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
+    def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
         effects = as_float_array(self.function(actions.unbind(X)), "cost_model")
         check_effects(effects, X, actions)
         return effects
@@ -89,7 +89,7 @@ class FunctionModel(BaseCostModel):
 
 def as_cost_model(model: Any) -> BaseCostModel:
     """Return a cost model that a user passes: a cost model itself, or a function of X; InputError for anything else."""
-    if isinstance(model, BaseCostModel) or hasattr(model, "action_effects"):
+    if isinstance(model, BaseCostModel) or hasattr(model, "effects"):
         return model
     if not callable(model) or hasattr(model, "predict"):
         raise InputError(
@@ -101,7 +101,7 @@ def as_cost_model(model: Any) -> BaseCostModel:
 
 def action_effects(model: Any, X: Features, actions: Actions) -> np.ndarray:
     """Return the effects of contexts under a cost model or a function of X."""
-    return as_cost_model(model).action_effects(X, actions)
+    return as_cost_model(model).effects(X, actions)
 
 
 def check_effects(effects: np.ndarray, X: Features, actions: Actions) -> None:

@@ -25,17 +25,17 @@ class MappedModel(BaseCostModel):
     features : callable
         X ↦ X', such as a :class:`drcrm.policies.feature_maps.FeatureMap`.
     model : BaseCostModel
-        ĉ, over X'. ``fit_log`` fits a copy of it.
+        ĉ, over X'. ``fit`` fits a copy of it.
     """
 
     features: Any
     model: BaseCostModel
 
-    def fit_log(self, log: BanditLog) -> MappedModel:
-        return replace(self, model=copy(self.model).fit_log(log.replace(X=self.features(log.X))))
+    def fit(self, log: BanditLog) -> MappedModel:
+        return replace(self, model=copy(self.model).fit(log.replace(X=self.features(log.X))))
 
-    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
-        return self.model.action_effects(self.features(X), actions)  # regressors are called with X'
+    def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
+        return self.model.effects(self.features(X), actions)  # regressors are called with X'
 
 
 @dataclass
@@ -56,8 +56,8 @@ class BlendedModel(BaseCostModel):
     weights: np.ndarray
     constant: float
 
-    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
-        effects = [model.action_effects(X, actions, predict) for model in self.models]
+    def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
+        effects = [model.effects(X, actions, predict) for model in self.models]
         return self.constant + np.tensordot(self.weights, effects, axes=1)
 
 

@@ -92,7 +92,7 @@ def context_effects(log: BanditLog, effects: Any, variances: Variances | None = 
     log : BanditLog
         Its propensities are not used.
     effects : array (m, q + 1), (m, K) or (N,)
-        ``action_effects`` of a cost model.
+        ``effects`` of a cost model.
     variances : (array (r, r), float > 0), optional
         Σ and σ². By default they are estimated from the log.
 

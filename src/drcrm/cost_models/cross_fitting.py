@@ -41,7 +41,7 @@ def cross_fit(
     """
     fold = context_folds(log, units, folds)
     has_intercept = log.actions.has_intercept and not has_constant(log.X)
-    fit = fit or (lambda part: CostModel().fit_log(part, has_intercept))
+    fit = fit or (lambda part: CostModel().fit(part, action_intercepts=has_intercept))
     models = [fit(part) for part in training_parts(log, fold)]
     return TabularModel(ChunkedLog(log).map_contexts(_effects_of_folds, models, fold))
 

@@ -46,7 +46,7 @@ class RegressorModel(BaseCostModel):
     def __init__(self, regressor: Any):
         self.regressor = regressor
 
-    def fit_log(self, log: BanditLog) -> RegressorModel:
+    def fit(self, log: BanditLog) -> RegressorModel:
         """Fit the model to a log, without using the propensities.
 
         Parameters
@@ -73,10 +73,10 @@ class RegressorModel(BaseCostModel):
         self.regressors_ = [self._fit_rows(regressed, of_action) for of_action in rows]
         return self
 
-    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
+    def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
         _check_actions(actions)
         if not hasattr(self, "regressors_"):
-            raise InputError("the cost model is not fitted: call fit_log")
+            raise InputError("the cost model is not fitted: call fit")
         if len(self.regressors_) != int(np.prod(actions.shape)):
             raise InputError(f"the cost model has {len(self.regressors_)} actions, the log has {actions}")
         n, X, predict = X.shape[0], as_input(X, self.regressor), predict or _predict

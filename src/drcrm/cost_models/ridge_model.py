@@ -82,50 +82,33 @@ class CostModel(BaseCostModel):
         self.penalty = penalty
 
     def fit(
-        self, X: Any, Y: Any, cost: Any = None, context: Any = None, count: Any = None, n_actions: int | None = None
+        self,
+        X: Any,
+        Y: Any = None,
+        cost: Any = None,
+        context: Any = None,
+        count: Any = None,
+        n_actions: int | None = None,
+        action_intercepts: bool = False,
     ) -> CostModel:
-        """Fit the model to logged actions and costs.
-
-        Labels and actions get intercepts unless X has a constant column, or columns that add up to a constant.
+        """Fit the model to a log, or to logged actions and costs.
 
         Parameters
         ----------
-        X : array or CSR (m, d), or ActionLists
-            Contexts.
-        Y : array (n, q) or (n,)
+        X : BanditLog, array or CSR (m, d), or ActionLists
+            A log, whose propensities are not used, or contexts. Contexts need the arguments ``Y`` and ``cost``.
+        Y : array (n, q) or (n,), optional
             Logged actions, in the form of :class:`drcrm.BanditLog`.
-        cost : array (n,)
-            Cost of each row; it is required.
+        cost : array (n,), optional
+            Cost of each row.
         context, count : int array (n,), optional
             Row of X that each logged row belongs to, and how often each row occurred.
         n_actions : int, optional
             Number K of actions.
-
-        Returns
-        -------
-        CostModel
-            The fitted model itself.
-        """
-        if cost is None:
-            raise InputError("CostModel.fit needs cost=, one for each logged row")
-        features, actions, Y = infer_actions(X, Y, n_actions)
-        options: dict[str, Any] = actions.log_options
-        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **options)
-        log.actions.check_not_one_hot(log.Y)
-        log.feature_names_in_ = column_names(X)
-        return self.fit_log(log, log.actions.has_intercept and not has_constant(log.X))
-
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def fit_log(self, log: BanditLog, action_intercepts: bool = False) -> CostModel:
-        """Fit the model to a log, without using the propensities.
-
-        Parameters
-        ----------
-        log : BanditLog
-            Training rows.
         action_intercepts : bool
-            Whether each label or action has a penalised intercept, like the coefficient of a constant feature. If not,
-            only a common intercept is fitted.
+            For a log, whether each label or action has a penalised intercept, like the coefficient of a constant
+            feature. If not, only a common intercept is fitted. With contexts, labels and actions get intercepts unless
+            X has a constant column, or columns that add up to a constant.
 
         Returns
         -------
@@ -135,13 +118,26 @@ class CostModel(BaseCostModel):
         Raises
         ------
         InputError
-            If the coefficients are not finite.
+            If an argument is invalid, or if the coefficients are not finite.
 
         Warns
         -----
         UserWarning
             If conjugate gradients do not converge.
         """
+        if isinstance(X, BanditLog):
+            return self._fit_log(X, action_intercepts)
+        if cost is None:
+            raise InputError("CostModel.fit needs cost=, one for each logged row")
+        features, actions, Y = infer_actions(X, Y, n_actions)
+        options: dict[str, Any] = actions.log_options
+        log = BanditLog(actions.unbind(features), Y, np.ones(len(Y)), cost, context, count, **options)
+        log.actions.check_not_one_hot(log.Y)
+        log.feature_names_in_ = column_names(X)
+        return self._fit_log(log, log.actions.has_intercept and not has_constant(log.X))
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def _fit_log(self, log: BanditLog, action_intercepts: bool) -> CostModel:
         log = log.without_empty_rows()
         regressed = log.replace(X=append_constant(log.X)) if action_intercepts else log
         self.variances_, self.feature_names_in_ = None, log.feature_names_in_
@@ -178,13 +174,17 @@ class CostModel(BaseCostModel):
         """
         _add_constant(self.coef_, self.intercept_, constant, log)
 
-    def effects(self, X: Any) -> np.ndarray:
+    def effects(self, X: Any, actions: Actions | None = None, predict: Predict | None = None) -> np.ndarray:
         """Return the effects of contexts, in which the modelled cost is linear.
 
         Parameters
         ----------
         X : array or CSR (m, d), or ActionLists
-            Contexts.
+            Contexts, or the attribute ``X`` of a log.
+        actions : Actions, optional
+            Attribute ``actions`` of the log, which must be those of the model.
+        predict : function, optional
+            Not used.
 
         Returns
         -------
@@ -194,19 +194,14 @@ class CostModel(BaseCostModel):
         _require_coefficients(self)
         check_column_names(self, column_names(X), "cost model")
         X, _ = split_contexts(X)
-        if X.shape[1] != len(self.coef_):
-            raise InputError(f"X has {X.shape[1]} features, the cost model has {len(self.coef_)}")
-        return X @ self.coef_ + self.intercept_
-
-    def action_effects(self, X: Any, actions: Actions, predict: Predict | None = None) -> np.ndarray:
-        _require_coefficients(self)
-        shape, expected = np.shape(self.coef_), (X.shape[1], *actions.effect_shape)
+        shape, of_actions = np.shape(self.coef_), "" if actions is None else f" and {actions}"
+        expected = (X.shape[1], *(shape[1:] if actions is None else actions.effect_shape))
         if shape != expected:
             raise InputError(
-                f"the cost model's coef_ has shape {shape}, expected {expected} for {X.shape[1]} features and {actions}"
+                f"the cost model's coef_ has shape {shape}, expected {expected} for {X.shape[1]} features{of_actions}"
             )
         check_coefficients(np.reshape(self.coef_, (len(self.coef_), -1)))
-        return self.effects(X)
+        return X @ self.coef_ + self.intercept_
 
 
 def tilt_coefficients(model: object, intercept: bool) -> np.ndarray | None:

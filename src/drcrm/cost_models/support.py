@@ -96,7 +96,7 @@ class SupportedModel:
         logging_policy = features.pull_back(self.logging_policy)
         return replace(self, model=MappedModel(features, self.model), logging_policy=logging_policy)
 
-    def action_effects(self, X: Any, actions: Actions) -> np.ndarray:
+    def effects(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the effects of the contexts of a log, after the support rule."""
         return self.apply_support(action_effects(self.model, X, actions), X, actions)
 
@@ -123,12 +123,12 @@ class SupportedModel:
         features, actions = self.logging_policy.actions.bind(X, eligible)
         m = actions.n_contexts(features)
         Y = actions.check(Y, rows=m, owner="the cost model")
-        return actions.costs_of_rows(actions.row_map(Y, None, m), self.action_effects(features, actions))
+        return actions.costs_of_rows(actions.row_map(Y, None, m), self.effects(features, actions))
 
     def expectation(self, X: Any, policy: Any, eligible: Any = None) -> np.ndarray:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
         features, actions = self.logging_policy.actions.bind(X, eligible)
-        return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.action_effects(features, actions))
+        return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.effects(features, actions))
 
     def _logging_mean(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the probabilities of all actions under π0."""

@@ -22,15 +22,15 @@ class TabularModel(BaseCostModel):
 
     Attributes
     ----------
-    effects : array (m, q + 1), (m, K) or (N,)
+    values : array (m, q + 1), (m, K) or (N,)
         Effects of the contexts whose rows have non-zero counts.
     """
 
-    effects: np.ndarray
+    values: np.ndarray
 
-    def action_effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
-        check_effects(self.effects, X, actions)
-        return self.effects
+    def effects(self, X: Features, actions: Actions, predict: Predict | None = None) -> np.ndarray:
+        check_effects(self.values, X, actions)
+        return self.values
 
 
 def model_for_log(model: Any, log: BanditLog) -> Any:
@@ -45,7 +45,7 @@ def model_for_log(model: Any, log: BanditLog) -> Any:
         effects = as_float_array(model, "cost_model")
         check_effects(effects, log.X, log.actions)
     elif isinstance(model := as_cost_model(model), FunctionModel):
-        effects = model.action_effects(log.X, log.actions)
+        effects = model.effects(log.X, log.actions)
     else:
         return model
     return TabularModel(select_occurring(effects, log))
@@ -69,7 +69,7 @@ def follow_forecasts(model: Any, log: BanditLog, forecasts: np.ndarray | None) -
     """
     if model is None or forecasts is None or not log.count.all():
         return model
-    effects = model_for_log(model, log).action_effects(log.X, log.actions)
+    effects = model_for_log(model, log).effects(log.X, log.actions)
     uniform = log.actions.log_partition(np.zeros((len(effects), *log.actions.shape)))[1]
     forecast = np.zeros(log.n_contexts)
     forecast[log.context] = forecasts[:, 0]

@@ -177,7 +177,7 @@ class Evaluation:
             log, contexts = separate_contexts(self.log, self.groups)
             if contexts is not None:
                 found = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
-        fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit_log(part)
+        fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit(part)
         return replace(found, cost_model=cross_fit(found.log, found.groups, fit=fit))
 
     def _map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:

@@ -40,8 +40,8 @@ def cheapest_actions(log: BanditLog, X: Features, logging_policy: Policy, seed: 
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    fitted = RegressorModel(HistGradientBoostingRegressor(random_state=seed)).fit_log(log)
-    costs = SupportedModel.of(fitted, log, logging_policy, SUPPORT).action_effects(X, log.actions)
+    fitted = RegressorModel(HistGradientBoostingRegressor(random_state=seed)).fit(log)
+    costs = SupportedModel.of(fitted, log, logging_policy, SUPPORT).effects(X, log.actions)
     is_cheapest = costs == costs.min(axis=1, keepdims=True)
     return is_cheapest / is_cheapest.sum(axis=1, keepdims=True)
 

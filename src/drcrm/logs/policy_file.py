@@ -287,7 +287,7 @@ def _cost_model(
     if policy.features:
         supported = supported.with_features(policy.features)
     expected = 1, *policy.actions.effect_shape
-    effects = supported.action_effects(read_only(np.zeros((1, encoding.n_features))), policy.actions.of_rows(1))
+    effects = supported.effects(read_only(np.zeros((1, encoding.n_features))), policy.actions.of_rows(1))
     if effects.shape != expected or not np.isfinite(effects).all():
         raise InputError(f"the cost model returns costs of shape {effects.shape}, expected finite ones, {expected}")
     return supported

@@ -103,7 +103,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     folds : sequence of sequences of models
-        For each fit, to all rows but a fold or to all rows: cost models with ``action_effects``, and classifiers, or
+        For each fit, to all rows but a fold or to all rows: cost models with ``effects``, and classifiers, or
         tuples of classifiers, whose log P(a|x) are averaged.
     logging : SoftmaxPolicy
         π0, without a feature map.
@@ -190,13 +190,13 @@ class ActionScores(TransformerMixin, BaseEstimator):
             return np.mean([self._score(part, X, predict, mean, actions) for part in model], axis=0)
         if isinstance(model, MappedLogistic):
             return _log(model.predict_proba(X))
-        if not hasattr(model, "action_effects"):
+        if not hasattr(model, "effects"):
             probability = np.zeros((X.shape[0], self.logging_coef.shape[1]))
             probability[:, model.classes_] = predict(model, X) if predict else model.predict_proba(as_input(X, model))
             return _log(probability)
         if self.is_supported is not None:
             mean = actions.raise_to_support(mean, self.is_supported, self.support)
-        effects = model.action_effects(X, actions, predict)
+        effects = model.effects(X, actions, predict)
         return -actions.replace_unsupported(effects, mean, self.support, self.limits) / self.deviation
 
     def _actions_of(self, X: Features) -> Actions:
@@ -228,7 +228,7 @@ def _parts_of(model: Any) -> list[Any]:
         return [part for member in model for part in _parts_of(member)]
     if isinstance(model, MappedLogistic):
         return []
-    if not hasattr(model, "action_effects"):
+    if not hasattr(model, "effects"):
         return [model]
     if hasattr(model, "models"):
         return [part for member in model.models for part in _parts_of(member)]

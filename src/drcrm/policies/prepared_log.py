@@ -103,7 +103,7 @@ class PreparedLog:
     log : BanditLog
         Rows of count 0, and contexts without rows, are left out.
     effects : array, optional
-        Effects of each context: ``cost_model.action_effects``.
+        Effects of each context: ``cost_model.effects``.
     intercept : bool
         Whether Θ has one more row than X has features, for an intercept.
 

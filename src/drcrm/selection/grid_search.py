@@ -85,7 +85,7 @@ def learn(
         if algorithm.start == "model":
             logging_policy, linear = model.logging_policy, model.model
             if not hasattr(linear, "coef_"):
-                linear = CostModel().fit_log(log, action_intercepts=intercept)
+                linear = CostModel().fit(log, action_intercepts=intercept)
             slope = tilt_coefficients(linear, intercept)
         origin, tilt = start_coef(algorithm.start, prepared, logging_policy, slope, algorithm.tilt)
     search = _Search(prepared, algorithm, algorithm.make_objectives(prepared, clip), origin)

@@ -71,7 +71,7 @@ class HeldoutScores:
         self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
         self._groups = log.weighted_units(log.column("groups"))
         self.logged = self._share @ log.cost
-        tabular = None if model is None else TabularModel(model.action_effects(log.X, log.actions))
+        tabular = None if model is None else TabularModel(model.effects(log.X, log.actions))
         placeholder = PolicyOnLog(TabularPolicy.for_log(log.log_propensity, None, log), log)
         estimate = default_estimate(model is not None, UNBIASED)
         self._evaluation = Evaluation(log, placeholder, LOGGING, cost_model=tabular, estimate=estimate, radius=shift)

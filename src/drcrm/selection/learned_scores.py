@@ -176,12 +176,12 @@ def _fit_models(log: BanditLog, fold: np.ndarray, models: Sequence[Any]) -> tupl
     maps = [model.features for model in cost_models if isinstance(model, MappedModel)]
     parts = [*training_parts(log, fold), log]
     with limit_openmp():
-        costs = [[copy(model).fit_log(part) for model in cost_models] for part in parts]
+        costs = [[copy(model).fit(part) for model in cost_models] for part in parts]
         predicted = np.zeros((len(log.Y), len(cost_models)))
         for number in range(len(parts) - 1):
             rows = fold[log.context] == number
             for place, model in enumerate(costs[number]):
-                modelled = log.actions.costs_of_rows(log.row_map, model.action_effects(log.X, log.actions))
+                modelled = log.actions.costs_of_rows(log.row_map, model.effects(log.X, log.actions))
                 predicted[rows, place] = modelled[rows]
         blend, constant = blend_weights(log, predicted)
         fits = []
@@ -232,9 +232,9 @@ def _vote(listed: BanditLog) -> tuple[np.ndarray, CostModel]:
     """Return v, (J,), and the cost model, from a log whose contexts list their actions with s_j / b_j."""
     is_model = np.arange(listed.X.shape[1]) > 0
     total = listed.X[:, is_model].sum(axis=1, keepdims=True)
-    slopes = np.maximum(-CostModel().fit_log(listed.replace(X=np.hstack([listed.X[:, :1], total]))).coef_, 0)
+    slopes = np.maximum(-CostModel().fit(listed.replace(X=np.hstack([listed.X[:, :1], total]))).coef_, 0)
     weight, of_models = slopes / slopes.max() if slopes.max() > 0 else (1, 0)
-    model = CostModel().fit_log(listed.replace(X=total))
+    model = CostModel().fit(listed.replace(X=total))
     model.coef_ = model.coef_ * is_model
     return np.where(is_model, of_models, weight), model
 

@@ -45,8 +45,8 @@ def fit_cost_model(
     regressor = algorithm.make_regressor()
     model = model if regressor is None else regressor
     if model is None:
-        model = CostModel().fit_log(log, action_intercepts=algorithm.intercept)
-    model = RegressorModel(model).fit_log(log) if is_regressor(model) else as_cost_model(model)
+        model = CostModel().fit(log, action_intercepts=algorithm.intercept)
+    model = RegressorModel(model).fit(log) if is_regressor(model) else as_cost_model(model)
     is_known = logging_policy is not None
     if isinstance(model, SupportedModel):
         is_known = is_known or not model.is_cloned

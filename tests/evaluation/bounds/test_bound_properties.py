@@ -74,7 +74,7 @@ def test_invalid_arguments_of_a_bound_are_refused_in_one_line(name, rows, settin
 )
 def test_a_certificate_is_finite_and_adjusted_for_the_number_of_candidates(arguments, settings, estimate, by, coef):
     log = drcrm.BanditLog(**arguments)
-    model = drcrm.CostModel(0.1).fit_log(log) if estimate == "dr" else None
+    model = drcrm.CostModel(0.1).fit(log) if estimate == "dr" else None
     policy = drcrm.ExponentialPolicy(np.full((log.X.shape[1], log.Y.shape[1]), coef))
     options = {"estimate": estimate, "by": by, "cost_model": model, "check_tails": False, **settings}
     with warnings.catch_warnings():

@@ -26,7 +26,7 @@ def test_the_cost_model_stores_the_variances_of_context_effects(toy, tmp_path):
     path, log = toy / "replay4/cost_model.npz", toy / "replay4/log.npz"
     arrays, (train, _) = read_npz(path, ["coef", "intercept", "covariance", "noise"]), read_log(log)
     model = read_cost_model(path)
-    estimated = context_effects(train, model.action_effects(train.X, train.actions))
+    estimated = context_effects(train, model.effects(train.X, train.actions))
     np.testing.assert_allclose(model.variances_[0], estimated.covariance, rtol=1e-12)
     assert model.variances_[1] == pytest.approx(estimated.noise, rel=1e-12)
     write_npz(tmp_path / "plain.npz", coef=arrays["coef"], intercept=arrays["intercept"])
@@ -45,7 +45,7 @@ def test_the_cost_model_of_a_large_log_estimates_variances_on_a_sample(toy, tmp_
     assert run_step("cost_model", {"log": path}, {"model": tmp_path / "model.npz"}) == 0
     model, sample = read_cost_model(tmp_path / "model.npz"), PreparedLog(train).sample.log
     assert sample.n_contexts == train.n_contexts // 4
-    estimated = context_effects(sample, model.action_effects(sample.X, sample.actions))
+    estimated = context_effects(sample, model.effects(sample.X, sample.actions))
     np.testing.assert_allclose(model.variances_[0], estimated.covariance, rtol=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(log, tmp_pa
     assert run_step("cost_model", {"log": tmp_path / "log.npz"}, {"model": tmp_path / "model.npz"}) == 0
     rows = (log[name] for name in ("cost", "context", "train"))
     train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows)
-    stored, expected = read_cost_model(tmp_path / "model.npz"), CostModel().fit_log(train)
+    stored, expected = read_cost_model(tmp_path / "model.npz"), CostModel().fit(train)
     assert stored.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
     assert stored.intercept_[-1] != 0
     np.testing.assert_allclose(stored.coef_, expected.coef_, rtol=1e-9)

@@ -214,5 +214,5 @@ def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: 
 def _restrict_model(evaluation: Evaluation, model: SupportedModel) -> Evaluation:
     log, fitted = evaluation.log, evaluation.cost_model
     limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
-    effects = replace(model, model=fitted, limits=limits).action_effects(log.X, log.actions)
+    effects = replace(model, model=fitted, limits=limits).effects(log.X, log.actions)
     return replace(evaluation, cost_model=TabularModel(effects))

@@ -31,11 +31,11 @@ def cost_model(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     noise.
     """
     train, _ = read_log(files["log"])
-    model = CostModel().fit_log(train)
+    model = CostModel().fit(train)
     arrays = {"coef": model.coef_, "intercept": model.intercept_, "penalty": np.array(model.penalty_)}
     if train.actions.prefers_context_effects:
         sample = PreparedLog(train).sample.log  # the whole log unless it is large
-        effects = context_effects(sample, model.action_effects(sample.X, sample.actions))
+        effects = context_effects(sample, model.effects(sample.X, sample.actions))
         if effects.noise > 0:
             arrays |= {"covariance": effects.covariance, "noise": np.array(effects.noise)}
     write_npz(files["model"], **arrays)
