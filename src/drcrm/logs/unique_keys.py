@@ -1,6 +1,6 @@
 """YAML and JSON in which a repeated key is an error; their parsers silently keep the last value.
 
-YAML is also refused if a number is in base 60, such as 1:30.
+YAML is also refused if its aliases expand to very many values, and if a number is in base 60, such as 1:30.
 """
 
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 from drcrm.errors import InputError, import_extra
 
+MOST_NODES = 10**5  # values of a document, counted at each of their aliases
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")  # numbers of YAML 1.1
 
 
@@ -33,6 +34,12 @@ def parse_yaml(text: str) -> object:
                 raise InputError(f"line {line}: YAML reads {node.value} as a number in base 60; write it in quotes")
             return node
 
+        def get_single_node(self) -> Any:
+            node = super().get_single_node()
+            if node is not None:
+                _count_nodes(node, {})
+            return node
+
     try:
         content = yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -43,6 +50,25 @@ def parse_yaml(text: str) -> object:
     if repeated:
         raise InputError(*(f"line {line}: {message}" for line, message in sorted(repeated)))
     return content
+
+
+def _count_nodes(node: Any, known: dict[int, int]) -> int:
+    """Return the number of values below a YAML node; InputError if they are endless or too many.
+
+    ``known`` has the numbers of the nodes that were counted before, so that aliases take no time.
+    """
+    if isinstance(node.value, str):
+        return 1
+    if id(node) in known:
+        number = known[id(node)]
+    else:
+        known[id(node)] = MOST_NODES + 1  # of a node inside itself
+        parts = [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
+        number = known[id(node)] = 1 + sum(_count_nodes(part, known) for part in parts)
+    if number > MOST_NODES:
+        line = node.start_mark.line + 1
+        raise InputError(f"line {line}: aliases must expand to at most {MOST_NODES} values; write them out")
+    return number
 
 
 def parse_json(text: str) -> object:
