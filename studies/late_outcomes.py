@@ -18,7 +18,6 @@ number of training rows that a certificate used. Log number s of each kind has s
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +26,8 @@ import numpy as np
 import pandas as pd
 from synthetic import draw_actions, run_command
 
-from drcrm.cli.evaluate_policy import open_policy_on_log
+from drcrm.decisions.policy_on_log import open_policy_on_log
+from drcrm.decisions.question import Question
 from drcrm.logs.policy_file import read_policy
 
 ROWS, NEW, ACTIONS, DRAWN = 2000, 1000, 3, 20_000
@@ -106,8 +106,7 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
             later.to_csv(path, index=False)
             config = mapping | ({"reward": "sale"} if change == "second outcome" else {})
             run_command(["certify", str(policy), str(path), "--config", json.dumps(config), "--json", str(answer)])
-            options = Namespace(policy=str(policy), log=path, config=config)
-            with open_policy_on_log(options, lambda text: None) as case:
+            with open_policy_on_log(policy, path, config, Question(), lambda text: None) as case:
                 used = later["id"].to_numpy()[case.opened.evaluated.rows.get("number")]
             rates = changed(change, click_rates(x))
             truth = float((learned * rates).sum(axis=1).mean())

@@ -31,9 +31,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from drcrm.cli.common.candidates import fit_candidates, read_algorithms
-from drcrm.cli.common.evaluation import EvaluatedPolicy
 from drcrm.data.bandit_log import BanditLog
+from drcrm.decisions.candidates import fit_candidates, read_algorithms
+from drcrm.decisions.evaluation import EvaluatedPolicy
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
 from drcrm.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose

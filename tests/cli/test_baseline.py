@@ -14,7 +14,7 @@ import drcrm
 from drcrm import off_policy_value
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.cli.common.candidates import compare_with_baseline, fit_candidates, read_algorithms
+from drcrm.decisions.candidates import compare_with_baseline, fit_candidates, read_algorithms
 from drcrm.diagnostics.comparison.baseline import policy_on_rows
 from drcrm.diagnostics.opened_log import open_log
 from drcrm.errors import InputError

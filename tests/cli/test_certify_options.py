@@ -11,9 +11,9 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate, sensitivity, upper_bound
-from drcrm.cli.common.candidates import read_algorithms
-from drcrm.cli.common.running_bounds import infer_cost_range
 from drcrm.cost_models.missing_cells import mark_missing
+from drcrm.decisions.candidates import read_algorithms
+from drcrm.decisions.running_bounds import infer_cost_range
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy
 

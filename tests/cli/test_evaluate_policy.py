@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,18 +9,17 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
 from drcrm.cli.common.answers import exit_status
-from drcrm.cli.evaluate_policy import ALL_ROWS
+from drcrm.decisions.answer import Answer
+from drcrm.decisions.policy_on_log import ALL_ROWS
 from drcrm.diagnostics.comparison.verdict import Verdict
-from drcrm.diagnostics.comparison.words import ESTIMATED, Statement
+from drcrm.diagnostics.comparison.words import ESTIMATED
 
 COMMANDS = "certify", "evaluate_policy"
 
 
-def reached(name: str, assumption: str = "", trusts: bool = False) -> SimpleNamespace:
-    """Return the parts of an evaluation with a verdict that the exit status depends on."""
-    opened = SimpleNamespace(mapping=SimpleNamespace(trusts_propensities=trusts))
-    statement, evidence = Statement(name, "", [], [], assumption), SimpleNamespace(guardrails=())
-    return SimpleNamespace(verdict=Verdict(name), statement=statement, evidence=evidence, opened=opened)
+def reached(name: str, is_trusted: bool = True) -> Answer:
+    """Return an answer with a verdict."""
+    return Answer({}, Verdict(name), is_trusted=is_trusted)
 
 
 def test_heldout_rows_evaluate_the_policy_on_its_own_log(shop, tmp_path, answer):
@@ -106,7 +104,7 @@ def test_the_exit_status_depends_on_the_verdict(verdict, better, not_worse, caps
 
 def test_a_verdict_on_estimated_propensities_passes_only_if_the_mapping_trusts_them(capsys):
     for requirement, trusts, status in (("better", False, 4), ("better", True, 0), ("not-worse", False, 0)):
-        assert exit_status(reached("better", ESTIMATED, trusts), requirement) == status
+        assert exit_status(reached("better", trusts), requirement) == status
     assert f"if {ESTIMATED}; to accept this, write propensity_model" in capsys.readouterr().err
 
 

@@ -10,9 +10,9 @@ from shop_fixtures import answer_of
 
 from drcrm import off_policy_value, read_log
 from drcrm.certificates import policy_certificate
-from drcrm.cli.common.candidates import DEFAULT, WITH_SCORES, read_algorithms
 from drcrm.cost_models.missing_cells import mark_missing
 from drcrm.data.folds import held_out
+from drcrm.decisions.candidates import DEFAULT, WITH_SCORES, read_algorithms
 from drcrm.errors import InputError
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import read_policy

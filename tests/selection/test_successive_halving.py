@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table
-from drcrm.cli.common import candidates
-from drcrm.cli.common.candidates import fit_candidates
+from drcrm.decisions import candidates
+from drcrm.decisions.candidates import fit_candidates
 from drcrm.logs.mapping import as_mapping
 from drcrm.selection import successive_halving
 from drcrm.selection.candidates import Candidate

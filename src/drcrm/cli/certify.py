@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from drcrm.cli.evaluate_policy import answer_on_policy
-from drcrm.errors import InputError
-from drcrm.estimates import ROBUST, UNBIASED
+from drcrm.cli.common.answers import exit_status, require_separate_outputs, write_answer
+from drcrm.decisions.certification import certify
+from drcrm.progress import show_progress
+
+OPTIONS = "confidence", "baseline", "estimate", "anytime", "asymptotic", "sensitivity", "shift"
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    if options.asymptotic and not options.anytime:
-        raise InputError("--asymptotic chooses the bounds of --anytime, so it needs --anytime")
-    if options.anytime and options.estimate not in (None, UNBIASED, ROBUST if options.asymptotic else None):
-        raise InputError(
-            f"--anytime needs --estimate {UNBIASED}, or {ROBUST} with --asymptotic, got {options.estimate}; "
-            "or leave it out"
-        )
-    return answer_on_policy("certify", options)
+    require_separate_outputs(options)
+    keywords = {name: value for name, value in vars(options).items() if name in OPTIONS}
+    with show_progress(options.verbose, options.jobs) as tell:
+        answer = certify(options.policy, options.log, options.config, tell=tell, **keywords)
+    write_answer(answer, options)
+    return exit_status(answer, options.fail_unless)

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cli.common.answers import require_separate_outputs, write_answer
-from drcrm.cli.evaluate_policy import PolicyOnLog, open_policy_on_log
+from drcrm.cli.common.answers import print_summary, require_separate_outputs
+from drcrm.decisions.policy_on_log import PolicyOnLog, open_policy_on_log
+from drcrm.decisions.question import Question
+from drcrm.diagnostics.check import to_json
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import required_size, shrink_difference, smallest_difference
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.files import write_json
 from drcrm.progress import show_progress
 from drcrm.reports.log_report.terminal import plan_text
 from drcrm.version import __version__
@@ -24,10 +27,16 @@ MULTIPLES = 1, 2, 4, 8
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     require_separate_outputs(options)
-    with show_progress(options.verbose, options.jobs) as report, open_policy_on_log(options, report) as case:
-        report("planning")
-        answer = _answer(case, options)
-    write_answer(answer, options, plan_text)
+    question = Question(options.confidence)
+    with (
+        show_progress(options.verbose, options.jobs) as tell,
+        open_policy_on_log(options.policy, options.log, options.config, question, tell) as case,
+    ):
+        tell("planning")
+        answer = to_json(_answer(case, options))
+    if options.json:
+        write_json(options.json, answer)
+    print_summary(plan_text(answer), options)
     return 0
 
 

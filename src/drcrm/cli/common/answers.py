@@ -5,50 +5,48 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from drcrm.cli.common.evaluation import Evaluation
-from drcrm.diagnostics.check import to_json
+from drcrm.decisions.answer import Answer
+from drcrm.diagnostics.comparison.words import ESTIMATED
 from drcrm.errors import InputError
-from drcrm.files import is_stream, standard_descriptor, write_json, write_text
-from drcrm.reports.log_report.page import page
-from drcrm.reports.log_report.terminal import text
+from drcrm.files import is_stream, standard_descriptor, write_json
 
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
 
 
-def write_answer(answer: dict, options: argparse.Namespace, summarize: Callable[[Mapping], str] = text) -> None:
-    """Write an answer to the files that the options name, and print its summary.
-
-    The summary goes to standard error if a file is written to standard output.
-    """
-    answer = to_json(answer)
+def write_answer(answer: Answer, options: argparse.Namespace) -> None:
+    """Write an answer to the files that the options name, and print its summary."""
     if options.json:
-        write_json(options.json, answer)
-    if getattr(options, "report", None):
-        write_text(options.report, page(answer))
-    outputs = [getattr(options, name, None) for name in OUTPUTS]
-    is_taken = any(path is not None and standard_descriptor(path) == 1 for path in outputs)
-    print(summarize(answer), end="", file=sys.stderr if is_taken else sys.stdout)
+        write_json(options.json, answer.as_dict())
+    if options.report:
+        answer.report(options.report)
+    print_summary(str(answer), options)
 
 
-def exit_status(evaluation: Evaluation, requirement: str | None) -> int:
+def print_summary(text: str, options: argparse.Namespace) -> None:
+    """Print a summary, to standard error if a file is written to standard output."""
+    outputs = [path for name, path in vars(options).items() if name in OUTPUTS and path is not None]
+    is_taken = any(standard_descriptor(path) == 1 for path in outputs)
+    print(text, end="", file=sys.stderr if is_taken else sys.stdout)
+
+
+def exit_status(answer: Answer, requirement: str | None) -> int:
     """Return the exit status for --fail-unless: 0 if the requirement holds, 3 if not, 4 if the log does not decide it.
 
     *better* counts as *not shown* if it has an assumption that the mapping does not trust. *not shown* with a violated
     guardrail counts as *worse*. Print the verdict to standard error if the requirement does not hold.
     """
-    name, assumption = evaluation.verdict.name, evaluation.statement.assumption
-    is_trusted = not assumption or evaluation.opened.mapping.trusts_propensities
-    rails = evaluation.evidence.guardrails if name == "not shown" else ()
+    verdict: Any = answer.verdict
+    name, rails = verdict.name, answer.guardrails if verdict.name == "not shown" else ()
     violated = [rail.guardrail.name for rail in rails if rail.status == "violated"]
-    passing = {"better": ("better",) if is_trusted else (), "not-worse": ("better", "not shown")}
+    passing = {"better": ("better",) if answer.is_trusted else (), "not-worse": ("better", "not shown")}
     if requirement is None or (name in passing[requirement] and not violated):
         return 0
     reason = f", and the guardrail {violated[0]} is violated" if violated else ""
     if name == "better":
-        reason = f", if {assumption}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
+        reason = f", if {ESTIMATED}; to accept this, write propensity_model: {{model: auto, trusted: true}}"
     print(f"--fail-unless {requirement}: the verdict is {name!r}{reason}", file=sys.stderr)
     return 3 if violated or name in ("worse", "the log is wrong") else 4
 
@@ -60,7 +58,7 @@ def require_separate_outputs(options: argparse.Namespace) -> None:
     """
     paths: list[tuple[str, Path]] = []
     for name in (*INPUTS, *OUTPUTS):
-        value = getattr(options, name, None)
+        value = vars(options).get(name)
         values = value if isinstance(value, list) else [value]
         paths += [(name, Path(path)) for path in values if isinstance(path, Path | str)]
     for name, output in [(name, path) for name, path in paths if name in OUTPUTS]:

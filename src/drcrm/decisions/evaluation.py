@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cli.common.running_bounds import Watch, WatchedOutcome, watch
 from drcrm.data.bandit_log import BanditLog
+from drcrm.decisions.answer import Answer
+from drcrm.decisions.running_bounds import Watch, WatchedOutcome, watch
 from drcrm.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
 from drcrm.diagnostics.comparison.policy_comparison import (
@@ -117,7 +118,7 @@ class Evaluation:
         """Checks of the log, and of the best policy."""
         return self.evidence.diagnosis
 
-    def answer(self, command: str, **parts: object) -> dict:
+    def answer(self, command: str, **parts: object) -> Answer:
         """Return the answer of a command, with its own ``parts``."""
         settings, opened, evidence = self.settings, self.opened, self.evidence
         common: dict[str, object] = {
@@ -140,7 +141,9 @@ class Evaluation:
             if self.watched is not None and self.watched.baseline is not None:
                 estimates[evidence.running["estimate"]] = self.watched.baseline.as_dict()
             common["baseline"] = {"name": settings.reference.name, "estimates": estimates}
-        return build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
+        content = build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
+        is_trusted = not self.statement.assumption or opened.mapping.trusts_propensities
+        return Answer(content, self.verdict, evidence.guardrails, is_trusted)
 
     def _estimates(self, policy: Any, cost_model: Any, **clip: Any) -> dict[str, object]:
         """Return the estimates of a policy as JSON values."""
@@ -170,7 +173,7 @@ class Evaluation:
         return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
 
 
-def evaluate(
+def judge(
     opened: OpenedLog,
     policies: Sequence[EvaluatedPolicy],
     best: EvaluatedPolicy,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drcrm.cli.common.evaluation import EvaluatedPolicy, guarded_outcomes
 from drcrm.data.bandit_log import BanditLog
+from drcrm.decisions.evaluation import EvaluatedPolicy, guarded_outcomes
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.opened_log import OpenedLog
