@@ -29,6 +29,7 @@ API = {  # heading: module and its names
         ),
         *("CIPS", "POEM", "KLCRM", "AdaptiveKLCRM", "HeldoutScorer"),
     ),
+    "Decisions": ("drcrm", "learn", "certify", "evaluate"),
     "Logs and policies": (
         "drcrm",
         *(
