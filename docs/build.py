@@ -6,8 +6,6 @@ and the generated blocks of README.md, docs/paper and docs/user-guide. A block i
 <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      table of a loss
-    figure EXPERIMENT FIGURE DATASET        figure with its caption
-    overview EXPERIMENT                     overview with its caption
     theory FIGURE DATASET                   figure of a lemma with its caption
     provenance EXPERIMENT                   code, packages and machine of the run
     table NAME                              table of docs/pages/result_tables.py
@@ -308,23 +306,6 @@ def losses_block(name: str, metric: str, selection: str) -> str:
     return experiment_pages.format_losses(experiment(name), metric, selection)
 
 
-def figure_block(name: str, figure: str, dataset: str) -> str:
-    """Return a figure with its caption."""
-    finished_experiment = experiment(name)
-    pictures = [picture for picture in finished_experiment.pictures if picture.figure == figure]
-    if not any(dataset in picture.links for picture in pictures):
-        raise InputError(f"the page of {name} has no figure {figure} of {dataset}")
-    block = picture(configured(name), name, figure, [dataset], "docs/figures")
-    return experiment_pages.format_picture(block, finished_experiment.plan.names)
-
-
-def overview_block(name: str) -> str:
-    """Return the overview of an experiment with its caption."""
-    if name not in WITH_OVERVIEW:
-        raise InputError(f"the page of {name} has no overview")
-    return format_overview(configured(name), name, "docs/figures")
-
-
 def theory_block(figure: str, dataset: str) -> str:
     """Return a figure of a lemma with its caption."""
     config = shipped_configuration()
@@ -365,8 +346,6 @@ def studies_block() -> str:
 
 BLOCKS = {
     "losses": losses_block,
-    "figure": figure_block,
-    "overview": overview_block,
     "theory": theory_block,
     "provenance": provenance_block,
     "table": table_block,
