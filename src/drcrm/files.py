@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import sys
 import zipfile
 import zlib
@@ -81,8 +82,13 @@ def _streamed(path: Path) -> Iterator[Path]:
 
 def is_stream(path: str | Path) -> bool:
     """Return whether a path is standard output or error, a pipe, a device or a socket, which cannot be replaced."""
-    is_replaceable = not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path)
-    return standard_descriptor(path) is not None or not is_replaceable
+    if standard_descriptor(path):
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def standard_descriptor(path: str | Path) -> int | None:
