@@ -14,8 +14,9 @@ MODULES = {
     "fetch": ("fetch", "fetch_file"),
     "logged_data": ("split", "log_crf", "skyline", "replay"),
     "learning": ("cost_model", "fit", "classify"),
-    "evaluate": ("evaluate", "collect"),
-    "report": ("tables", "overview", "figure"),
+    "evaluate": ("evaluate",),
+    "tables": ("collect", "tables"),
+    "report": ("overview", "figure"),
     "provenance": ("provenance",),
 }
 STEP_MODULES = {step: module for module, steps in MODULES.items() for step in steps}

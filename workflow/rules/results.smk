@@ -62,7 +62,7 @@ rule collect:
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.experiments.steps evaluate.collect" " --runs {input.runs} --table={output.table} 2> {log}"
+        "python -P -m drcrm.experiments.steps tables.collect" " --runs {input.runs} --table={output.table} 2> {log}"
 
 
 rule provenance:
@@ -98,7 +98,7 @@ rule tables:
     message:
         "tables of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.experiments.steps report.tables"
+        "python -P -m drcrm.experiments.steps tables.tables"
         " --metrics={input.metrics} --tables {output.tables} --pages={output.pages} --settings={params.settings:q} 2> {log}"
 
 

@@ -1,7 +1,9 @@
 """Files that the pipeline's steps exchange as npz: labelled contexts, splits, policies, logs, cost models and fits."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,13 +13,14 @@ from drcrm.arrays.validation import (
     append_constant,
     check_features,
 )
-from drcrm.cost_models.context_effects import check_variances
-from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import prefix_errors
 from drcrm.experiments.simulation.truth import Truth, as_truth
 from drcrm.files import read_npz, write_npz
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy, make_policy
+
+if TYPE_CHECKING:
+    from drcrm.cost_models.ridge_model import CostModel
 
 
 def read_contexts(path: str | Path) -> tuple[Features, np.ndarray]:
@@ -72,6 +75,9 @@ def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
 
 def read_cost_model(path: str | Path) -> CostModel:
     """Read a cost model: coefficients, intercept (0 if missing), and the variances of context effects if it has any."""
+    from drcrm.cost_models.context_effects import check_variances  # imported here: most steps read no cost model
+    from drcrm.cost_models.ridge_model import CostModel
+
     model, arrays = CostModel(), read_npz(path, ["coef"], optional=["intercept", "covariance", "noise"])
     model.coef_ = arrays["coef"]
     model.intercept_ = arrays.get("intercept", model.intercept_)

@@ -36,7 +36,7 @@ def test_a_process_uses_one_thread(tmp_path):
     """A json.py in the working folder is not imported instead of Python's."""
     (tmp_path / "json.py").write_text("raise SystemExit('json ran')")
     files = "--runs", "nothing.csv", "--table=metrics.csv"
-    done = python("-P", "-m", "drcrm.experiments.steps", "evaluate.collect", *files, cwd=tmp_path)
+    done = python("-P", "-m", "drcrm.experiments.steps", "tables.collect", *files, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "drcrm collect: nothing.csv: no such file\n"
     code = (
@@ -45,9 +45,16 @@ def test_a_process_uses_one_thread(tmp_path):
     assert python("-c", code, cwd=tmp_path.parent).stdout == "1\n"
 
 
-def test_a_fit_imports_only_what_it_needs():
-    heavy = ["pandas", "matplotlib", "statsmodels", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]
-    code = f"import sys, drcrm.experiments.steps.learning; print([name for name in {heavy} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("learning", ["pandas", "matplotlib", "sklearn", "sklearn_crfsuite", "pycrfsuite", "pooch"]),
+        ("logged_data", ["pandas", "matplotlib", "sklearn", "drcrm.cost_models", "drcrm.evaluation"]),
+        ("tables", ["matplotlib", "sklearn", "statsmodels", "drcrm.policies"]),
+    ],
+)
+def test_a_step_imports_only_what_it_needs(module, heavy):
+    code = f"import sys, drcrm.experiments.steps.{module}; print([name for name in {heavy} if name in sys.modules])"
     assert python("-c", code).stdout == "[]\n"
 
 

@@ -1,4 +1,4 @@
-"""Measure the losses of all policies of a run, and collect the tables of all runs.
+"""Measure the losses of all policies of a run.
 
 A run is one data set, seed and replay count.
 """
@@ -21,7 +21,7 @@ from drcrm.estimates import default_estimate
 from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.experiments.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.experiments.simulation.truth import Rates, Truth
-from drcrm.files import atomic, read_csv, read_npz, write_csv
+from drcrm.files import read_npz, write_csv
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.risks import KLBall
@@ -100,19 +100,6 @@ def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius
     cumulated = np.cumsum(np.repeat(share / size, size))
     drawn = np.searchsorted(cumulated / cumulated[-1], (np.arange(len(truth)) + 0.5) / len(truth))
     return np.sort(np.concatenate(members)[drawn])
-
-
-def collect(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Write one ``table`` with the rows of all ``runs``, csv files from ``evaluate``, in the order of the files.
-
-    The name of the table, ``metrics`` or ``grids``, determines its columns.
-    """
-    import pandas as pd  # a slow import
-
-    columns = {"metrics": COLUMNS, "grids": GRID_COLUMNS}[Path(files["table"]).stem]
-    rows = pd.concat([read_csv(path, columns, dtype=str) for path in files["runs"]])  # text keeps all digits
-    with atomic(files["table"]) as part:
-        rows.to_csv(part, columns=columns, index=False, lineterminator="\n")
 
 
 def _certify(

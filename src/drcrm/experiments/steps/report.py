@@ -1,17 +1,17 @@
-"""Turn the losses of an experiment into tables, figures and the first page of its report."""
+"""Draw the losses of an experiment, and write the first page of its report."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from drcrm.errors import prefix_errors
-from drcrm.files import atomic, read_csv, write_text
+from drcrm.files import read_csv, write_text
 from drcrm.reports import experiment_figures
 from drcrm.reports.drawing import write_figure
 from drcrm.reports.figure_data import DatasetResults
 from drcrm.reports.plan import Plan
-from drcrm.reports.printed_tables import HEAD, print_losses, printed_tables, report_tables
-from drcrm.reports.result_tables import all_tables, loss_table, require_all_runs, require_runs
+from drcrm.reports.printed_tables import print_losses
+from drcrm.reports.result_tables import loss_table, require_runs
 from drcrm.reports.roles import BASELINE, COLUMNS, GRID_COLUMNS
 from drcrm.reports.summary import format_page
 
@@ -46,26 +46,3 @@ def overview(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     table = print_losses(losses, "expected_loss", selection, plan.names)
     text = format_page(plan.title, results, table.html(), picture.read_text(encoding="utf-8"))
     write_text(files["summary"], text)
-
-
-def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Write the tables of an experiment as csv, Markdown, LaTeX and html.
-
-    Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
-    the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
-    seeds and its first replay count. ``settings`` is a :class:`Plan`.
-    """
-    plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
-    with prefix_errors(files["metrics"]):
-        require_all_runs(metrics, plan)
-        frames = all_tables(metrics, plan)
-    folder, pages = Path(files["tables"][0]).parent, Path(files["pages"])
-    for name, frame in frames.items():
-        with atomic(folder / f"{name}.csv") as part:
-            frame.to_csv(part, index=False, lineterminator="\n")
-    for name, printed in printed_tables(frames, plan).items():
-        write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in printed))
-        write_text(folder / f"{name}.tex", "\n".join(table.latex() for table in printed))
-    texts = [page for section in report_tables(frames, plan).values() for page in section.items()]
-    for index, (title, table) in enumerate(texts, start=1):
-        write_text(pages / f"{index:02} {title}.html", HEAD + table.html())
