@@ -6,6 +6,7 @@ bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log la
 - If the logging policy is known, these are the actions that it hardly takes: see
   :mod:`drcrm.evaluation.terms.policy_terms`.
 - Otherwise a test on the rows decides whether some are missing: see :mod:`drcrm.evaluation.terms.overlap`.
+  In a marked log, actions are charged in the cells that lack them: see :mod:`drcrm.cost_models.missing_cells`.
 """
 
 from dataclasses import replace
