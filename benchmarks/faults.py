@@ -56,7 +56,7 @@ FAULTS = {
     ),
     "p-values are adjusted by Benjamini and Hochberg, not Holm": ('method="holm"', 'method="fdr_bh"'),
     "files are written in place": (
-        "part = folder / path.name\n        yield part\n        if target",
+        "part = Path(folder) / path.name\n        yield part\n        if target",
         "part = target\n        yield part\n        if target",
     ),
     "M is the ratio of the 95th and 5th percentiles": (
@@ -181,7 +181,10 @@ FAULTS = {
         "fit(values, target, count * (half != fold))",
         "fit(values, target, count * (half == fold))",
     ),
-    "temporary folders of running processes are removed": ("if _locks(lock, wait=False):", "if True:"),
+    "rows with the context of a training row are kept if their action differs": (
+        "training = np.isin(rows.contexts, known.contexts[~self.heldout])",
+        "training = np.isin(rows.keys, known.keys[~self.heldout])",
+    ),
     "the skewness correction has another Cornish–Fisher term": (
         "skewness * (2 * ndtri(confidence) ** 2 + 1) / 6",
         "skewness * (ndtri(confidence) ** 2 - 1) / 6",
