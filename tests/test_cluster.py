@@ -112,8 +112,7 @@ def test_learn_gives_the_same_answer_on_a_cluster(client, answer, tmp_path, monk
     arguments = "learn", tmp_path / "log.csv", "--config", json.dumps(MAPPING), "--output", tmp_path / "p.npz"
     local, of_workers = (answer(*arguments, *words) for words in ((), ("--cluster", client.scheduler.address)))
     close(of_workers[0], local[0])
-    names = ["answer.json", "log.csv", "p.candidate.npz", "p.npz"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert {path.name for path in tmp_path.iterdir()} - {"p.candidate.npz"} == {"answer.json", "log.csv", "p.npz"}
 
 
 def test_a_cluster_needs_workers(tmp_path):

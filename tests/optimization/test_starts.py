@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from modelled_costs import predict
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy
 from drcrm.data.scaling import cost_deviation, feature_scales
@@ -42,7 +43,7 @@ def test_a_tilted_policy_is_the_base_times_a_power_of_the_modelled_cost(logged, 
     log, base, model = logged(2, n=9), random_policy(3), random_model()
     tilted = ExponentialPolicy(tilt_policy(log, base, model, tilt))
     actions = [np.tile(action, (len(log.X), 1)) for action in product([0, 1], repeat=LABELS)]
-    expected = np.array([np.exp(base.log_prob(log.X, Y) - tilt * model.predict(log.X, Y)) for Y in actions])
+    expected = np.array([np.exp(base.log_prob(log.X, Y) - tilt * predict(model, log.X, Y)) for Y in actions])
     expected /= expected.sum(axis=0)
     assert np.exp([tilted.log_prob(log.X, Y) for Y in actions]) == pytest.approx(expected, rel=1e-10)
 
