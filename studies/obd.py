@@ -34,10 +34,10 @@ import pandas as pd
 from drcrm.data.bandit_log import BanditLog
 from drcrm.decisions.candidates import fit_candidates, read_algorithms
 from drcrm.decisions.evaluation import EvaluatedPolicy
+from drcrm.decisions.opened_log import OpenedLog, open_log
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
 from drcrm.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
-from drcrm.diagnostics.opened_log import OpenedLog, open_log
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.mapping import as_mapping

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drcrm.diagnostics import opened_log
+from drcrm.decisions import opened_log
 from drcrm.logs import batches, read_log
 
 

@@ -15,8 +15,8 @@ from drcrm import off_policy_value
 from drcrm.__main__ import main
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.decisions.candidates import compare_with_baseline, fit_candidates, read_algorithms
+from drcrm.decisions.opened_log import open_log
 from drcrm.diagnostics.comparison.baseline import policy_on_rows
-from drcrm.diagnostics.opened_log import open_log
 from drcrm.errors import InputError
 from drcrm.logs.batches import encode
 from drcrm.logs.mapping import as_mapping

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shop import MAPPING, NAMES, decisions
 
 from drcrm.__main__ import main
-from drcrm.diagnostics import opened_log
+from drcrm.decisions import opened_log
 from drcrm.logs.encoding.columns import escape_formula, unescape_formula
 from drcrm.logs.mapping import EXPLORE
 from drcrm.logs.policy_file import read_policy, write_policy

@@ -10,7 +10,7 @@ from log_fixtures import write_table
 from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 
-from drcrm.diagnostics import opened_log
+from drcrm.decisions import opened_log
 from drcrm.diagnostics.repeated_rows.row_checks import hash_log
 from drcrm.logs import read_log as readers
 from drcrm.logs.policy_file import read_policy, write_policy

@@ -19,7 +19,7 @@ from drcrm.reports.log_report.terminal import text
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a log says about a policy. ``print`` shows it in short, and notebooks show the report.
+    """A verdict on a policy with its evidence. ``print`` shows it in short, and notebooks show the report.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Answer:
     is_trusted : bool
         Whether the propensities were logged, or the mapping trusts their estimates.
     policy, candidate : StoredPolicy or None
-        What :func:`drcrm.learn` learned: the policy to run, and the best candidate if that is another one.
+        Results of :func:`drcrm.learn`: the policy to run, and the best candidate if that is another one.
     """
 
     content: dict[str, Any]

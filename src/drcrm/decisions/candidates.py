@@ -11,9 +11,9 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.decisions.evaluation import EvaluatedPolicy, guarded_outcomes
+from drcrm.decisions.opened_log import OpenedLog
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
-from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.evaluation.evaluation import LOGGING, Evaluation

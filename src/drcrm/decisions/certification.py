@@ -8,10 +8,10 @@ from typing import Any
 
 from drcrm.decisions.answer import Answer
 from drcrm.decisions.evaluation import build_answer, diagnose_log, judge
+from drcrm.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.decisions.policy_on_log import open_policy_on_log
 from drcrm.decisions.question import Question
 from drcrm.diagnostics.comparison.words import state_certificates
-from drcrm.diagnostics.opened_log import Tell, log_folder, open_log
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.read_log import Source
 

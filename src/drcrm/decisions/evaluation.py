@@ -10,6 +10,7 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.decisions.answer import Answer
+from drcrm.decisions.opened_log import OpenedLog
 from drcrm.decisions.running_bounds import Watch, WatchedOutcome, watch
 from drcrm.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
@@ -25,7 +26,6 @@ from drcrm.diagnostics.comparison.verdict import CHARGED, Bounds, Evidence, Verd
 from drcrm.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
 from drcrm.diagnostics.estimated_propensities import check_overlap
-from drcrm.diagnostics.opened_log import OpenedLog
 from drcrm.diagnostics.units import Units
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED

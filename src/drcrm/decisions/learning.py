@@ -22,10 +22,10 @@ from drcrm.decisions.candidates import (
 )
 from drcrm.decisions.certification import stay_silent
 from drcrm.decisions.evaluation import Evaluation, judge
+from drcrm.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.decisions.question import Question
 from drcrm.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.diagnostics.comparison.verdict import NOT_SHOWN
-from drcrm.diagnostics.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.errors import InputError, import_extra
 from drcrm.files import is_stream
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy

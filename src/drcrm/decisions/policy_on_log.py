@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.decisions.evaluation import EvaluatedPolicy
+from drcrm.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.decisions.question import Question
 from drcrm.diagnostics.comparison.baseline import find_rows
-from drcrm.diagnostics.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.diagnostics.repeated_rows.row_checks import RowChecks
 from drcrm.errors import InputError
 from drcrm.logs.mapping import LogMapping, as_mapping

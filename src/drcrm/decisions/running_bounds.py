@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.opened_log import OpenedLog
+from drcrm.decisions.opened_log import OpenedLog
 from drcrm.errors import InputError
 from drcrm.estimates import UNBIASED, default_estimate
 from drcrm.evaluation.bounds.independent_units import (

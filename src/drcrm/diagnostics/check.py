@@ -26,16 +26,16 @@ class Consequence(Enum):
     UNTESTED = "claims hold only if the propensities are right"
     WRONG_PROPENSITIES = "the log is wrong, unless a leak explains it"
     WRONG_OR_DEPENDENT = "the log is wrong, unless a leak or dependent rows explain it"
-    LEAK = "a feature knows the outcome, so nothing can be said"
-    LEARNED_ROWS = "rows may have trained the policy, so nothing can be said"
-    DEPENDENT_ROWS = "rows predict each other, so nothing can be said"
-    DETERMINISTIC = "the logging policy hardly explores, so nothing can be said"
-    UNBALANCED = "estimated propensities miss something, so nothing can be said"
-    MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so nothing can be said"
+    LEAK = "a feature knows the outcome, so the log cannot say"
+    LEARNED_ROWS = "rows may have trained the policy, so the log cannot say"
+    DEPENDENT_ROWS = "rows predict each other, so the log cannot say"
+    DETERMINISTIC = "the logging policy hardly explores, so the log cannot say"
+    UNBALANCED = "estimated propensities miss something, so the log cannot say"
+    MISSING_ACTIONS = "the log lacks actions or propensities are wrong, so the log cannot say"
     OVERLAP = "the log has too little of the policy's actions; bounds that charge missing actions hold"
     FEW_ROWS = "few rows have most of the weight: more rows help; bounds that charge missing actions hold"
     DOMINANT_ROW = "few rows have most of the weight: more rows help"
-    UNUSABLE = "nothing can be said"
+    UNUSABLE = "the log cannot say"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 from dependent_logs import MAPPING, draw_rows, draw_users
 from drawn_actions import draw_actions
 
-from drcrm.diagnostics.opened_log import open_log
+from drcrm.decisions.opened_log import open_log
 from drcrm.logs.mapping import as_mapping
 from drcrm.rows.agreement import agreement_p_value
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 from text_logs import LOGS
 
-from drcrm.diagnostics import opened_log
-from drcrm.diagnostics.opened_log import log_folder, open_log
+from drcrm.decisions import opened_log
+from drcrm.decisions.opened_log import log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import batches, read_log
 from drcrm.logs.batches import fit_encoding

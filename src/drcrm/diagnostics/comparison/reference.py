@@ -1,4 +1,4 @@
-"""What a policy is compared with."""
+"""The reference of a comparison: the logging policy or a baseline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences;
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a policy is compared with: the logging policy π0, or a baseline.
+    """The logging policy π0, or a baseline, with which a policy is compared.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a verdict follows from, and the names in its sentences.
+    """The results that a verdict follows from, and the names in its sentences.
 
     Attributes
     ----------

@@ -12,8 +12,8 @@ from shop import MAPPING, decisions
 from shop_fixtures import answer_of
 from text_logs import dsjson, vw_lists
 
+from drcrm.decisions import opened_log
 from drcrm.decisions.candidates import WITH_SCORES
-from drcrm.diagnostics import opened_log
 from drcrm.logs import read_log
 from drcrm.logs.policy_file import read_policy
 
