@@ -108,8 +108,8 @@ FAULTS = {
         "imitated_propensities=False",
     ),
     "the lower bound of the verdict has level δ/K, not δ/(2K)": (
-        "effective_choices=2 * settings.divisor",
-        "effective_choices=settings.divisor",
+        "choices = settings.divisor * (2 if is_lower else 1)",
+        "choices = settings.divisor",
     ),
     "the verdict 'worse' needs only the estimate above 0": (
         "return cls(comparison.lower_bound, certificate.bound",
@@ -190,8 +190,8 @@ FAULTS = {
         "skewness * (ndtri(confidence) ** 2 - 1) / 6",
     ),
     "a certificate does not charge the unsupported mass": (
-        "counted = factor = weight + mass\n        cost = charge",
-        "counted = factor = weight\n        cost = charge",
+        "counted = factor = used + mass",
+        "counted = factor = used",
     ),
     "a safe estimator trains on held-out rows": (
         "train = whole.recount(whole.count * ~is_heldout)",

@@ -60,7 +60,10 @@ class Policy(ABC):
 
     @abstractmethod
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
-        """Return log π of the rows, (n,), and the ``components``, in one pass over a log without rows of count 0."""
+        """Return log π of the rows, (n,), and the ``components``, in one pass over a log without rows of count 0.
+
+        There are no components if only the logged actions are known.
+        """
 
     @abstractmethod
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:

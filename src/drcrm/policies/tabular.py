@@ -80,7 +80,7 @@ class TabularPolicy(Policy):
 
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
         self.check_log(log, name)
-        return self.log_prob, [*self.components(log.X, log.actions, "the expectation of the modelled cost")]
+        return self.log_prob, [] if self.mean is None else [*self.components(log.X, log.actions, "the support rule")]
 
     def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
         if self.mean is None:

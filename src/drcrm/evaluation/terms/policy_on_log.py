@@ -30,7 +30,7 @@ class PolicyOnLog:
     def __init__(self, policy: Policy, log: BanditLog, name: str = "policy", needs_all: bool = True):
         self.policy, self.log, self.name = policy, log, name
         self.knows_all_actions = policy.knows_all_actions
-        self._needs_all = needs_all and policy.knows_all_actions
+        self._needs_all = needs_all or not policy.knows_all_actions
         self._last: Any = None, None
 
     @cached_property

@@ -1,0 +1,94 @@
+"""One evaluation resolves its inputs once, and its lower bounds are upper bounds on the negated costs."""
+
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from environment_logs import KINDS, draw_log
+
+from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
+from drcrm.certificates import policy_certificate
+from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.evaluation.bounds.upper_bound import as_bound
+from drcrm.evaluation.certified_terms import CertificateSettings
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.policies.exponential import LinearPolicy
+
+
+def draw_policy(log: BanditLog, seed: int):
+    kind = ExponentialPolicy if log.Y.ndim == 2 else SoftmaxPolicy
+    return kind(0.3 * np.random.default_rng(seed).normal(size=(log.X.shape[1], *log.actions.shape)))
+
+
+@pytest.mark.filterwarnings("ignore:the (effective sample size|mean weight)")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("estimate", ["ips", "snips", "dr"])
+@pytest.mark.parametrize("has_policy", [False, True])
+def test_a_lower_bound_is_the_upper_bound_on_negated_costs(kind, estimate, has_policy):
+    log = draw_log(kind, seed=2, rows=600)
+    policy, baseline = draw_policy(log, 0), draw_policy(log, 1) if has_policy else "logging"
+    effects = CostModel().fit_log(log).action_effects(log.X, log.actions)
+    options = {"baseline": baseline, "check_tails": False, "baseline_factor": 1.1}
+    costs = log.cost.min() - 1, log.cost.max() + 2
+    negated = log.with_cost(-log.cost)
+    expected = policy_certificate(
+        policy, negated, estimate, cost_model=-effects, cost_range=(-costs[1], -costs[0]), **options
+    )
+    evaluation = Evaluation.of(policy, log, baseline=baseline, cost_model=effects).by(estimate)
+    settings = CertificateSettings.of(
+        log, as_bound(0.95, "kl"), 0.95, 1, costs, factor=1.1, check_tails=False, full_support=False
+    )
+    lower = evaluation.certificate(settings, is_lower=True)
+    assert lower.bound == pytest.approx(-expected.bound, abs=1e-9)
+    assert lower.value == pytest.approx(-expected.value, abs=1e-9)
+    assert lower.missing == expected.missing
+    upper = evaluation.certificate(settings)
+    assert lower.bound < upper.bound
+
+
+def test_a_comparison_computes_everything_once(monkeypatch):
+    log = draw_log("single", rows=400)
+    log = log.replace(count=np.ones(400, dtype=int))
+    policy, baseline, model = draw_policy(log, 0), draw_policy(log, 1), CostModel().fit_log(log)
+    calls: Counter[str] = Counter()
+
+    def count(owner: type, name: str) -> None:
+        function = getattr(owner, name)
+
+        def counted(self, *arguments, **options):
+            calls[name] += 1
+            return function(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    for owner, name in (
+        (BanditLog, "without_empty_rows"),
+        (LinearPolicy, "evaluate"),
+        (LinearPolicy, "probabilities"),
+        (LinearPolicy, "_unexplored_marginals"),
+        (CostModel, "action_effects"),
+    ):
+        count(owner, name)
+    compare_with_logging(policy, log, cost_model=model)
+    assert calls == {"without_empty_rows": 1, "probabilities": 1, "action_effects": 1}
+    calls.clear()
+    evaluation = Evaluation.of(policy, log, cost_model=model, baseline=baseline).by("dr")
+    evaluation.value(), evaluation.difference(), evaluation.sensitivity(1.5, 0.95)
+    assert calls == {"without_empty_rows": 1, "probabilities": 2, "action_effects": 1}
+
+
+def test_results_have_notes_and_only_the_public_functions_warn():
+    log = draw_log("single", rows=300)
+    far = log.replace(propensity=np.full(300, 1.0))
+    rare = np.full(300, 1e-3)
+    evaluation = Evaluation.of(rare, far, groups=None).by("snips")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value = evaluation.value()
+    [note] = value.notes
+    assert "far below 1" in note
+    with pytest.warns(UserWarning, match="far below 1"):
+        public = off_policy_value(rare, far, "snips")
+    assert public == value
+    assert public.notes == value.notes
