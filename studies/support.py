@@ -29,10 +29,10 @@ from finished import Run
 from scipy import linalg, sparse
 
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import cost_deviation
 from drcrm.experiments.array_files import read_truth
+from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy

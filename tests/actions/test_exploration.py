@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
-from drcrm.cost_models.support import find_unsupported
 from drcrm.errors import InputError
+from drcrm.logging_policy import find_unsupported
 from drcrm.policies.prepared_log import importance_weights
 
 M, EXPLORE = 5, 0.3

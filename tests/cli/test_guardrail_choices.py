@@ -9,10 +9,10 @@ import pytest
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SupportedModel
 from drcrm.decisions.candidates import ESTIMATE, choose_candidate
 from drcrm.decisions.evaluation import guarded_outcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
+from drcrm.logging_policy import SupportedModel
 from drcrm.logs.mapping import as_mapping
 from drcrm.policies.exponential import class_for
 from drcrm.selection.candidates import Candidate, Learned

@@ -8,7 +8,6 @@ import pytest
 from drcrm import BanditLog
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SupportedModel
 from drcrm.diagnostics.comparison.advice import advise_guardrail
 from drcrm.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
@@ -17,6 +16,7 @@ from drcrm.diagnostics.comparison.words import describe_guardrails
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.logging_policy import SupportedModel
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.policies.tabular import policy_for_log
 

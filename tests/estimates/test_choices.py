@@ -12,8 +12,8 @@ from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, evaluation_of
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.support import SupportedModel
 from drcrm.estimates import ESTIMATES
+from drcrm.logging_policy import SupportedModel
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
 from drcrm.optimization.objective import Objective
 from drcrm.policies.prepared_log import PreparedLog

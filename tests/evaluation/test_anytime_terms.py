@@ -5,8 +5,8 @@ import pytest
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.certificates import policy_certificate, upper_bound
-from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
+from drcrm.logging_policy import SupportedModel
 
 COSTS = (-2.0, 0.5)
 PI, PI0 = np.array([0.1, 0.6, 0.3]), np.array([0.7, 0.1, 0.2])

@@ -28,7 +28,7 @@ def draw_policy(log: BanditLog, seed: int):
 def test_a_lower_bound_is_the_upper_bound_on_negated_costs(kind, estimate, has_policy):
     log = draw_log(kind, seed=2, rows=600)
     policy, baseline = draw_policy(log, 0), draw_policy(log, 1) if has_policy else "logging"
-    effects = CostModel().fit_log(log).action_effects(log.X, log.actions)
+    effects = CostModel().fit(log).effects(log.X, log.actions)
     options = {"baseline": baseline, "check_tails": False, "baseline_factor": 1.1}
     costs = log.cost.min() - 1, log.cost.max() + 2
     negated = log.with_cost(-log.cost)
@@ -50,7 +50,7 @@ def test_a_lower_bound_is_the_upper_bound_on_negated_costs(kind, estimate, has_p
 def test_a_comparison_computes_everything_once(monkeypatch):
     log = draw_log("single", rows=400)
     log = log.replace(count=np.ones(400, dtype=int))
-    policy, baseline, model = draw_policy(log, 0), draw_policy(log, 1), CostModel().fit_log(log)
+    policy, baseline, model = draw_policy(log, 0), draw_policy(log, 1), CostModel().fit(log)
     calls: Counter[str] = Counter()
 
     def count(owner: type, name: str) -> None:
@@ -67,15 +67,15 @@ def test_a_comparison_computes_everything_once(monkeypatch):
         (LinearPolicy, "evaluate"),
         (LinearPolicy, "probabilities"),
         (LinearPolicy, "_unexplored_marginals"),
-        (CostModel, "action_effects"),
+        (CostModel, "effects"),
     ):
         count(owner, name)
     compare_with_logging(policy, log, cost_model=model)
-    assert calls == {"without_empty_rows": 1, "probabilities": 1, "action_effects": 1}
+    assert calls == {"without_empty_rows": 1, "probabilities": 1, "effects": 1}
     calls.clear()
     evaluation = Evaluation.of(policy, log, cost_model=model, baseline=baseline).by("dr")
     evaluation.value(), evaluation.difference(), evaluation.sensitivity(1.5, 0.95)
-    assert calls == {"without_empty_rows": 1, "probabilities": 2, "action_effects": 1}
+    assert calls == {"without_empty_rows": 1, "probabilities": 2, "effects": 1}
 
 
 def test_results_have_notes_and_only_the_public_functions_warn():

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, certificates
 from drcrm.certificates import upper_bound
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import restrict_to_support
+from drcrm.logging_policy import restrict_to_support
 
 policy_certificate = partial(certificates.policy_certificate, check_tails=False)  # the methods' own bounds
 by_row_and_context = pytest.mark.parametrize("by", ["row", "context"])

@@ -15,8 +15,8 @@ import pytest
 from served_contexts import random_contexts, stored_policy
 
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SupportedModel
 from drcrm.files import read_npz
+from drcrm.logging_policy import SupportedModel
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.policies.exponential import SoftmaxPolicy

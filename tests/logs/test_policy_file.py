@@ -10,9 +10,9 @@ from sklearn.ensemble import RandomTreesEmbedding
 from drcrm.arrays.stored_estimators import to_bytes
 from drcrm.cost_models.missing_cells import MissingCells
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError
 from drcrm.files import read_npz, write_npz
+from drcrm.logging_policy import SupportedModel
 from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy

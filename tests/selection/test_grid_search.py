@@ -5,9 +5,9 @@ import pytest
 
 from drcrm import BanditLog, ExponentialPolicy
 from drcrm.certificates import upper_bound
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.scaling import clipping_constant
 from drcrm.errors import InputError
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.optimization import lbfgs
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm

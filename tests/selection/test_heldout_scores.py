@@ -11,7 +11,7 @@ from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.support import SupportedModel
+from drcrm.logging_policy import SupportedModel
 from drcrm.selection.candidates import choose
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import SCORES, UNMODELLED

@@ -13,9 +13,9 @@ from drcrm import ActionLists, BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_p
 from drcrm.__main__ import main
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.blended_model import blend_weights
-from drcrm.cost_models.support import SUPPORT
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
+from drcrm.logging_policy import SUPPORT
 from drcrm.selection import learned_scores
 from drcrm.selection.learned_scores import fit_scores, learn_over_scores
 from drcrm.selection.registry.algorithms import Algorithm

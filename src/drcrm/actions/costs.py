@@ -104,7 +104,7 @@ class ModelledCosts(ABC):
 class SupportRule(ABC):
     """Treatment of actions with little support: π0(a|x) is below τ of the uniform probability.
 
-    See :mod:`drcrm.cost_models.support` for the formulas. ``support`` is τ, ``mean`` is μ of a policy and
+    See :mod:`drcrm.logging_policy` for the formulas. ``support`` is τ, ``mean`` is μ of a policy and
     ``logging_mean`` is μ of the logging policy, in the shape of scores.
     """
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.arrays.tables import Table
-from drcrm.cost_models.support import SUPPORT, raise_to_support
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.diagnostics.check import Check
 from drcrm.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
@@ -32,6 +31,7 @@ from drcrm.estimates import RATIO, ROBUST
 from drcrm.evaluation.bounds.skewness import tail_residual
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.policies.prepared_log import select_occurring
 from drcrm.policies.tabular import policy_for_log

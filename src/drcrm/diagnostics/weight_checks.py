@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import stdtrit
 
 from drcrm.arrays.numerics import weighted_quantiles
-from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.diagnostics.check import Check, Consequence, judge_share, to_json, worst_level
@@ -32,6 +31,7 @@ from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
+from drcrm.logging_policy import SUPPORT
 from drcrm.weights import effective_sample_size
 
 LOW_SHARE = 0.1  # effective sample size divided by the rows: caution

@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from drcrm.arrays.validation import check_bool, check_column_names, check_positive, check_positive_integer
 from drcrm.cost_models.regressor_model import is_regressor
-from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
@@ -20,6 +19,7 @@ from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
 from drcrm.evaluation.bounds.independent_units import with_groups
+from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.flat_starts import explain_flat_start
 from drcrm.optimization.lbfgs import LbfgsSettings
@@ -62,7 +62,7 @@ class CounterfactualEstimator(FittedPolicy):
     support : float in [0, 1]
         Threshold τ, below which the cost model is not trusted. An action has no support if its probability under the
         logging policy is below τ times the uniform probability, and a label value if it is below τ/2. A large cost
-        then replaces the modelled cost: see :mod:`drcrm.cost_models.support`. 0 trusts the model everywhere.
+        then replaces the modelled cost: see :mod:`drcrm.logging_policy`. 0 trusts the model everywhere.
     context_effects : bool or "auto"
         Whether the cost model of "dr" and "dm" adds a random effect of each context, estimated from the context's own
         rows: see :mod:`drcrm.cost_models.context_effects`. "auto" does so for label vectors only.

@@ -8,10 +8,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from drcrm.arrays.validation import check_choice
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import with_groups
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.heldout_scores import HeldoutScores

@@ -18,7 +18,6 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.missing_cells import lacked_actions
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
-from drcrm.cost_models.support import SUPPORT, SupportedModel, raise_to_support
 from drcrm.cost_models.tabular_model import model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.data.scaling import as_clip
@@ -32,7 +31,7 @@ from drcrm.evaluation.terms.overlap import PolicySupport, low_weight_warning, su
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.evaluation.terms.policy_terms import Charges, Terms, compute_terms, subtract
 from drcrm.evaluation.terms.shifted_terms import compute_shifted_terms
-from drcrm.optimization.behaviour_cloning import clone_behaviour, restrict_to_support
+from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 from drcrm.risks import MeanRisk, Risk
@@ -206,18 +205,18 @@ class Evaluation:
         return replace(self, policy=self.baseline, baseline=None)
 
     @cached_property
-    def charged(self) -> tuple[Any, Policy, float] | None:
-        """The cost model, π0 and τ with which unsupported actions are charged; None if π0 of the rows is unknown."""
+    def charged(self) -> tuple[Any, LoggingPolicy] | None:
+        """The cost model and π0 with which unsupported actions are charged; None if π0 of the rows is unknown."""
         known, model = self.logging_policy, self.cost_model if self.kind.uses_model else None
         if known is not None:
             if model is None:
-                return None, known, SUPPORT
+                return None, LoggingPolicy(known)
             support = model.support if isinstance(model, SupportedModel) else 0
             model = restrict_to_support(model, self.log, known, support or SUPPORT)
-            return model, known, model.support
+            return model, model.logging
         if isinstance(model, SupportedModel) and model.support:
-            stored = model.known_logging_policy(self.log)
-            return None if stored is None else (model, stored, model.support)
+            stored = model.logging.known_on(self.log)
+            return None if stored is None else (model, stored)
         return None
 
     def _once(self, key: tuple, owner: Any, compute: Callable[[], Any]) -> Any:
@@ -288,22 +287,13 @@ class Evaluation:
         logged = replace(self, estimate=UNBIASED if self.radius is None else RATIO, weight=Clipped())
         return logged.side_terms(PolicyOnLog(policy, self.log, "logging policy"), extreme)
 
-    @cached_property
-    def _logging_mean(self) -> np.ndarray:
+    def _find_charges(self, side: PolicyOnLog) -> Charges:
         assert self.charged is not None
-        return self.charged[1].marginals_on(self.log.X, self.log.actions, "logging policy")
+        mass, is_rare = self.charged[1].find_unsupported(self.log, side.components("its unsupported actions"))
+        return Charges(mass[self.log.context], is_rare)
 
     def _charges(self, side: PolicyOnLog) -> Charges:
         return self._once(("charges",), side, lambda: self._find_charges(side))
-
-    def _find_charges(self, side: PolicyOnLog) -> Charges:
-        assert self.charged is not None
-        log, tau = self.log, self.charged[2]
-        mass, is_rare = np.zeros(log.n_contexts), np.zeros(len(log.Y), dtype=bool)
-        for share, mean in side.components("its unsupported actions"):
-            of_component, is_rare = log.actions.find_unsupported(log.row_map, mean, self._logging_mean, tau)
-            mass += share * of_component
-        return Charges(mass[log.context], is_rare)
 
     def certificate(
         self, settings: CertificateSettings, *, is_paired: bool = True, is_lower: bool = False
@@ -333,12 +323,10 @@ class Evaluation:
 
     def support(self, threshold: float = SUPPORT) -> PolicySupport:
         """Return how much of the policy's probability is on actions that π0 hardly takes; by default π0 is cloned."""
-        known = self.logging_policy
-        logging: Any = known or clone_behaviour(self.log)
-        purpose = "the support of a policy"
-        logging_mean = logging.marginals_on(self.log.X, self.log.actions, "logging policy", purpose)
-        raised = logging_mean if known is not None else raise_to_support(logging_mean, self.log, threshold)
-        return summarize_support(self.policy, logging_mean, raised, threshold)
+        log, known = self.log, self.logging_policy
+        logging = LoggingPolicy.clone(log, threshold) if known is None else LoggingPolicy(known, threshold)
+        logging_mean = logging.policy.marginals_on(log.X, log.actions, "logging policy", "the support of a policy")
+        return summarize_support(self.policy, logging_mean, logging.probabilities(log.X, log.actions), threshold)
 
     def value(self, confidence: float = 0.95) -> Interval:
         """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""
@@ -385,22 +373,16 @@ class Evaluation:
     @cached_property
     def _unsupported_mass(self) -> float | None:
         """Probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
-        log, model, is_supported = self.log, self.cost_model, None
+        log, model = self.log, self.cost_model
         if self.logging_policy is not None:
-            known, support = self.logging_policy, self.threshold or SUPPORT
+            logging = LoggingPolicy(self.logging_policy, self.threshold or SUPPORT)
         elif isinstance(model, SupportedModel) and model.support:
-            known, support, is_supported = model.logging_policy, model.support, model.is_supported
+            logging = model.logging
         else:
             return None
         if not self.policy.knows_all_actions:
             return None
-        logging_mean = known.marginals_on(log.X, log.actions, "logging policy")
-        if is_supported is not None:
-            logging_mean = log.actions.raise_to_support(logging_mean, is_supported, support)
-        mass = sum(
-            share * log.actions.find_unsupported(log.row_map, mean, logging_mean, support)[0]
-            for share, mean in self.policy.components("its unsupported actions")
-        )
+        mass, _ = logging.find_unsupported(log, self.policy.components("its unsupported actions"))
         return float(log.count @ mass[log.context] / log.size)
 
 

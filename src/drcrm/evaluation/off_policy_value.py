@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from drcrm.arrays.validation import check_fraction, check_open_fraction
-from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import AUTO, EVALUATIONS, SelfNormalised
@@ -14,6 +13,7 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.terms.overlap import PolicySupport
 from drcrm.evaluation.terms.shifted_terms import check_shift
+from drcrm.logging_policy import SUPPORT
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Weight
 
@@ -71,7 +71,7 @@ def off_policy_value(
         default, this is done with a ``CostModel``.
     support : float in [0, 1]
         Threshold τ. The cost model is not used for actions that π0 takes with less than τ times the uniform
-        probability: see :mod:`drcrm.cost_models.support`. 0 uses the cost model everywhere.
+        probability: see :mod:`drcrm.logging_policy`. 0 uses the cost model everywhere.
     logging_policy : optional
         Logging policy π0, for ``support``, in the forms of ``policy`` with the probabilities of all actions. By default
         it is estimated from this log.

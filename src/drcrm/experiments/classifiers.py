@@ -7,9 +7,9 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import Features, as_input
 from drcrm.arrays.validation import as_float_array
 from drcrm.cost_models.regressor_model import RegressorModel
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, refuse_errors
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.base import Policy
 from drcrm.policies.classifier_policy import fit_classifier, row_weights
 from drcrm.selection.registry.user_classes import make_object
@@ -35,7 +35,7 @@ def cheapest_actions(log: BanditLog, X: Features, logging_policy: Policy, seed: 
     """Return 1 for the cheapest action of each of m contexts and 0 for the others, (m, K): the direct method.
 
     The cost of each action is modelled by histogram gradient boosting, with scikit-learn's defaults. An action without
-    support under π0 has the largest logged cost: see :mod:`drcrm.cost_models.support`. Equal costs share the
+    support under π0 has the largest logged cost: see :mod:`drcrm.logging_policy`. Equal costs share the
     probability.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor

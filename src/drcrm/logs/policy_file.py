@@ -20,9 +20,9 @@ from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.missing_cells import MissingCells
 from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SupportedModel
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.files import is_stream, read_npz, write_npz
+from drcrm.logging_policy import SupportedModel
 from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding

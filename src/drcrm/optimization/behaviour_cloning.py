@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import merge_folds, training_parts
 from drcrm.data.scaling import has_constant
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
-from drcrm.policies.base import Policy
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk
@@ -47,16 +45,3 @@ def clone_folds(log: BanditLog, fold: np.ndarray, tol: float = 1e-6, most: int |
 def marginals_of_folds(log: BanditLog, policies: Sequence[LinearPolicy], fold: np.ndarray) -> np.ndarray:
     """Return the probabilities of all actions by the policy of each context's fold, in the shape of scores."""
     return merge_folds(fold, log.actions, lambda number: policies[number].marginals_on(log.X, log.actions))
-
-
-def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | None, support: float) -> SupportedModel:
-    """Return a cost model that is trusted only where the logging policy has support.
-
-    If ``logging_policy`` is None, the logging policy of the model is used. If it has none, the policy is cloned from
-    the log.
-    """
-    if logging_policy is not None:
-        return SupportedModel.of(model, log, logging_policy, support)
-    if isinstance(model, SupportedModel):
-        return model.with_support(support)
-    return SupportedModel.of(model, log, clone_behaviour(log), support).with_logged_support(log)

@@ -110,7 +110,7 @@ class ActionScores(TransformerMixin, BaseEstimator):
     deviation : float
         σ, the standard deviation of the costs minus ĉ on rows that the fit of ĉ did not see.
     support : float
-        τ of the support rule: see :mod:`drcrm.cost_models.support`.
+        τ of the support rule: see :mod:`drcrm.logging_policy`.
     limits : (float, float)
         Smallest and largest cost of the support rule.
     is_supported : bool array, optional

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.cost_models.support import SupportedModel
+from drcrm.logging_policy import SupportedModel
 from drcrm.optimization.objective import Objective
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.score_names import SCORES

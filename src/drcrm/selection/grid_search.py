@@ -14,11 +14,11 @@ from drcrm.cost_models.base import as_cost_model
 from drcrm.cost_models.blended_model import MappedModel
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.cost_models.ridge_model import CostModel, tilt_coefficients
-from drcrm.cost_models.support import SUPPORT
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import report_progress
 from drcrm.data.scaling import as_clip, cost_deviation
 from drcrm.errors import InputError
+from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.lbfgs import Fit, minimize_objectives
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import policy_coef, start_coef

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from drcrm.arrays.mapped_arrays import read_only
-from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -17,6 +16,7 @@ from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.logging_policy import SupportedModel
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import TabularPolicy

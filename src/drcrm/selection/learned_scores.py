@@ -18,7 +18,7 @@ s_j/b_j; the weights are max(0, −slope), scaled so that the larger one is 1. S
 models poor. A ridge on θ_j b_j draws the fit to the vote.
 
 The doubly robust costs of the fit have a cost model of their own, a regression of the logged costs on the sum of the
-models' s_j/b_j. The fit uses this model without the support rule of :mod:`drcrm.cost_models.support`, because the
+models' s_j/b_j. The fit uses this model without the support rule of :mod:`drcrm.logging_policy`, because the
 classifiers know more of actions that π0 hardly takes. Estimates and bounds on held-out rows use ĉ = −σ s_1 with the
 support rule.
 """
@@ -39,11 +39,11 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.action_scores import ActionScores
 from drcrm.policies.classifier_policy import MappedLogistic, fit_classifier

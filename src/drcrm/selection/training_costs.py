@@ -10,9 +10,9 @@ from drcrm.cost_models.base import action_effects, as_cost_model
 from drcrm.cost_models.context_effects import Variances, context_effects
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
-from drcrm.cost_models.support import SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
+from drcrm.logging_policy import SupportedModel
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import PreparedLog

@@ -10,9 +10,9 @@ from step_chain import EVALUATE, GRID, LEARNED, SCORES, evaluate_inputs, run_ste
 
 from drcrm import ExponentialPolicy
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.files import read_npz, write_npz
+from drcrm.logging_policy import SUPPORT, SupportedModel
 
 LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]

@@ -13,9 +13,9 @@ from step_chain import AXES, SPLIT, algorithm, run_step
 
 from drcrm import SoftmaxPolicy
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.experiments.array_files import read_cost_model, read_log, read_truth
 from drcrm.files import read_npz, write_npz
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection.score_names import SCORES
 

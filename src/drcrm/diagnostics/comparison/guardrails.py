@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.support import SupportedModel
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.diagnostics.check import to_json
@@ -31,6 +30,7 @@ from drcrm.diagnostics.comparison.verdict import ROUNDING
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval, unit_values
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.logging_policy import SupportedModel
 from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.logs.mapping_entries import Guardrail
 from drcrm.selection.multiplicity import EffectiveNumber, effective_number

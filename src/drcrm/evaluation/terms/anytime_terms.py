@@ -29,10 +29,10 @@ import numpy as np
 
 from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.support import SupportedModel, misses_propensities
 from drcrm.errors import InputError
 from drcrm.estimates import AUTO, EVALUATIONS, ROBUST, UNBIASED, default_estimate
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
+from drcrm.logging_policy import SupportedModel, misses_propensities
 from drcrm.policies.prepared_log import modelled_cost
 
 if TYPE_CHECKING:
@@ -133,5 +133,6 @@ def _logging_policy(evaluation: Evaluation) -> Any:
     """Return π0 from the argument, or from the cost model; None if it is unknown, estimated, or not that of the log."""
     model = evaluation.cost_model
     if evaluation.logging_policy is None and isinstance(model, SupportedModel):
-        return None if getattr(model.logging_policy, "features", None) else model.known_logging_policy(evaluation.log)
+        known = None if getattr(model.logging_policy, "features", None) else model.logging.known_on(evaluation.log)
+        return known and known.policy
     return evaluation.logging_policy

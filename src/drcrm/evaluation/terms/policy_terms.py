@@ -1,7 +1,7 @@
 """Terms of a policy's estimated cost: one number for each row of a log. Their mean is the estimate.
 
 If the logging policy π0 is known, unsupported actions are charged an extreme cost a. An action is unsupported if π0
-hardly takes it: see :mod:`drcrm.cost_models.support`. The cost a is the largest cost, or the smallest for a baseline.
+hardly takes it: see :mod:`drcrm.logging_policy`. The cost a is the largest cost, or the smallest for a baseline.
 
 Let S be the unsupported actions of a context x, w the importance weight of a row, and M(x) = π(S|x). For the largest
 cost a,

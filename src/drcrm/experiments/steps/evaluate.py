@@ -14,7 +14,6 @@ import numpy as np
 
 from drcrm.arrays.stored_estimators import from_bytes
 from drcrm.arrays.validation import Features
-from drcrm.cost_models.support import SUPPORT, SupportedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import default_estimate
@@ -22,6 +21,7 @@ from drcrm.evaluation.policy_certificate import policy_certificate
 from drcrm.experiments.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
 from drcrm.experiments.simulation.truth import Rates, Truth
 from drcrm.files import read_npz, write_csv
+from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.exponential import LinearPolicy, make_policy
 from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
 from drcrm.risks import KLBall

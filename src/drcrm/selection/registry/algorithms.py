@@ -18,9 +18,9 @@ import numpy as np
 from drcrm.arrays.numerics import constructor_parameters
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
 from drcrm.cost_models.context_effects import as_context_effects
-from drcrm.cost_models.support import SUPPORT
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
+from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.criterion import WeightedLikelihoodRisk, make_objective
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.optimization.objective import Objective
@@ -93,7 +93,7 @@ class Algorithm:
     tilt : float ≥ 0 or "auto"
         κ of the start "model".
     support : float in [0, 1]
-        τ; see :mod:`drcrm.cost_models.support`.
+        τ; see :mod:`drcrm.logging_policy`.
     context_effects : bool or "auto"
         Whether the training costs are modelled with context effects under "dr" and "dm".
     safe : bool

@@ -20,9 +20,9 @@ from drcrm import (
     policy_support,
 )
 from drcrm.cost_models.base import action_effects
-from drcrm.cost_models.support import SupportedModel, find_unsupported
 from drcrm.errors import InputError
-from drcrm.optimization.behaviour_cloning import clone_behaviour, restrict_to_support
+from drcrm.logging_policy import LoggingPolicy, SupportedModel, restrict_to_support
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import make_policy
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
@@ -111,7 +111,9 @@ def test_unsupported_choices_can_be_charged_an_extreme_cost(choices):
         (choice_log.single(), logging, policy, B, choice_log.eligible),
         (choice_log.listed(), logging.ravel(), policy.ravel(), B.ravel(), ...),
     ):
-        mass, is_unsupported = find_unsupported(SoftmaxPolicy(coef), log, SoftmaxPolicy(theta), 0.5)
+        mass, is_unsupported = LoggingPolicy(SoftmaxPolicy(theta), 0.5).find_unsupported(
+            log, SoftmaxPolicy(coef).components(log.X, log.actions, "")
+        )
         assert mass == pytest.approx(expected, abs=1e-12)
         assert np.array_equal(is_unsupported, is_rare[choice_log.context, choice_log.A])
         model = SupportedModel.of(cost_model(costs), log, SoftmaxPolicy(theta), 0.5)
@@ -163,7 +165,9 @@ def test_logged_propensities_show_support_whatever_the_estimate_says():
         log = BanditLog(X, [0, 0, 0, 1, 1, 1], propensity, np.arange(6.0), n_actions=3)
         model = restrict_to_support(CostModel().fit(log), log, None, 0.05)
         model = replace(model, logging_policy=unlikely)
-        mass, _ = find_unsupported(uniform, log, unlikely, 0.05, model.is_supported)
+        mass, _ = LoggingPolicy(unlikely, 0.05, model.is_supported).find_unsupported(
+            log, uniform.components(log.X, log.actions, "")
+        )
         assert mass == pytest.approx(np.full(6, sum(expected)))
         is_charged = model.effects(log.X, log.actions)[0] == log.cost.max()
         assert is_charged.tolist()[1:] == [value > 0 for value in expected][1:]
@@ -192,7 +196,9 @@ def test_a_log_refutes_the_support_of_an_action_that_half_of_the_contexts_lack()
         log = BanditLog(np.column_stack([x, np.ones(1000)]), Y, p, rng.random(1000), n_actions=3)
         cloned = SoftmaxPolicy([[0, 0, 50.0], [0, 0, 0]])
         model = SupportedModel(CostModel().fit(log), cloned, 0.05, (0, 1)).with_logged_support(log)
-        found, _ = find_unsupported(SoftmaxPolicy(np.zeros((2, 3))), log, cloned, 0.05, model.is_supported)
+        found, _ = LoggingPolicy(cloned, 0.05, model.is_supported).find_unsupported(
+            log, SoftmaxPolicy(np.zeros((2, 3))).components(log.X, log.actions, "")
+        )
         charged = model.effects(log.X, log.actions)[x < -0.1, 2] == 1
         # The estimate also says that actions 0 and 1 are rare for x > 0, which the log refutes in both cases.
         assert (found[x < -0.1] == pytest.approx(1 / 3 if mass else 0), charged.all()) == (True, mass > 0)

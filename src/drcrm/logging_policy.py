@@ -19,6 +19,7 @@ lists, ε replaces τ in this paragraph if all rows have one of the two propensi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,11 +29,71 @@ from drcrm.actions.base import Actions
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.blended_model import MappedModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.base import Policy
 from drcrm.policies.exponential import as_policy
 
 SUPPORT = 0.05  # τ
 ROUNDED = 0.02  # relative error of propensities of two digits, such as 0.17 for 1/6
+
+
+@dataclass(frozen=True, eq=False)
+class LoggingPolicy:
+    """The logging policy π0, and the actions that it supports.
+
+    Parameters
+    ----------
+    policy : Policy
+        π0, or the policy cloned from the log.
+    support : float in [0, 1]
+        τ.
+    is_supported : bool array, optional
+        Actions that have support whatever π0 says, if it is an estimate.
+    is_cloned : bool
+        Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
+        which actions are unsupported.
+    """
+
+    policy: Policy
+    support: float = SUPPORT
+    is_supported: np.ndarray | None = None
+    is_cloned: bool = False
+
+    @classmethod
+    def clone(cls, log: BanditLog, support: float = SUPPORT) -> LoggingPolicy:
+        """Return the policy that is cloned from a log, with the support that its propensities show."""
+        return cls(clone_behaviour(log), support).with_logged_support(log)
+
+    def with_logged_support(self, log: BanditLog) -> LoggingPolicy:
+        """Return π0 as an estimate: it has the support that the propensities of its log show."""
+        mean = self.policy.marginals_on(log.X, log.actions, "logging policy")
+        return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
+
+    def probabilities(self, X: Any, actions: Actions, purpose: str = "the support rule") -> np.ndarray:
+        """Return the probabilities of all actions, in the shape of scores; supported actions have at least τ/K."""
+        mean = self.policy.marginals_on(X, actions, "logging policy", purpose)
+        return _raise(mean, actions, self.is_supported, self.support)
+
+    def known_on(self, log: BanditLog) -> LoggingPolicy | None:
+        """Return π0 if it is known and has the propensities of a log; None if it was cloned, or another policy logged.
+
+        A policy with other propensities says neither which actions the log lacks, nor the mean of a control variate.
+        """
+        return None if self.is_cloned or misses_propensities(self.policy, log) else self
+
+    def find_unsupported(
+        self, log: BanditLog, components: Iterable[tuple[float, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
+
+        ``components`` are those of the policy: see :meth:`drcrm.policies.base.Policy.components`.
+        """
+        logging_mean = self.probabilities(log.X, log.actions)
+        mass, is_rare = np.zeros(log.n_contexts), np.zeros(len(log.Y), dtype=bool)
+        for share, mean in components:
+            of_component, is_rare = log.actions.find_unsupported(log.row_map, mean, logging_mean, self.support)
+            mass += share * of_component
+        return mass, is_rare
 
 
 @dataclass(frozen=True)
@@ -77,15 +138,12 @@ class SupportedModel:
 
     def with_logged_support(self, log: BanditLog) -> SupportedModel:
         """Return the model with π0 as an estimate: it has the support that the propensities of its log show."""
-        mean = self.logging_policy.marginals_on(log.X, log.actions, "logging policy")
-        return replace(self, is_cloned=True, is_supported=_find_supported(log, mean, self.support))
+        return replace(self, is_cloned=True, is_supported=self.logging.with_logged_support(log).is_supported)
 
-    def known_logging_policy(self, log: BanditLog) -> Any:
-        """Return π0 if it is known and has the propensities of a log; None if it was cloned, or another policy logged.
-
-        A policy with other propensities says neither which actions the log lacks, nor the mean of a control variate.
-        """
-        return None if self.is_cloned or misses_propensities(self.logging_policy, log) else self.logging_policy
+    @property
+    def logging(self) -> LoggingPolicy:
+        """π0 with its support."""
+        return LoggingPolicy(self.logging_policy, self.support, self.is_supported, self.is_cloned)
 
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
@@ -104,14 +162,14 @@ class SupportedModel:
         """Return effects of the model in contexts X after the support rule."""
         if not self.support:
             return effects
-        return actions.replace_unsupported(effects, self._logging_mean(X, actions), self.support, self.limits)
+        return actions.replace_unsupported(effects, self.logging.probabilities(X, actions), self.support, self.limits)
 
     def effects_at_extreme(self, X: Any, actions: Actions, extreme: float, sign: int) -> np.ndarray:
         """Return the effects with unsupported actions at an extreme cost: the largest (sign 1) or the smallest (−1).
 
         Supported actions keep their cost after the support rule. Unsupported labels keep R, whatever the extreme is.
         """
-        mean, (low, high) = self._logging_mean(X, actions), self.limits
+        mean, (low, high) = self.logging.probabilities(X, actions), self.limits
         limits = (low, high) if sign > 0 else (-high, -low)
         effects = sign * action_effects(self.model, X, actions)
         for bounds in (limits, actions.raise_limits(limits, sign * extreme)):
@@ -129,10 +187,6 @@ class SupportedModel:
         """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
         features, actions = self.logging_policy.actions.bind(X, eligible)
         return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.effects(features, actions))
-
-    def _logging_mean(self, X: Any, actions: Actions) -> np.ndarray:
-        """Return the probabilities of all actions under π0."""
-        return _logging_mean(self.logging_policy, X, actions, self.support, self.is_supported)
 
 
 def misses_propensities(policy: Policy, log: BanditLog) -> float:
@@ -157,28 +211,14 @@ def _raise(mean: np.ndarray, actions: Actions, is_supported: np.ndarray | None, 
     return mean if is_supported is None else actions.raise_to_support(mean, is_supported, support)
 
 
-def find_unsupported(
-    policy: Policy,
-    log: BanditLog,
-    logging_policy: Policy,
-    support: float,
-    is_supported: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return a policy's probability of unsupported actions, (m,), and which rows have such an action, (n,).
+def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | None, support: float) -> SupportedModel:
+    """Return a cost model that is trusted only where the logging policy has support.
 
-    ``is_supported`` is that of a SupportedModel.
+    If ``logging_policy`` is None, the logging policy of the model is used. If it has none, the policy is cloned from
+    the log.
     """
-    actions = log.actions
-    logging_mean = _logging_mean(logging_policy, log.X, actions, support, is_supported)
-    mass, is_rare = np.zeros(log.n_contexts), np.zeros(len(log.Y), dtype=bool)
-    for share, mean in policy.components(log.X, actions, purpose="its unsupported actions"):
-        of_component, is_rare = actions.find_unsupported(log.row_map, mean, logging_mean, support)
-        mass += share * of_component
-    return mass, is_rare
-
-
-def _logging_mean(
-    logging_policy: Policy, X: Any, actions: Actions, support: float, is_supported: np.ndarray | None
-) -> np.ndarray:
-    mean = logging_policy.marginals_on(X, actions, "logging policy")
-    return _raise(mean, actions, is_supported, support)
+    if logging_policy is not None:
+        return SupportedModel.of(model, log, logging_policy, support)
+    if isinstance(model, SupportedModel):
+        return model.with_support(support)
+    return SupportedModel.of(model, log, clone_behaviour(log), support).with_logged_support(log)
