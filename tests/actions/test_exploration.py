@@ -7,7 +7,7 @@ import pytest
 
 from drcrm import ActionLists, BanditLog, ExponentialPolicy, SoftmaxPolicy
 from drcrm.errors import InputError
-from drcrm.logging_policy import find_unsupported
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.policies.prepared_log import importance_weights
 
 M, EXPLORE = 5, 0.3
@@ -143,7 +143,7 @@ def test_the_probability_of_unsupported_label_vectors_is_that_of_the_mixture():
     log, policy, _ = make_log("labels")
     mixed, rng = policy.with_exploration(EXPLORE), np.random.default_rng(5)
     logging_policy = ExponentialPolicy(6 * rng.normal(size=(4, 3)))
-    mass, _ = find_unsupported(mixed, log, logging_policy, 0.5)
+    mass, _ = LoggingPolicy(logging_policy, 0.5).find_unsupported(log, mixed.components(log.X, log.actions, ""))
     logging_mean = logging_policy.marginals(log.X)
     is_rare = np.where(VECTORS[:, None] == 1, logging_mean < 0.25, 1 - logging_mean < 0.25).any(axis=2)
     expected = [
