@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from drcrm import ActionLists, BanditLog
-from drcrm.cost_models.context_effects import ContextEffects, check_variances, context_effects
 from drcrm.cost_models.solvers import random_effect_solvers
+from drcrm.cost_models.solvers.context_effects import ContextEffects, check_variances, context_effects
 from drcrm.errors import InputError
 
 both_kinds = pytest.mark.parametrize("kind", ["labels", "choices"])

@@ -69,7 +69,7 @@ class CostModel(BaseCostModel):
         Penalty λ of the fit.
     variances_ : (array (r, r), float), optional
         Covariance Σ and noise σ² of the context effects of the training log, if they are known. A model read from a
-        file has them. See :mod:`drcrm.cost_models.context_effects`.
+        file has them. See :mod:`drcrm.cost_models.solvers.context_effects`.
     """
 
     coef_: np.ndarray

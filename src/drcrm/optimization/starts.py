@@ -10,7 +10,8 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import cost_deviation
 from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import cloned_coefficients
-from drcrm.policies.exponential import LinearPolicy, check_compatible
+from drcrm.policies.base import check_compatible
+from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.weights import effective_sample_size
 

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from drcrm.actions.base import Actions, explored_mean, uniform_policy
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
 from drcrm.policies.prepared_log import PreparedLog
 
 
@@ -92,3 +93,12 @@ class Policy(ABC):
     def select(self, contexts: np.ndarray, actions: Actions) -> Self:
         """Return the policy for selected contexts of its log."""
         return self
+
+
+def check_compatible(policy: Any, n_features: int, actions: Actions, name: str) -> None:
+    """Raise InputError unless the policy has the features and actions of the log."""
+    if not policy.actions.is_like(actions):
+        raise InputError(f"{name} is over {policy.actions}, the log has {actions}")
+    shape, expected = (policy.n_features, *policy.coef.shape[1:]), (n_features, *actions.shape)
+    if shape != expected:
+        raise InputError(f"{name}'s coef has shape {shape}, expected {expected} to match the log")

@@ -23,7 +23,7 @@ from drcrm.arrays.validation import (
 )
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.policies.base import Policy
+from drcrm.policies.base import Policy, check_compatible
 from drcrm.policies.prepared_log import PreparedLog, append_row, score_probabilities
 
 OVERFLOW = "X times coef is beyond the range of floating-point numbers"
@@ -336,15 +336,6 @@ def make_policy(
 def class_for(actions: Actions) -> type[LinearPolicy]:
     """Return the class of exponential policies over a kind of action."""
     return POLICIES[actions.kind]
-
-
-def check_compatible(policy: LinearPolicy, n_features: int, actions: Actions, name: str) -> None:
-    """Raise InputError unless the policy has the features and actions of the log."""
-    if not policy.actions.is_like(actions):
-        raise InputError(f"{name} is over {policy.actions}, the log has {actions}")
-    shape, expected = (policy.n_features, *policy.coef.shape[1:]), (n_features, *actions.shape)
-    if shape != expected:
-        raise InputError(f"{name}'s coef has shape {shape}, expected {expected} to match the log")
 
 
 def as_policy(policy: object, name: str = "policy") -> LinearPolicy:

@@ -46,8 +46,9 @@ from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.action_scores import ActionScores
+from drcrm.policies.base import check_compatible
 from drcrm.policies.classifier_policy import MappedLogistic, fit_classifier
-from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy, check_compatible
+from drcrm.policies.exponential import LinearPolicy, SoftmaxPolicy
 from drcrm.policies.feature_map_names import CLASSIFIER_WEIGHTS, NYSTROEM
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection.candidates import Learned

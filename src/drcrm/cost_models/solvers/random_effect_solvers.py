@@ -1,9 +1,9 @@
 """E-step of the context effects: sums over batches of contexts, at given variances Σ and σ².
 
-The notation is that of :mod:`drcrm.cost_models.context_effects`. A context with p rows has a matrix V_k, (p, p). If it
-has more rows than loadings r, ``_compress`` replaces them by r rows. ``SparsePairs`` or ``DensePairs`` apply the map
-Σ ↦ A_k Σ A_kᵀ, whichever is faster. In 20 000 contexts with 4 rows and one of 20 actions, sparse pairs take a quarter
-of the time of dense ones. In 3000 contexts with 8 rows of 22 labels, they take 2.4 times as long.
+The notation is that of :mod:`drcrm.cost_models.solvers.context_effects`. A context with p rows has a matrix V_k,
+(p, p). If it has more rows than loadings r, ``_compress`` replaces them by r rows. ``SparsePairs`` or ``DensePairs``
+apply the map Σ ↦ A_k Σ A_kᵀ, whichever is faster. In 20 000 contexts with 4 rows and one of 20 actions, sparse pairs
+take a quarter of the time of dense ones. In 3000 contexts with 8 rows of 22 labels, they take 2.4 times as long.
 """
 
 from __future__ import annotations

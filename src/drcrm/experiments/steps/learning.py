@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.stored_estimators import to_bytes
-from drcrm.cost_models.context_effects import context_effects
 from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.solvers.context_effects import context_effects
 from drcrm.errors import prefix_errors
 from drcrm.experiments.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.experiments.simulation.replay import generator

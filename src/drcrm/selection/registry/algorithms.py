@@ -17,7 +17,7 @@ import numpy as np
 
 from drcrm.arrays.numerics import constructor_parameters
 from drcrm.arrays.validation import check_bool, check_choice, check_fraction, check_nonnegative
-from drcrm.cost_models.context_effects import as_context_effects
+from drcrm.cost_models.solvers.context_effects import as_context_effects
 from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
 from drcrm.logging_policy import SUPPORT
