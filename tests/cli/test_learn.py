@@ -219,7 +219,7 @@ def test_costs_outside_of_the_stated_range_are_refused(tmp_path, run):
 
 def test_an_unreachable_scheduler_is_one_line(tmp_path, run, monkeypatch):
     pytest.importorskip("distributed", reason="the extra drcrm[dask] is not installed")
-    monkeypatch.setattr("drcrm.cli.learn.CONNECTION_TIMEOUT", 0.2)
+    monkeypatch.setattr("drcrm.decisions.learning.CONNECTION_TIMEOUT", 0.2)
     decisions(50).to_csv(tmp_path / "log.csv", index=False)
     arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(FAST), "--output", tmp_path / "p.npz"]
     status, _, error = run(*arguments, "--cluster", "tcp://127.0.0.1:9")
@@ -254,7 +254,7 @@ def test_logs_without_a_choice_are_refused(tmp_path, run, lists, fault):
 def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
     decisions(400).to_csv(tmp_path / "log.csv", index=False)
     fitted = []
-    monkeypatch.setattr("drcrm.cli.learn.fit_candidates", lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
+    monkeypatch.setattr("drcrm.decisions.learning.fit_candidates", lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
     learn = "learn", tmp_path / "log.csv", "--output", tmp_path / "p.npz", "--config"
     for options, expected in ((), [DEFAULT, WITH_SCORES]), (("--exportable",), [DEFAULT]):
         fitted.clear()
