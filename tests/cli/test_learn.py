@@ -254,7 +254,8 @@ def test_logs_without_a_choice_are_refused(tmp_path, run, lists, fault):
 def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
     decisions(400).to_csv(tmp_path / "log.csv", index=False)
     fitted = []
-    monkeypatch.setattr("drcrm.decisions.learning.fit_candidates", lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
+    fit = "drcrm.decisions.learning.fit_candidates"
+    monkeypatch.setattr(fit, lambda *arguments: fitted.extend(arguments[1]) or 1 / 0)
     learn = "learn", tmp_path / "log.csv", "--output", tmp_path / "p.npz", "--config"
     for options, expected in ((), [DEFAULT, WITH_SCORES]), (("--exportable",), [DEFAULT]):
         fitted.clear()
