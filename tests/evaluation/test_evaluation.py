@@ -10,6 +10,7 @@ from environment_logs import KINDS, draw_log
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
 from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
@@ -92,3 +93,9 @@ def test_results_have_notes_and_only_the_public_functions_warn():
         public = off_policy_value(rare, far, "snips")
     assert public == value
     assert public.notes == value.notes
+
+
+def test_a_name_is_no_logging_policy():
+    log = draw_log("single")
+    with pytest.raises(InputError, match="logging_policy is of type str"):
+        Evaluation.of(draw_policy(log, 0), log, logging_policy="logging")

@@ -20,7 +20,6 @@ from drcrm.cost_models.missing_cells import lacked_actions
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.tabular_model import model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
-from drcrm.data.scaling import as_clip
 from drcrm.errors import InputError
 from drcrm.estimates import AUTO, EVALUATIONS, RATIO, UNBIASED, Estimate, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval, check_groups, separate_contexts
@@ -29,7 +28,7 @@ from drcrm.evaluation.certified_terms import CertificateSettings, certify
 from drcrm.evaluation.sensitivity import Sensitivity, worst_cases
 from drcrm.evaluation.terms.overlap import PolicySupport, low_weight_warning, summarize_support, summarize_weights
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
-from drcrm.evaluation.terms.policy_terms import Charges, Terms, compute_terms, subtract
+from drcrm.evaluation.terms.policy_terms import Charges, Terms, choose_limit, compute_terms, subtract
 from drcrm.evaluation.terms.shifted_terms import compute_shifted_terms
 from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
 from drcrm.policies.base import Policy
@@ -105,11 +104,11 @@ class Evaluation:
         log = as_log(log)
         if isinstance(baseline, str) and baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
-        known = dict(zip(ROLES, (policy, baseline, logging_policy), strict=True))
+        given = dict(zip(ROLES, (policy, baseline, logging_policy), strict=True))
         policies = {
-            role: policy_for_log(each, log, role)
-            for role, each in known.items()
-            if role == "policy" or not isinstance(each, str | None)
+            role: policy_for_log(side, log, role)
+            for role, side in given.items()
+            if role == "policy" or not (side is None or (role == "baseline" and isinstance(side, str)))
         }
         regressor, cost_model = (cost_model, None) if is_regressor(cost_model) else (None, cost_model)
         groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
@@ -149,12 +148,12 @@ class Evaluation:
                 f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip"
             )
         weight = limited(limit) if limited else weight or Clipped(None)
-        found = self._cross_fitted() if self.cost_model is None and EVALUATIONS[estimate].kind.uses_model else self
-        if threshold and found.cost_model is not None:
-            model = restrict_to_support(found.cost_model, found.log, found.logging_policy, threshold)
-            found = replace(found, cost_model=model)
+        fitted = self._cross_fitted() if self.cost_model is None and EVALUATIONS[estimate].kind.uses_model else self
+        if threshold and fitted.cost_model is not None:
+            model = restrict_to_support(fitted.cost_model, fitted.log, fitted.logging_policy, threshold)
+            fitted = replace(fitted, cost_model=model)
         settings = {"estimate": estimate, "weight": weight, "limit": limit, "radius": radius, "threshold": threshold}
-        return replace(found, **settings, risk=risk or MeanRisk())
+        return replace(fitted, **settings, risk=risk or MeanRisk())
 
     def choose_estimate(self, estimate: Any, prefers_ips: bool = False) -> str:
         """Return the name of an estimate; "auto" is "ips" if preferred, else "dr", else "snips".
@@ -171,13 +170,13 @@ class Evaluation:
 
         Rows of different groups get contexts of their own, so that each context is in one fold.
         """
-        found = self._map_policies(self.log, lambda policy: policy)
+        fitted = self._map_policies(self.log, lambda policy: policy)
         if self.groups is not None:
             log, contexts = separate_contexts(self.log, self.groups)
             if contexts is not None:
-                found = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
+                fitted = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
         fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit(part)
-        return replace(found, cost_model=cross_fit(found.log, found.groups, fit=fit))
+        return replace(fitted, cost_model=cross_fit(fitted.log, fitted.groups, fit=fit))
 
     def _map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:
         """Return the evaluation on another log, with a function of its policies."""
@@ -384,18 +383,3 @@ class Evaluation:
             return None
         mass, _ = logging.find_unsupported(log, self.policy.components("its unsupported actions"))
         return float(log.count @ mass[log.context] / log.size)
-
-
-def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
-    """Return the limit M of an estimate's weights, by default the clipping constant of the log; None without a limit.
-
-    Raise InputError if ``clip`` is given for an estimate that does not clip.
-    """
-    if EVALUATIONS[estimate].limited is not None:
-        return as_clip("auto" if clip is None else clip, log)
-    if clip is not None:
-        clipping = ", ".join(repr(name) for name, entry in EVALUATIONS.items() if entry.limited)
-        raise InputError(
-            f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use {clipping}, or leave clip out"
-        )
-    return None

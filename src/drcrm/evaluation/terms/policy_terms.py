@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.scaling import as_clip
 from drcrm.errors import InputError
-from drcrm.estimates import Estimate
+from drcrm.estimates import EVALUATIONS, Estimate
 from drcrm.evaluation.terms.overlap import clipped_share, worst_case_gaps
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.policies.prepared_log import modelled_cost
@@ -176,3 +177,18 @@ def check_weights(weight: np.ndarray, log: BanditLog, name: str) -> np.ndarray:
     if not np.isfinite(log.count @ weight * (1 + np.abs(log.cost).max())):
         raise InputError(f"the {name}'s weights, or their costs, are beyond the range of floating-point numbers")
     return weight
+
+
+def choose_limit(estimate: str, clip: Any, log: BanditLog) -> float | None:
+    """Return the limit M of an estimate's weights, by default the clipping constant of the log; None without a limit.
+
+    Raise InputError if ``clip`` is given for an estimate that does not clip.
+    """
+    if EVALUATIONS[estimate].limited is not None:
+        return as_clip("auto" if clip is None else clip, log)
+    if clip is not None:
+        clipping = ", ".join(repr(name) for name, entry in EVALUATIONS.items() if entry.limited)
+        raise InputError(
+            f"clip is {clip!r}, but the estimate {estimate!r} does not clip weights; use {clipping}, or leave clip out"
+        )
+    return None
