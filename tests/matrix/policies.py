@@ -74,7 +74,7 @@ def write_fixed_policies(
     for seed in seeds:
         scores = earlier.logging if seed == LOGGING else policy_scores(earlier, seed)
         policy = linear(scores, 0.3 if seed == LOGGING else SHARE)
-        parts = {"policy": policy, "encoding": encoded.encoding, "model": model, "header": header}
+        parts = {"policy": policy, "encoding": encoded.encoding, "model": model, "header": header, "cells": None}
         write_policy(folder / f"policy{seed}.npz", replace(stored, **parts))
         paths.append(folder / f"policy{seed}.npz")
     return paths
