@@ -54,7 +54,10 @@ FAULTS = {
         "stdtrit(n - 1, 0.975)",
         "stdtrit(n - 1, 0.95)",
     ),
-    "p-values are adjusted by Benjamini and Hochberg, not Holm": ('method="holm"', 'method="fdr_bh"'),
+    "p-values are adjusted by Benjamini and Hochberg, not Holm": (
+        "np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))",
+        "np.maximum.accumulate(p_values[order] * len(order) / np.arange(1, len(order) + 1))",
+    ),
     "files are written in place": (
         "part = Path(folder) / path.name\n        yield part\n        if target",
         "part = target\n        yield part\n        if target",
