@@ -109,8 +109,9 @@ def test_help_and_wrong_arguments_import_no_numpy():
 
 
 def test_learning_without_a_feature_map_imports_no_scikit_learn(tmp_path):
+    """The log has every action: the search for missing actions takes trees from scikit-learn."""
     decisions(200).to_csv(tmp_path / "log.csv", index=False)
-    log = [str(tmp_path / "log.csv"), "--config", json.dumps(MAPPING | {"algorithm": "cips"})]
+    log = [str(tmp_path / "log.csv"), "--config", json.dumps(MAPPING | {"algorithm": "cips", "least_propensity": 0.01})]
     output = ["--output", str(tmp_path / "policy.npz")]
     assert run_in_one_process(["learn", *log, *output])[0] == "0 numpy pandas pyarrow scipy"
 

@@ -113,9 +113,11 @@ class OpenedLog:
 
         By default they are the cells of ``train``. Nothing is marked if the mapping says that no action is missing.
         """
+        if self.mapping.has_full_support:
+            return self
         if cells is None and self.train is not None:
             cells = find_missing_cells(self.train)
-        if cells is None or self.mapping.has_full_support:
+        if cells is None:
             return self
         evaluated = mark_missing(self.evaluated, cells)
         checks, check = self.checks, check_missing(evaluated)

@@ -1,4 +1,4 @@
-"""Compare the verdicts of drcrm and skdr-eval: PYTHONPATH=studies python -m benchmarks.verdicts [--seeds 20]
+"""Compare the verdicts of drcrm and skdr-eval: PYTHONPATH=studies python -m benchmarks.verdicts_beside [--seeds 20]
 
 Run this by hand in the project's folder, in an environment with both packages: ``python -m venv ENV && ENV/bin/pip
 install -e . skdr-eval==0.12.0``. The project never depends on skdr-eval. It takes a few minutes of one core.
