@@ -82,12 +82,38 @@ def test_a_policy_that_is_not_better_is_the_candidate(tmp_path):
         ({"estimate": "dm"}, "estimate must be dr, snips or ips, got 'dm'"),
         ({"sensitivity": 0.5}, "sensitivity must be a factor of at least 1, got 0.5"),
         ({"shift": 0}, "shift must be above 0, got 0"),
+        ({"confidence": "0.9"}, "confidence must be above ½ and below 1, got '0.9'"),
+        ({"sensitivity": "2"}, "sensitivity must be a factor of at least 1, got '2'"),
+        ({"shift": "0.1"}, "shift must be above 0, got '0.1'"),
         ({"asymptotic": True}, "it needs --anytime"),
     ],
 )
 def test_wrong_arguments_are_refused_before_a_file_is_read(options, message):
     with pytest.raises(InputError, match=message):
         drcrm.certify("none.npz", "none.csv", **options)
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        ([], r"at least one path, got \[\]"),
+        ([1], r"at least one path, got \[1\]"),
+        (pd.DataFrame({"a": [1]}), "the log is of type DataFrame, expected a path or a list of paths"),
+    ],
+)
+def test_a_log_that_is_no_path_is_refused(log, message):
+    for answer in (drcrm.learn, lambda log, mapping: drcrm.certify("column:q", log, mapping)):
+        with pytest.raises(InputError, match=message):
+            answer(log, MAPPING)
+
+
+def test_a_policy_that_logged_the_rows_changes_nothing(tmp_path):
+    visits(0).assign(q=0.5).to_csv(tmp_path / "log.csv", index=False)
+    answer = drcrm.certify("column:q", tmp_path / "log.csv", MAPPING)
+    assert "changes r by 0 per row" in answer.as_dict()["verdict"]["sentence"]
+    assert "-0 %" not in str(answer)
+    with pytest.raises(InputError, match="the answer has no policy to save"):
+        answer.save(tmp_path / "p.npz")
 
 
 def test_importing_drcrm_does_not_import_the_log_product():

@@ -11,6 +11,7 @@ from typing import Any
 from drcrm.diagnostics.check import to_json
 from drcrm.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.diagnostics.comparison.verdict import Verdict
+from drcrm.errors import InputError
 from drcrm.files import write_text
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.reports.log_report.page import page
@@ -75,7 +76,14 @@ class Answer:
         ----------
         path : str or Path
             The file to write, npz.
+
+        Raises
+        ------
+        InputError
+            If the answer is not one of :func:`drcrm.learn`.
         """
+        if self.policy is None:
+            raise InputError("the answer has no policy to save: only answers of drcrm.learn have one")
         write_policy(Path(path), self.policy)
 
     def __str__(self) -> str:

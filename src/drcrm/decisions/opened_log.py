@@ -42,7 +42,7 @@ from drcrm.logs.encoding.columns import reject_values
 from drcrm.logs.estimated_propensities import estimate_propensities
 from drcrm.logs.mapping import LogMapping
 from drcrm.logs.policy_file import StoredPolicy, digest
-from drcrm.logs.read_log import Source, name_of, read_raw_log, short_name
+from drcrm.logs.read_log import Source, first_path, name_of, read_raw_log, short_name
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.rows.recognition import LearnedRows, RecognisedRows
 
@@ -178,7 +178,7 @@ def log_folder(path: Source) -> Iterator[Folder]:
     created there. Until the end of the ``with`` block, arrays that are computed from arrays in the folder are written
     to it, too.
     """
-    parent = Path(path if isinstance(path, str | Path) else path[0]).absolute().parent
+    parent = first_path(path).absolute().parent
     with ExitStack() as closing:
 
         def create() -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.actions.base import largest_probability
+from drcrm.arrays.validation import to_float
 from drcrm.decisions.running_bounds import Watch
 from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.diagnostics.comparison.reference import BASELINE, LOGGING_POLICY, Reference
@@ -36,14 +37,14 @@ class Question:
     asymptotic: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.5 < self.confidence < 1:
-            raise InputError(f"confidence must be above ½ and below 1, got {self.confidence}")
+        if not 0.5 < to_float(self.confidence) < 1:
+            raise InputError(f"confidence must be above ½ and below 1, got {self.confidence!r}")
         if self.estimate not in (None, ROBUST, RATIO, UNBIASED):
             raise InputError(f"estimate must be {ROBUST}, {RATIO} or {UNBIASED}, got {self.estimate!r}")
-        if self.sensitivity is not None and not 1 <= self.sensitivity < float("inf"):
-            raise InputError(f"sensitivity must be a factor of at least 1, got {self.sensitivity}")
-        if self.shift is not None and not 0 < self.shift < float("inf"):
-            raise InputError(f"shift must be above 0, got {self.shift}")
+        if self.sensitivity is not None and not 1 <= to_float(self.sensitivity) < float("inf"):
+            raise InputError(f"sensitivity must be a factor of at least 1, got {self.sensitivity!r}")
+        if self.shift is not None and not 0 < to_float(self.shift) < float("inf"):
+            raise InputError(f"shift must be above 0, got {self.shift!r}")
         if self.baseline is not None and self.sensitivity is not None:
             raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")
         if self.asymptotic and not self.anytime:

@@ -234,6 +234,16 @@ def _files_below(folder: Path) -> Iterator[Path]:
             raise InputError(f"has the folder {path.name!r}, expected only files, or folders such as day=2024-05-01")
 
 
+def first_path(path: Source) -> Path:
+    """Return the first path of a log; InputError unless it is a path or a list of paths."""
+    paths: Any = [path] if isinstance(path, str | Path) else path
+    if not isinstance(paths, list | tuple):
+        raise InputError(f"the log is of type {type(path).__name__}, expected a path or a list of paths")
+    if not paths or not all(isinstance(part, str | Path) for part in paths):
+        raise InputError(f"the log must be a path or a list of at least one path, got {paths!r}")
+    return Path(paths[0])
+
+
 def name_of(path: Source) -> str:
     """Return the paths of a log as one text."""
     return str(path) if isinstance(path, str | Path) else ", ".join(map(str, path))
