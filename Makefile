@@ -98,7 +98,7 @@ lint: .venv/installed
 	lint-imports
 	mypy
 	snakefmt --check Snakefile workflow
-	snakemake --lint
+	.ci/lint-workflow
 	python benchmarks/protection.py --check
 
 .venv/installed: requirements.txt pyproject.toml
