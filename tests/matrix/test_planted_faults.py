@@ -22,8 +22,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(estimate="snips"),
     ),
     "another_order": (
-        "        value = value - reference.value if z.any() else 0.0",
-        "        value = value - reference.value + 1e-6 * float(log.cost[0] * log.propensity[0])",
+        "terms.value - reference.value if z.any() else 0.0",
+        "terms.value - reference.value + 1e-6 * float(self.log.cost[0] * self.log.propensity[0])",
         Row(estimate="snips"),
     ),
     "other_names": (
@@ -57,8 +57,8 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(estimate="snips"),
     ),
     "policy_is_its_own_baseline": (
-        "        value = value - reference.value if z.any() else 0.0",
-        "        value = value - float(log.cost.mean())",
+        "terms.value - reference.value if z.any() else 0.0",
+        "terms.value - float(self.log.cost.mean())",
         Row(estimate="snips"),
     ),
     "logging_policy_differs_by_zero": (
@@ -77,13 +77,13 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
         Row(units="groups_unequal", look="asymptotic", estimate="ips"),
     ),
     "commands_agree_with_the_library": (
-        '| {"choices": settings.divisor}',
-        '| {"choices": 2 * settings.divisor}',
+        "choices = settings.divisor * (2 if is_lower else 1)",
+        "choices = 2 * settings.divisor * (2 if is_lower else 1)",
         Row(estimate="snips"),
     ),
     "estimates_are_inside_their_bounds": (
-        "return -np.inf if certificate is None else -certificate.bound",
         "return -np.inf if certificate is None else certificate.bound",
+        "return -np.inf if certificate is None else -certificate.bound",
         Row(guardrail="absolute", estimate="snips"),
     ),
     "slices_add_up": (
