@@ -1,4 +1,4 @@
-"""How often is *better* said of nothing with estimated propensities, and what do good logs lose?
+"""How often is *better* false with estimated propensities, and what do good logs lose?
 
 ``learn`` (``algorithm: cips``) estimates the propensities by ``propensity_model: auto``. In the first four kinds of
 logs all actions have the same reward, so *better* is a false claim. The draw of one of three actions and the reward

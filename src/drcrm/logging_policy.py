@@ -13,8 +13,8 @@ least τ/K, the action is therefore supported, whatever the estimate is. The log
 action has a propensity above 1 − τ/K, or if the action is significantly too rare where the estimate is below τ/K. For
 label vectors, this holds for each value of a label, with K = 2^q vectors. Estimated propensities do not count. A policy
 that explores at a constant rate ε < τ takes every action with a probability of at least ε/K. For single choices and
-lists, ε replaces τ in this paragraph if all rows have one of the two propensities of an ε-greedy policy, ε/K and 1 − ε
-(K − 1)/K, and each rare action has 10 rows.
+lists, ε replaces τ in this paragraph on two conditions. All rows have one of the two propensities of an ε-greedy
+policy, ε/K and 1 − ε (K − 1)/K, and each rare action has 10 rows.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class SupportedModel:
 
 
 def misses_propensities(policy: Policy, log: BanditLog) -> float:
-    """Return the largest relative difference between a policy's probabilities and the propensities; 0 if rounded."""
+    """Return the largest relative difference between a policy's probabilities and the propensities; 0 for rounding."""
     _, log_prob, _ = policy.evaluate(log, name="logging policy")
     with np.errstate(over="ignore"):
         largest = float(np.abs(np.expm1(log_prob - log.log_propensity)).max())

@@ -71,7 +71,7 @@ class BaseCostModel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class FunctionModel(BaseCostModel):
-    """Modelled costs of all actions by a function of contexts, which have the form that users pass.
+    """Cost model by a user's function, which gets contexts in the form that users pass.
 
     Attributes
     ----------

@@ -6,15 +6,15 @@ action the largest cost in the cells that lack it. If such a cell does not lack 
 
 The propensity p_k(x) of an action k is known only in the rows that drew k. The number of draws of k in a cell is
 therefore compared with its expectation s by a model of p_k. A ridge regression, a tree, and a tree of the residuals of
-the ridge regression model the log odds of the rows with k. The smallest of the three predictions counts, but at most
-1 − p in rows that drew another action with propensity p. A cell lacks k if
+the ridge regression model the log odds of the rows with k. The smallest of the three predictions counts. In rows
+that drew another action with propensity p, it is at most 1 − p. A cell lacks k if
 
-- o draws have a probability of at most α by Chernoff's bound, exp(−(s − o + o log(o/s))),
+- o or fewer draws have a probability of at most α by Chernoff's bound, exp(−(s − o + o log(o/s))),
 - the mean of 1[a = k]/p over the cell is below ½,
 - and the other actions leave no probability for k: see ``_Draws.remainder``.
 
 Boxes are leaves of Poisson trees of the ratio of draws to expected draws. The first tree has all features, and the
-others have random halves of them, so that a box of several features is found although none of them shows it alone.
+others have random halves of them, to find boxes of several features that no single feature shows.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ class _Draws:
         return float(-(expected - draws + xlogy(draws, draws / expected))) if draws < expected else 0.0
 
     def remainder(self, k: int, rows: np.ndarray) -> float:
-        """Return the median probability that the other actions leave for k in some rows; 0 if it may be rounding.
+        """Return the median probability that the other actions leave for k in some rows; 0 if it is within the error.
 
-        It is 1 minus the propensity of the drawn action and the modelled ones of the others. Its error is the root of
-        the mean squared error of the models in the rows where the propensity is known.
+        It is 1 minus the propensity of the drawn action and the modelled ones of the others. The error adds up
+        the models' root mean squared errors in rows that drew their actions, each times the share of the other rows.
         """
         rows = np.flatnonzero(rows & (self.action != k))
         if not len(rows):
@@ -164,7 +164,7 @@ def mark_missing(log: BanditLog, cells: MissingCells) -> BanditLog:
 
 
 def lacked_actions(log: BanditLog) -> np.ndarray | None:
-    """Return the actions that a marked log lacks in each context, (m, K); (m, 0) if none; None without a test."""
+    """Return the actions that a marked log lacks in each context, (m, K); (m, 0) if none; None if it is not marked."""
     lacked = log.column(LACKED)
     if lacked is None:
         return None
@@ -192,7 +192,7 @@ def _dense(X: Features) -> np.ndarray:
 
 
 def _find_boxes(draws: _Draws, k: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the boxes that lack an action, the plainest first; a box has at most half of its rows in earlier ones."""
+    """Yield the boxes that lack an action, the clearest first. At most half of a box's rows are in earlier boxes."""
     from sklearn.tree import DecisionTreeRegressor  # slow to import
 
     expected, is_drawn = draws.expected[k], draws.action == k

@@ -20,7 +20,7 @@ from drcrm.reports.log_report.terminal import text
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A verdict on a policy with its evidence. ``print`` shows it in short, and notebooks show the report.
+    """A verdict on a policy with its evidence. ``print`` shows a short text, and notebooks show the report.
 
     Attributes
     ----------

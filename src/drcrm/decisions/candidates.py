@@ -102,10 +102,12 @@ def fit_candidates(
     Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
     ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
     :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
-    guardrails hold. If it chooses none, the candidate with the least cautious mean is returned. Candidates whose
-    estimates are beyond the margin of a guardrail are returned only if all are. If evaluations are expensive, the
-    algorithms first compete on samples of the training rows, also with guardrails: see
-    :mod:`drcrm.selection.successive_halving`. There, bounds are on differences from π0, or with a baseline on costs.
+    guardrails hold. If it chooses none, the candidate with the least cautious mean is returned. A candidate whose
+    estimate is beyond a guardrail's margin is returned only if this is true of all candidates.
+
+    If evaluations are expensive, the algorithms first compete on samples of the training rows, also with guardrails:
+    see :mod:`drcrm.selection.successive_halving`. These samples use bounds on differences from π0. With a baseline,
+    they use bounds on costs.
 
     Parameters
     ----------
@@ -184,7 +186,7 @@ def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
 
 
 def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearPolicy], bool]:
-    """Return a function that returns whether estimates of a policy on rows of a log are beyond a guardrail's margin.
+    """Return a test of policies: whether an estimate on the rows of a log is beyond a guardrail's margin.
 
     The estimate "snips" needs no cost models of the outcomes, which are expensive with many actions.
     """
@@ -196,7 +198,7 @@ def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearP
 def _select(
     algorithm: Algorithm, learned: Learned, rates: np.ndarray, choices: int, confidence: float
 ) -> tuple[EvaluatedPolicy, tuple[bool, int, float]]:
-    """Return the candidate that is chosen for a test, or else the one with the least cautious mean; and its rank.
+    """Return a candidate and its rank: the one chosen for a test, or else that with the least cautious mean.
 
     The rank has three parts: whether it breaks a guardrail, its grade times −1, and its cautious mean.
     """

@@ -62,7 +62,7 @@ class EvaluatedPolicy:
     settings : mapping
         The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
     is_shown : bool
-        Whether the algorithm's own candidates choose this one as better than the logging policy.
+        Whether the choice among the algorithm's own candidates shows this one to be better than the logging policy.
     may_have_logged : bool
         Whether it existed before the log, so that it may be the logging policy.
     """
@@ -92,7 +92,7 @@ class Evaluation:
         One for each policy.
     settings : ComparisonSettings
     evidence : Evidence
-        What the verdict follows from.
+        Results from which the verdict follows.
     verdict : Verdict
     statement : Statement
         The verdict in words.
@@ -256,7 +256,7 @@ def _watch(
     """Return the evidence with bounds that hold at every look, these bounds, and the estimates by their terms.
 
     Bounds that are not asymptotic need no overlap. If another check fails, or an asymptotic bound is refused, the
-    answer has no bound: those that were computed hold at one look only.
+    answer has no bound, because the bounds of the comparison hold at one look only.
     """
     comparison, is_asymptotic = evidence.comparison, watching.is_asymptotic
     remedies: list[str] = []

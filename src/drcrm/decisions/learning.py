@@ -168,7 +168,7 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 
 def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Evaluation:
-    """Return the evaluation of all candidates; the verdict says if another policy is written than a candidate."""
+    """Return the evaluation of all candidates. For *not shown*, its sentence names what is written."""
     settings = question.settings(opened.mapping, ESTIMATE, selection.choices, selection.number, selection.of_guardrails)
     rows = len(opened.evaluated.Y)
     evaluation = judge(opened, selection.policies, selection.best, settings)
@@ -185,7 +185,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ev
 
 
 def _answer(evaluation: Evaluation, files: Files) -> Answer:
-    """Return the answer. The policy that is kept becomes a candidate of it."""
+    """Return the answer. Its candidates include the policy that is kept."""
     opened, is_better = evaluation.opened, evaluation.verdict.is_better
     mapping = opened.mapping
     name = None if files.output is None else files.output.name

@@ -174,9 +174,9 @@ class OpenedLog:
 def log_folder(path: Source) -> Iterator[Folder]:
     """Yield a function that creates a folder for the arrays of a large log; the folder is removed at the end.
 
-    The folder is next to ``path``, or the first of several, or among the system's temporary files if it cannot be
-    created there. Until the end of the ``with`` block, arrays that are computed from arrays in the folder are written
-    to it, too.
+    The folder is next to ``path``, or next to the first of several. If it cannot be created there, it is among the
+    system's temporary files. Until the end of the ``with`` block, arrays that are computed from arrays in the folder
+    are written to it, too.
     """
     parent = first_path(path).absolute().parent
     with ExitStack() as closing:
@@ -215,11 +215,11 @@ def open_log(
     folder : callable, optional
         From :func:`log_folder`; by default the log is in memory.
     encoding : Encoding, optional
-        Encoding of a policy. By default it is fitted to the rows that train policies, which are returned too; without
-        ``seed``, to all rows.
+        Encoding of a policy. By default it is fitted to the rows that train policies, which are returned, too. Without
+        ``seed``, it is fitted to all rows.
     recognise : callable, optional
-        It returns the rows that trained a policy, which are left out, from the checks of all rows and the digest of the
-        file.
+        Function of the checks of all rows and the digest of the file. It returns the rows that trained a policy, which
+        are left out.
     seed : int, optional
         Seed of a split into rows that train policies and held-out rows; by default the log is not split.
     most : int, optional
@@ -271,7 +271,7 @@ def open_log(
 
 
 def count_rows_per_week(log: BanditLog) -> float | None:
-    """Return how many rows a log has per week, by its first and last time; None without times or within a day."""
+    """Return how many rows a log has per week, by its first and last time; None without times, or within one day."""
     if not (log.description.clock or "").startswith("times"):
         return None
     time: Any = log.column("time")
@@ -297,7 +297,7 @@ def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
 
 
 def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:
-    """Return the encoded rows that train policies, with groups and outcomes of guardrails as only further columns."""
+    """Return the encoded rows that train policies. Further columns are only groups and outcomes of guardrails."""
     rows = Table(len(log.Y), {name: log.column(name) for name in ("guardrails", "groups")})
     train = encode(log.replace(rows=rows), fit_encoding(log, training), training, scratch_path(log.cost))
     train.actions.check_not_one_hot(train.Y)

@@ -1,4 +1,4 @@
-"""What is asked of a policy on a log: the level, the reference and the kind of bounds."""
+"""The question about a policy on a log: the level, the reference and the kind of bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from drcrm.selection.multiplicity import EffectiveNumber
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: see :func:`drcrm.certify`.
+    """A question about a policy: see :func:`drcrm.certify`.
 
     Raises
     ------

@@ -71,8 +71,8 @@ class WatchedOutcome:
     baseline : Interval or None
         The estimate of the baseline's cost; None if the reference is the logging policy.
     bounds : (float, float)
-        Lower and upper bound on the difference, or for a relative margin on the difference minus the margin; infinite
-        if they are refused. The lower bound has the level δ/(2K).
+        Lower and upper bound on the difference; infinite if they are refused. For a relative margin, they are on the
+        difference minus the margin. The lower bound has the level δ/(2K).
     """
 
     cost: Interval
@@ -89,11 +89,11 @@ class WatchedOutcome:
 def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, Any], list[WatchedOutcome]]:
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
-    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. For bounds that are not
-    asymptotic, it counts from its last row on; for others, with the rows so far. The policy is better from the row on
-    at which the bound on the main outcome, and those on the guardrails, have been below their limits: all these bounds
-    hold together. Outcomes are those of the given rows. If an outcome differs from that of an earlier look, the answer
-    is for the new one.
+    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. With asymptotic bounds,
+    it counts with its rows so far; with other bounds, from its last row on. The policy counts as better from the first
+    row by which each bound, on the main outcome and on the guardrails, has been below its limit. This is valid because
+    all these bounds hold together. Outcomes are those of the given rows. If an outcome differs from that of an earlier
+    look, the answer uses the new one.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
 
 @dataclass(frozen=True, eq=False)
 class _Units:
-    """Steps by which the log grows: rows, or for bounds that are not asymptotic groups when they are complete.
+    """Steps by which the log grows: rows, or complete groups if bounds are not asymptotic.
 
     The mean of complete groups is not the mean per row if small groups are complete sooner. So asymptotic bounds, which
     permit groups of different sizes, are on the rows so far.
@@ -222,7 +222,7 @@ class _Running:
         return np.array([self.bound(n) for n in self.looks])
 
     def first_below(self, limit: float) -> int | None:
-        """Return the first number of steps with a bound below a limit, at the first such look or since the last."""
+        """Return the first number of steps with a bound below a limit, searched between the two looks around it."""
         is_below = self.bounds < limit
         if not is_below.any():
             return None
@@ -326,7 +326,7 @@ def _restrict(policy: Any, log: BanditLog) -> Any:
 def infer_cost_range(
     known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
 ) -> tuple[float, float] | None:
-    """Return the range of the costs; for outcomes of 0 and 1, or 0 and −1, it is known. None if it is unknown."""
+    """Return the range of the costs, which outcomes of 0 and 1, or 0 and −1, reveal; None if it is unknown."""
     usual = -1.0 if is_reward else 0.0  # of the least cost; it decides if all costs are 0
     for least in (usual, -1 - usual):
         if known is None and np.isin(cost, (least, least + 1)).all():

@@ -19,7 +19,7 @@ MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage
 class Consequence(Enum):
     """What a check means for the verdict: see :func:`drcrm.diagnostics.comparison.verdict.decide`.
 
-    All but ``UNTESTED`` are of failures.
+    All but ``NONE`` and ``UNTESTED`` belong to failures.
     """
 
     NONE = "no failure: the check is at most a caution"
@@ -56,7 +56,7 @@ class Check:
     threshold : str
         The condition for the level "good", as a phrase.
     sentence : str
-        The result with its numbers, without a capital letter at the start and a full stop at the end.
+        The result with its numbers, without an initial capital letter and a full stop.
     source : str
         Source of the check, in most cases a publication.
     low, high : float or None

@@ -1,4 +1,4 @@
-"""Evaluation of a policy on a log: what is known is resolved once, and the terms of the estimate are computed once.
+"""Evaluation of a policy on a log. Its inputs are prepared once, and the terms of an estimate are computed once.
 
 The default cost model is cross-fitted: see :mod:`drcrm.cost_models.cross_fitting`.
 """
@@ -236,8 +236,8 @@ class Evaluation:
     def lacked(self) -> np.ndarray | None:
         """The actions that a marked log lacks in each context, (m, K) or (m, 0), which the terms charge.
 
-        None if the log is not marked, or if the estimate has no cost model. Terms with charges for unsupported actions
-        do not charge them.
+        None if the log is not marked, or if the estimate has no cost model. Terms with charges for unsupported
+        actions ignore them.
         """
         return self._once(("lacked",), self.log, lambda: lacked_actions(self.log)) if self.kind.uses_model else None
 
@@ -297,7 +297,7 @@ class Evaluation:
     def certificate(
         self, settings: CertificateSettings, *, is_paired: bool = True, is_lower: bool = False
     ) -> Certificate:
-        """Return an upper bound on the cost of the policy, or with a baseline on the difference; or a lower bound.
+        """Return an upper or lower bound on the policy's cost, or on the cost difference if there is a baseline.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @cache
 def version(path: Path) -> str:
-    """Return a digest of a file. Comments and docstrings do not change that of code."""
+    """Return a digest of a file. Comments and docstrings of Python code do not change it."""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     tree = ast.parse(path.read_bytes())
@@ -20,7 +20,7 @@ def version(path: Path) -> str:
 
 @cache
 def code_digest(folder: Path, *left_out: str) -> str:
-    """Return a digest of the names and the code of all files in a folder, without some of its folders."""
+    """Return a digest of the names and the code of all files in a folder, except in the folders ``left_out``."""
     names = {path: path.relative_to(folder).as_posix() for path in sorted(folder.rglob("[!.]*.*"))}
     kept = {path: name for path, name in names.items() if name.partition("/")[0] not in left_out}
     versions = [(name, version(path)) for path, name in kept.items() if path.suffix != ".pyc"]

@@ -44,7 +44,7 @@ TOO_SMALL = "Try another policy. No number of rows that can be logged would show
 
 
 def advise_guardrail(rail: JudgedGuardrail) -> tuple[str, bool]:
-    """Return what would change the result of a guardrail, and whether more rows may."""
+    """Return what would change the result of a guardrail, and whether more rows may help."""
     name = rail.guardrail.name
     if np.isnan(rail.margin):
         return f"Write the margin of {name} in units of {rail.guardrail.column}, not in per cent.", False
@@ -58,10 +58,11 @@ def advise_guardrail(rail: JudgedGuardrail) -> tuple[str, bool]:
 
 
 def advise_rows(comparison: Comparison, rows: int, sign: int = 1) -> tuple[str, bool]:
-    """Return advice on how many rows would show the difference, and whether more rows may; ``sign`` is of the outcome.
+    """Return advice on how many rows would show the difference, and whether more rows may help.
 
-    The difference is shrunk if the policy was chosen on these rows. Its standard deviation per row follows from the
-    standard error, or from the width of the certificate's bound if this is wider than the normal bound.
+    ``sign`` is that of the outcome. The difference is shrunk if the policy was chosen on these rows. Its standard
+    deviation per row follows from the standard error, or from the width of the certificate's bound if this is wider
+    than the normal bound.
     """
     difference, error, certificate = comparison.difference, comparison.difference.standard_error, comparison.certificate
     rounding = 0.0 if certificate is None else ROUNDING * max(map(abs, certificate.costs))

@@ -70,11 +70,11 @@ class Verdict:
     ----------
     name : str
     failed : tuple of Check
-        The failed checks that decide, the one to name first.
+        The failed checks that decide. Sentences name the first.
     refusal : str or None
         Why there are no bounds.
     shown : str
-        What the bounds show of the policy: "better", "worse" or "not shown".
+        What the bounds show about the policy: "better", "worse" or "not shown".
     unmet : tuple of JudgedGuardrail
         The guardrails that are not shown to hold, if only they prevent *better*.
     is_own_log : bool
@@ -214,8 +214,8 @@ def decide(
 def _decisive(checks: Sequence[Check]) -> tuple[Check, ...]:
     """Return the failed checks that count, leaks and learned rows first.
 
-    With a leak, the outcome among the features predicts the actions. Dependent rows predict each other's actions. Then
-    failures that these explain are no evidence of wrong propensities.
+    A leaked outcome predicts the actions, and dependent rows predict each other's actions. Failures that these explain
+    are no evidence of wrong propensities.
     """
     failed = [check for check in checks if check.has_failed]
     consequences, explained = {check.consequence for check in failed}, set()

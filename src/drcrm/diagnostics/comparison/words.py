@@ -56,7 +56,7 @@ class Statement:
         Advice on how to change the verdict.
     cautions : list of str
     assumption : str
-        What the verdict assumes and nobody can test; empty with logged propensities.
+        An assumption of the verdict that no test can check; empty with logged propensities.
     next_step : str
     """
 
@@ -238,9 +238,9 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
 def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]:
     """Return a sentence on m*, the share of the policy's actions that the log may lack, and cautions.
 
-    The caution says that m* is below the share that the mean weight shows in 80 % of all logs: the standard error of
-    the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing is returned if the
-    mapping says that the log has every action.
+    The caution says that m* is below the share that the mean weight shows in 80 % of all logs. This share is the
+    standard error of the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing
+    is returned if the mapping says that the log has every action.
     """
     share, certificate = comparison.missing_share, comparison.certificate
     if certificate is None or not share > 0 or comparison.settings.full_support:
@@ -286,7 +286,7 @@ def describe_guardrails(guardrails: Sequence[JudgedGuardrail], confidence: float
 
 
 def describe_guardrail(rail: JudgedGuardrail, confidence: float) -> str:
-    """Return a sentence about a guardrail that does not hold or is not shown to."""
+    """Return a sentence about a guardrail that is violated, not shown to hold, or undecided."""
     guardrail, units = rail.guardrail, Units(rail.guardrail.is_reward)
     name = f"the guardrail {guardrail.name}"
     if rail.refusal:
