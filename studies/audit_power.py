@@ -79,7 +79,7 @@ def draw_differently(world: World, policy: str, rows: int, rng: np.random.Genera
 
 
 def rules(X: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the factors by which the first action is drawn more often than its logged propensity says, (n,)."""
+    """Return how many times as often as its propensity says the first action is drawn in each row, (n,)."""
     return {
         "new action": np.ones(len(X)),
         "tail rule": np.where(abs(X[:, 0]) > 1, 3, 1),

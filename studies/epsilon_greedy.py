@@ -114,7 +114,7 @@ def draw_log(cell: Cell, probability: np.ndarray, rng: np.random.Generator) -> p
 
 
 def policy_probabilities(path: Path, contexts: pd.DataFrame, actions: int, explore: float | None = None) -> np.ndarray:
-    """Return the probabilities with which ``predict``, or ``predict --explore``, draws all actions."""
+    """Return the probabilities of all actions by ``predict`` or ``predict --explore``."""
     stored, probability = read_policy(path), np.zeros((len(contexts), actions))
     policy = stored.policy if explore is None else stored.policy.with_exploration(explore)
     columns = [int(str(name)[1:]) for name in stored.encoding.names]

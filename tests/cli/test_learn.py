@@ -126,7 +126,7 @@ def test_the_candidate_has_the_name_that_the_user_gives(tmp_path, run):
     status, _, error = run(*arguments, "--output", tmp_path / "p.npz")
     assert status == 0
     assert (tmp_path / "b.npz").read_bytes() == earlier  # it may have been deployed
-    assert error == f"{tmp_path / 'b.npz'} is the candidate of an earlier log, and stays as it is.\n"
+    assert error == f"{tmp_path / 'b.npz'} is the candidate of an earlier log, and is kept.\n"
     status, _, error = run(*arguments, "--output", tmp_path / "b.npz")
     assert (status, "is both --output and best, expected two different files" in error) == (1, True)
 

@@ -30,5 +30,5 @@ def run(options: argparse.Namespace) -> int:
         )
     write_answer(answer, options)
     if has_earlier and answer.is_better:
-        print(f"{options.best} is the candidate of an earlier log, and stays as it is.", file=sys.stderr)
+        print(f"{options.best} is the candidate of an earlier log, and is kept.", file=sys.stderr)
     return exit_status(answer, options.fail_unless)

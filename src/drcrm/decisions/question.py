@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class Question:
     """
 
     confidence: float = 0.95
-    baseline: Path | None = None
+    baseline: str | Path | None = None
     sensitivity: float | None = None
     shift: float | None = None
     estimate: str | None = None
@@ -115,7 +116,7 @@ class Question:
         estimate: str,
         choices: int,
         number: EffectiveNumber | None,
-        of_guardrails: dict[str, EffectiveNumber],
+        of_guardrails: Mapping[str, EffectiveNumber],
     ) -> ComparisonSettings:
         """Return the settings of a comparison, adjusted for the number of candidates."""
         name = LOGGING_POLICY if self.baseline is None else f"{BASELINE} {Path(self.baseline).name}"
@@ -123,7 +124,7 @@ class Question:
             estimate=estimate,
             confidence=self.confidence,
             choices=choices,
-            effective_choices=number and number.at(self.confidence),
+            effective_choices=None if number is None else number.at(self.confidence),
             guardrail_choices={name: part.at(self.confidence) for name, part in of_guardrails.items()},
             cost_range=mapping.cost_range,
             gamma=self.sensitivity,

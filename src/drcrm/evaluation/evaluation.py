@@ -116,10 +116,10 @@ class Evaluation:
         log = log.replace(X=read_only(log.X))
         needs_all = cost_model is not None or logging_policy is not None
         sides = {role: PolicyOnLog(policies[role], log, role, needs_all) for role in ROLES[:2] if role in policies}
-        sides = {"baseline": baseline} | sides
         return cls(
             log,
-            **sides,
+            sides["policy"],
+            sides.get("baseline", baseline),
             logging_policy=policies.get(ROLES[2]),
             cost_model=cost_model,
             regressor=regressor,
@@ -266,8 +266,11 @@ class Evaluation:
         charges = self._charges(side) if is_charged else None
         effects = self.effects
         if self.lacks_actions and not is_charged:
+            assert self.lacked is not None
+            assert effects is not None
             effects = np.where(self.lacked, extreme, effects)
         if is_charged and self.kind.uses_model:
+            assert self.charged is not None
             model, log = self.charged[0], self.log
             compute = lambda: model.effects_at_extreme(log.X, log.actions, extreme, sign)  # noqa: E731
             effects = self._once(("effects", extreme, sign), model, compute)

@@ -103,7 +103,7 @@ def complete(config: Mapping, schema: Path) -> dict:
 def _add_variants(experiments: object) -> None:
     """Add an experiment NAME_VARIANT for each variant of an experiment, unless the schema will refuse the variants.
 
-    It has the experiment's options, those of the variant, and those of its own entry if there is one.
+    It takes the experiment's options. The variant's options replace them, and an entry NAME_VARIANT replaces both.
     """
     for name, experiment in [*experiments.items()] if isinstance(experiments, dict) else []:
         variants = experiment.get("variants") if isinstance(experiment, dict) else None

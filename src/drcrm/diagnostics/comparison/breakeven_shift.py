@@ -1,4 +1,4 @@
-"""The largest radius κ around the environment up to which a policy's worst case is better than its reference's."""
+"""The largest radius κ around the environment at which a policy's worst case is better than its reference's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_breakeven_shift(
     cost_model: Any = None,
     groups: np.ndarray | None = None,
 ) -> float | None:
-    """Return κ*, the largest radius up to which the policy's worst case is shown to be better, or None.
+    """Return κ*, the largest radius at which the policy's worst case is shown to be better, or None.
 
     The certificate of the difference is the one of a comparison with this radius, at level δ/K. So it
     compares two worst cases, which can belong to different environments. The search doubles κ from 0.0015 to 3 while

@@ -12,7 +12,7 @@ LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences;
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The logging policy π0, or a baseline, with which a policy is compared.
+    """What a policy is compared with: the logging policy π0, or a baseline.
 
     Attributes
     ----------

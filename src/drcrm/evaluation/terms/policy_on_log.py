@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,9 @@ class PolicyOnLog:
     def mean(self, purpose: str = "the support rule") -> np.ndarray:
         """Return the probabilities of all actions, in the shape of scores."""
         components = self.components(purpose)
-        return components[0][1] if len(components) == 1 else sum(share * mean for share, mean in components)
+        if len(components) == 1:
+            return components[0][1]
+        return reduce(add, (share * mean for share, mean in components))
 
     def expected_cost(self, effects: np.ndarray) -> np.ndarray:
         """Return the expected modelled cost of each context, (m,), from the effects of a cost model."""
