@@ -36,11 +36,11 @@ from drcrm.cost_models.solvers.context_effects import context_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
 from drcrm.evaluation.bounds.upper_bound import FINITE_SAMPLE, upper_bound
-from drcrm.experiments.array_files import read_log, read_policy, write_log
-from drcrm.experiments.simulation.replay import replay
 from drcrm.files import atomic
 from drcrm.optimization.lbfgs import Fit, LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
+from drcrm.paper.array_files import read_log, read_policy, write_log
+from drcrm.paper.simulation.replay import replay
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import BoltzmannRisk, Chi2Ball, KLBall, MeanRisk, Risk
@@ -268,7 +268,7 @@ from drcrm.optimization.objective import Objective
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.risks import KLBall
 from drcrm.weights import Clipped
-from drcrm.experiments.array_files import read_log
+from drcrm.paper.array_files import read_log
 log, _ = read_log(sys.argv[1])
 objective = Objective(PreparedLog(log), KLBall(0.01), Clipped(clipping_constant(log)))
 list(minimize_objectives([objective], np.zeros(objective.prepared.shape), LbfgsSettings(max_iter=40)))
@@ -318,7 +318,7 @@ def start(report: Report) -> None:
         files = f"--log={folder}/log.npz", f"--fits={folder}/fit.npz"
         cips = {"estimator": "CIPS", "parameter": None, "grid": [], "options": {}}
         cips |= {"stopping": "scaled", "calibrated": False}
-        fit = "-m", "drcrm.experiments.steps", "learning.fit", *files, f"--settings={json.dumps(cips)}"
+        fit = "-m", "drcrm.paper.steps", "learning.fit", *files, f"--settings={json.dumps(cips)}"
         imports = "-c", "import numpy, scipy.optimize, scipy.sparse"
         ours, least = in_turns(lambda: run(*fit), lambda: run(*imports), seconds=10)
     report.add("step fit ÷ imports of numpy, scipy", "20 rows", ours / least, ours, "s", 1.5)

@@ -53,9 +53,9 @@ from sklearn.dummy import DummyRegressor
 from verdicts import ACTIONS, CLICKS, DRIFT, FAULTS, FEATURES, MORE, World  # studies/verdicts.py
 
 from drcrm import BanditLog
-from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import Bounds, decide
-from drcrm.diagnostics.diagnosis import diagnose
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
 LOGS = {

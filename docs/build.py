@@ -41,14 +41,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from drcrm.errors import InputError, prefix_errors
-from drcrm.experiments.config import project_config
-from drcrm.experiments.runs import all_datasets, caption_words, figure_datasets, report_plan
 from drcrm.files import atomic, read_csv, write_text
-from drcrm.reports.experiment_figures import FIGURES, overview
-from drcrm.reports.figure_data import DatasetResults
-from drcrm.reports.plan import RC
-from drcrm.reports.result_tables import ablation_table, all_tables
-from drcrm.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
+from drcrm.paper.config import project_config
+from drcrm.paper.reports.experiment_figures import FIGURES, overview
+from drcrm.paper.reports.figure_data import DatasetResults
+from drcrm.paper.reports.plan import RC
+from drcrm.paper.reports.result_tables import ablation_table, all_tables
+from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
+from drcrm.paper.runs import all_datasets, caption_words, figure_datasets, report_plan
 from drcrm.selection.score_names import MODELLED
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -400,7 +400,7 @@ def reference_documents() -> dict[Path, str]:
     pages = {
         "api": reference_pages.format_api(),
         "commands": reference_pages.format_commands(),
-        "mapping-keys": reference_pages.format_mapping_keys(ROOT / "src/drcrm/logs/mapping.schema.json"),
+        "mapping-keys": reference_pages.format_mapping_keys(ROOT / "src/drcrm/mapping/mapping.schema.json"),
         "config-keys": reference_pages.format_config_keys(ROOT / "workflow/schemas/config.schema.yaml"),
     }
     return {ROOT / f"docs/reference/{name}.md": text for name, text in pages.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from drcrm.diagnostics.comparison.verdict import VERDICTS
+from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
 
 
 def means(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

@@ -30,10 +30,10 @@ from cells import number, table_of
 from finished import Run
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.experiments.array_files import read_truth
-from drcrm.experiments.classifiers import action_probabilities, cheapest_actions
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
+from drcrm.paper.array_files import read_truth
+from drcrm.paper.classifiers import action_probabilities, cheapest_actions
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import Learned
 from drcrm.selection.multiplicity import PairedDifferences

@@ -33,7 +33,7 @@ import pandas as pd
 from cells import means, number, table_of, with_shares
 from synthetic import draw_actions, run_command
 
-from drcrm.diagnostics.comparison.verdict import VERDICTS
+from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
 from drcrm.logs.policy_file import read_policy
 
 EPSILONS, ACTIONS, SIZES, EFFECTS = (0.05, 0.1, 0.2), (2, 5, 10), (1000, 8000), ("no effect", "harm", "gain")

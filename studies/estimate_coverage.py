@@ -33,13 +33,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
 from synthetic import draw_actions
 
-from drcrm.cli.setup.example import SECTIONS, draw_visits
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.off_policy_value import off_policy_value, off_policy_values
-from drcrm.experiments.array_files import read_truth
-from drcrm.experiments.source_formats import load_digits
+from drcrm.logs.cli.setup.example import SECTIONS, draw_visits
+from drcrm.paper.array_files import read_truth
+from drcrm.paper.source_formats import load_digits
 
 ROWS = 1000
 LOGGING_ROWS = 200  # contexts that fit the logging policy

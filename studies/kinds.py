@@ -29,8 +29,8 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.estimators.base import CounterfactualEstimator
 from drcrm.estimators.by_risk import CIPS
 from drcrm.estimators.doubly_robust import DoublyRobustDRO
+from drcrm.paper.reports.result_tables import interval
 from drcrm.policies.exponential import ExponentialPolicy, SoftmaxPolicy
-from drcrm.reports.result_tables import interval
 
 SIZES = (100, 316, 1000, 3162, 10_000, 31_623)
 FRESH_CONTEXTS = 20_000

@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 from synthetic import draw_actions, run_command
 
-from drcrm.decisions.policy_on_log import open_policy_on_log
-from drcrm.decisions.question import Question
+from drcrm.logs.decisions.policy_on_log import open_policy_on_log
+from drcrm.logs.decisions.question import Question
 from drcrm.logs.policy_file import read_policy
 
 ROWS, NEW, ACTIONS, DRAWN = 2000, 1000, 3, 20_000

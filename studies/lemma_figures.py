@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from drcrm.reports.plan import GREY, SMALL, Look
+from drcrm.paper.reports.plan import GREY, SMALL, Look
 
 WIDE = 8.0  # inches: three panels side by side
 LINE, CHARACTER = 0.6, 0.075  # inches: widths of a legend's line with its margins, and of a character

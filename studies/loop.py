@@ -38,9 +38,9 @@ from synthetic import draw_actions, run_command
 
 from drcrm.certificates import policy_certificate
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.verdict import VERDICTS
+from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
 from drcrm.logs.policy_file import StoredPolicy, read_policy
-from drcrm.serving.served_policy import load_policy
+from drcrm.logs.serving.served_policy import load_policy
 
 WORLDS, WEEKS, ROWS, POPULATION = ("no gain", "gain"), range(2, 7), 2000, 100_000
 BANNERS, DEVICES = np.array(["music", "news", "sport"]), np.array(["desktop", "mobile", "tablet"])

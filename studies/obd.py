@@ -32,15 +32,19 @@ import numpy as np
 import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
-from drcrm.decisions.candidates import fit_candidates, read_algorithms
-from drcrm.decisions.evaluation import EvaluatedPolicy
-from drcrm.decisions.opened_log import OpenedLog, open_log
-from drcrm.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging, estimate_values
-from drcrm.diagnostics.comparison.verdict import Bounds, decide
-from drcrm.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.logs.decisions.candidates import fit_candidates, read_algorithms
+from drcrm.logs.decisions.evaluation import EvaluatedPolicy
+from drcrm.logs.decisions.opened_log import OpenedLog, open_log
+from drcrm.logs.diagnostics.comparison.policy_comparison import (
+    ComparisonSettings,
+    compare_with_logging,
+    estimate_values,
+)
+from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.mapping import as_mapping
+from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import make_policy
 from drcrm.policies.prepared_log import importance_weights
 from drcrm.policies.tabular import policy_for_log

@@ -24,8 +24,8 @@ import loop
 import numpy as np
 import pandas as pd
 
-from drcrm.diagnostics.comparison.verdict import VERDICTS
-from drcrm.diagnostics.logging_policies import NAME
+from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
+from drcrm.logs.diagnostics.logging_policies import NAME
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 
 WAYS = "pooled", "baseline"

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from finished import Run
 
-from drcrm.experiments.array_files import read_truth
-from drcrm.experiments.simulation.truth import Truth
 from drcrm.optimization.lbfgs import LbfgsSettings
-from drcrm.reports.result_tables import interval, larger_p_value
+from drcrm.paper.array_files import read_truth
+from drcrm.paper.reports.result_tables import interval, larger_p_value
+from drcrm.paper.simulation.truth import Truth
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
 

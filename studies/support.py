@@ -31,10 +31,10 @@ from scipy import linalg, sparse
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import cost_deviation
-from drcrm.experiments.array_files import read_truth
 from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.lbfgs import LbfgsSettings, minimize_objectives
 from drcrm.optimization.objective import Objective
+from drcrm.paper.array_files import read_truth
 from drcrm.policies.exponential import SoftmaxPolicy, make_policy
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.risks import MeanRisk

@@ -26,9 +26,9 @@ def write_table(options: argparse.Namespace) -> None:
     from lemma_tables import LEMMA_COLUMNS, TABLES
     from population import draw_policies, enumerate_losses
 
-    from drcrm.experiments.array_files import read_truth
-    from drcrm.experiments.simulation.replay import generator
     from drcrm.files import write_csv
+    from drcrm.paper.array_files import read_truth
+    from drcrm.paper.simulation.replay import generator
 
     X, truth = read_truth(options.train)
     with prefix_errors(options.train):
@@ -46,7 +46,7 @@ def write_figure(options: argparse.Namespace) -> None:
     from lemma_tables import LEMMA_COLUMNS
 
     from drcrm.files import read_csv
-    from drcrm.reports import drawing
+    from drcrm.paper.reports import drawing
 
     table = read_csv(options.table, LEMMA_COLUMNS[LEMMA_FIGURES[options.figure]["lemma"]])
     drawing.write_figure(FIGURES[options.figure], table, options.output)

@@ -40,9 +40,9 @@ from synthetic import draw_actions, normal_coefficients, normal_contexts
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
-from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import Bounds, decide
-from drcrm.diagnostics.diagnosis import check_log, diagnose
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
+from drcrm.logs.diagnostics.diagnosis import check_log, diagnose
 from drcrm.policies.exponential import SoftmaxPolicy
 
 ROWS = 2000

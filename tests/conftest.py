@@ -13,8 +13,8 @@ import pytest
 from hypothesis import settings
 
 from drcrm import BanditLog, ExponentialPolicy
-from drcrm.experiments.simulation.replay import replay
-from drcrm.reports.plan import Names
+from drcrm.paper.reports.plan import Names
+from drcrm.paper.simulation.replay import replay
 
 pytest_plugins = ["log_fixtures", "risk_fixtures", "shop_fixtures", "small_sizes"]
 

@@ -5,13 +5,13 @@ import pandas as pd
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy
 from drcrm.arrays.tables import Table
-from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
-from drcrm.diagnostics.comparison.verdict import Bounds, Evidence, decide
-from drcrm.diagnostics.comparison.words import Statement, state
-from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.logs.batches import LogDescription
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.diagnostics.comparison.verdict import Bounds, Evidence, decide
+from drcrm.logs.diagnostics.comparison.words import Statement, state
+from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.encoding.base import ArrayEncoding
-from drcrm.logs.mapping import LogMapping
+from drcrm.mapping.log_mapping import LogMapping
 
 K = 4
 THETA = np.random.default_rng(5).normal(size=(3, K))

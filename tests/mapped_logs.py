@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drcrm.decisions import opened_log
 from drcrm.logs import batches, read_log
+from drcrm.logs.decisions import opened_log
 
 
 def close(first, second) -> None:

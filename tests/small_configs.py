@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drcrm.errors import InputError
-from drcrm.experiments.config import SCHEMA as SCHEMA_PATH
-from drcrm.experiments.config import complete
+from drcrm.paper.config import SCHEMA as SCHEMA_PATH
+from drcrm.paper.config import complete
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / SCHEMA_PATH

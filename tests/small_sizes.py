@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from drcrm.diagnostics import estimated_propensities
 from drcrm.logs import context_trees
 from drcrm.logs import estimated_propensities as estimated
+from drcrm.logs.diagnostics import estimated_propensities
 from drcrm.selection import learned_scores
 
 

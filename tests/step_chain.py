@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drcrm.experiments.steps.__main__ import main
 from drcrm.files import write_npz
-from drcrm.reports.plan import Plan
+from drcrm.paper.reports.plan import Plan
+from drcrm.paper.steps.__main__ import main
 
 MODULES = {
     "fetch": ("fetch", "fetch_file"),

@@ -151,7 +151,7 @@ def test_interruptions_are_one_line(monkeypatch):
     def interrupt(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drcrm.experiments.check.run", interrupt)
+    monkeypatch.setattr("drcrm.paper.check.run", interrupt)
     monkeypatch.delitem(sys.modules, "drcrm.__main__")  # runpy imports it again
     monkeypatch.setattr(sys, "argv", ["drcrm", "check"])
     with pytest.raises(SystemExit) as end:
@@ -161,7 +161,7 @@ def test_interruptions_are_one_line(monkeypatch):
 
 def test_missing_packages_name_the_extra_to_install(error, monkeypatch):
     monkeypatch.setitem(sys.modules, "snakemake.utils", None)
-    for name in ("drcrm.experiments.check", "drcrm.experiments.config"):
+    for name in ("drcrm.paper.check", "drcrm.paper.config"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert error("check") == "drcrm: check needs snakemake.utils: pip install 'drcrm[pipeline]'"
 

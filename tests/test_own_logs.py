@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from drcrm import read_log
-from drcrm.cli.setup.example import write_logs
+from drcrm.logs.cli.setup.example import write_logs
 
 ROOT = Path(__file__).parent.parent
 PAGES = "get-started/own-log", "user-guide/own-logs"
@@ -67,7 +67,7 @@ def test_every_command_says_what_the_page_says(folder):
 
 
 def test_the_page_has_every_verdict():
-    from drcrm.diagnostics.comparison.verdict import VERDICTS
+    from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
 
     assert re.findall(r"^\| ([a-z ]+) \| (?!when)", GUIDE, re.M)[: len(VERDICTS)] == [*VERDICTS]
 

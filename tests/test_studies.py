@@ -11,8 +11,8 @@ import pytest
 import yaml
 from workflows import jobs, snakemake, write_config
 
-from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
+from drcrm.logs.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from workflows import PROJECT, TOY, contents, copied, jobs, snakemake, write_config, write_data
 
-from drcrm.reports.plan import FIGURE_TITLES
+from drcrm.paper.reports.plan import FIGURE_TITLES
 
 CODE = ["Snakefile", "config.yaml", "profiles", "src", "studies", "workflow"]
 SELECTIONS = ["snips", "ips"]

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from drcrm.reports import drawing
-from drcrm.reports.figure_data import GREEDY, LOSS
-from drcrm.reports.plan import Look, Names
-from drcrm.reports.printed_tables import PrintedTable, print_losses
-from drcrm.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
+from drcrm.paper.reports import drawing
+from drcrm.paper.reports.figure_data import GREEDY, LOSS
+from drcrm.paper.reports.plan import Look, Names
+from drcrm.paper.reports.printed_tables import PrintedTable, print_losses
+from drcrm.paper.reports.roles import LOGGING, LOSSES, SINGLE, SKYLINE
 from drcrm.selection.score_names import SCORES
 
 from .experiment_pages import TERMS, Experiment, format_provenance, format_run

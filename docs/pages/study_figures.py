@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.markers import CARETLEFTBASE
 
-from drcrm.reports.plan import GREY, Look
+from drcrm.paper.reports.plan import GREY, Look
 
 WIDE = 8.0  # inches: three panels side by side
 KINDS = {"label_vectors": "Label vectors", "single_choice": "One action of K", "action_lists": "Lists of actions"}

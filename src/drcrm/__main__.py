@@ -1,4 +1,4 @@
-"""The command ``drcrm NAME``: run a command for logs (``drcrm.cli``), or check experiments."""
+"""The command ``drcrm NAME``: run a command for logs (``drcrm.logs.cli``), or check experiments."""
 
 import os
 import sys
@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import NoReturn
 
 from drcrm import __version__
-from drcrm.cli.common.arguments import COMMANDS
 from drcrm.errors import InputError, escape_unprintable
+from drcrm.logs.cli.common.arguments import COMMANDS
 from drcrm.progress import show_progress
 
 THREAD_VARIABLES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"

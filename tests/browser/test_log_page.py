@@ -9,7 +9,7 @@ from log_answers import ANSWERS, better
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from drcrm.reports.log_report.page import page as log_page
+from drcrm.logs.report.page import page as log_page
 
 WIDTHS = (1400, 390)
 HEIGHT = 900

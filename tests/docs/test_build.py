@@ -11,7 +11,7 @@ import pytest
 from pages.experiment_pages import TERMS, format_page
 
 from drcrm.errors import InputError
-from drcrm.reports.roles import COLUMNS, GRID_COLUMNS
+from drcrm.paper.reports.roles import COLUMNS, GRID_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = re.compile(r"docs/(experiments|contributing|gallery|index|reference/(api|commands|\w+-keys))\b")

@@ -6,8 +6,8 @@ import pytest
 from pages.experiment_pages import Experiment
 from pages.family_pages import Family, format_table
 
-from drcrm.reports.plan import Names, Plan
-from drcrm.reports.result_tables import all_tables
+from drcrm.paper.reports.plan import Names, Plan
+from drcrm.paper.reports.result_tables import all_tables
 
 SHARPNESS, CLICKS = (0.25, 1, 4), ((1, 0), (0.7, 0.2))
 ERRORS = {  # in %, for η = 0.25, 1 and 4, on Satimage; errors on Letter are twice as large

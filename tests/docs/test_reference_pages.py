@@ -10,11 +10,11 @@ import yaml
 from pages.reference_pages import API, command_parsers, format_commands, format_config_keys, format_mapping_keys
 from pages.repository_pages import relink
 
-from drcrm.cli.common.arguments import COMMANDS
+from drcrm.logs.cli.common.arguments import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = "drcrm", "drcrm.certificates", "drcrm.risks", "drcrm.divergences"
-MAPPING, CONFIG = ROOT / "src/drcrm/logs/mapping.schema.json", ROOT / "workflow/schemas/config.schema.yaml"
+MAPPING, CONFIG = ROOT / "src/drcrm/mapping/mapping.schema.json", ROOT / "workflow/schemas/config.schema.yaml"
 
 
 def rows_of(page: str) -> list[list[str]]:

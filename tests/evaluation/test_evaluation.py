@@ -9,11 +9,11 @@ from environment_logs import KINDS, draw_log
 
 from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.certificates import policy_certificate
-from drcrm.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
 from drcrm.policies.exponential import LinearPolicy
 
 

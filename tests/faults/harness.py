@@ -42,7 +42,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 OUT_OF_MEMORY = """
 import resource
 import numpy as np
-import drcrm.experiments.steps.learning as learning
+import drcrm.paper.steps.learning as learning
 
 def fit(*arguments, fit=learning.fit):
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -55,7 +55,7 @@ learning.fit = fit
 # The step waits, as a job of its run, until a file `go` exists.
 WAITING = """
 import pathlib, time
-import drcrm.experiments.steps.learning as learning
+import drcrm.paper.steps.learning as learning
 
 def fit(*arguments, fit=learning.fit):
     pathlib.Path("started").touch()
@@ -80,9 +80,9 @@ def fault(folder: Path, step: str, output: str, python: str = "", shell: str = "
     """Make the job of ``step`` that writes ``output`` run lines of shell and Python first."""
     programs = folder / "programs"
     programs.mkdir()
-    end = "import sys\nfrom drcrm.experiments.steps.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
+    end = "import sys\nfrom drcrm.paper.steps.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
     (programs / "before.py").write_text(f"{python}\n{end}")
-    (programs / "python").write_text(  # called as: python -P -m drcrm.experiments.steps MODULE.STEP --NAME=PATH …
+    (programs / "python").write_text(  # called as: python -P -m drcrm.paper.steps MODULE.STEP --NAME=PATH …
         f'#!/bin/bash\nif [[ "$4" != *.{step} || "$*" != *"{output}"* ]]; then exec "{sys.executable}" "$@"; fi\n'
         f'{shell}\nexec "{sys.executable}" "{programs}/before.py" "${{@:4}}"\n'
     )

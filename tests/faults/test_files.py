@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from workflows import copied
 
-from drcrm.experiments.steps.__main__ import main
+from drcrm.paper.steps.__main__ import main
 from faults.harness import FIT, FOLDER, assert_same_files, run
 
 RUN = "results/tiny/runs/toy/seed0"

@@ -9,7 +9,7 @@ import numpy as np
 
 from drcrm.errors import InputError
 from drcrm.logs.policy_file import read_policy
-from drcrm.serving.served_policy import ServedPolicy
+from drcrm.logs.serving.served_policy import ServedPolicy
 
 
 def outcome(path: Path, contexts) -> str:

@@ -19,8 +19,8 @@ from drcrm.files import read_npz
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.policy_file import StoredPolicy, write_policy
+from drcrm.logs.rows.recognition import LearnedRows
 from drcrm.policies.exponential import SoftmaxPolicy
-from drcrm.rows.recognition import LearnedRows
 
 CHILD = Path(__file__).with_name("changed_policies.py")
 HEADER = {"mapping": {"action": "a"}, "algorithm": {}, "choices": 3, "seed": 0, "digest": "0", "kept": "cips"}

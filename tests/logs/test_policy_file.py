@@ -14,8 +14,8 @@ from drcrm.errors import InputError
 from drcrm.files import read_npz, write_npz
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.encoding.base import ArrayEncoding
-from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
+from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import SoftmaxPolicy
 from drcrm.policies.feature_maps import FeatureMap, as_transformer
 

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from drcrm import ActionLists
-from drcrm.serving.served_policy import load_policy
+from drcrm.logs.serving.served_policy import load_policy
 from matrix.cases import Case
 from matrix.commands import run
 from matrix.logs import SmallLog, arrays_of, events_of, list_orders

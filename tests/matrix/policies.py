@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from drcrm import read_log
-from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
+from drcrm.mapping.log_mapping import as_mapping
 from matrix.commands import run
 from matrix.logs import EARLIER, SmallLog, draw_log, linear_scores, list_orders, mapping_of, probabilities, write_log
 from matrix.options import Row

@@ -17,7 +17,7 @@ from scipy.special import expit, softmax
 from drcrm import ActionLists, BanditLog, off_policy_value, read_log
 from drcrm.certificates import policy_certificate
 from drcrm.logs.policy_file import read_policy
-from drcrm.serving.served_policy import load_policy
+from drcrm.logs.serving.served_policy import load_policy
 from matrix.cases import Case
 from matrix.commands import assert_same_numbers, is_close, numbers_of
 from matrix.logs import CATEGORIES, UNITS, SmallLog, arrays_of, mapping_of, table_of

@@ -18,7 +18,7 @@ from page_numbers import (
 from pages.published import gain, losses, metrics, share_closed
 from pages.result_tables import ANCHORED, BASELINES, SYNTHETIC, UNSEEN
 
-from drcrm.reports.result_tables import holm
+from drcrm.paper.reports.result_tables import holm
 
 BEYOND, VALIDITY, TRIALS = (f"docs/paper/{name}.md" for name in ("beyond", "validity", "trials"))
 COMPETITORS = ["cips", "poem", "akl_crm", "kl_dro", *BASELINES, *ANCHORED]

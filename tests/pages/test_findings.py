@@ -23,7 +23,7 @@ from pages.published import gain, losses, metrics, share_closed, study
 from scipy import stats
 
 FINDINGS, DIFFERENCES, THEORY = (f"docs/paper/{name}.md" for name in ("findings", "differences", "theory"))
-PRINTED_LOSSES = ROOT / "src/drcrm/reports/data/paper_tables.csv"
+PRINTED_LOSSES = ROOT / "src/drcrm/paper/reports/data/paper_tables.csv"
 
 
 def difference(

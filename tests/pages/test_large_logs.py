@@ -7,7 +7,7 @@ import pytest
 
 from drcrm import cluster
 from drcrm.data import chunked_log, folds
-from drcrm.decisions import opened_log
+from drcrm.logs.decisions import opened_log
 from drcrm.optimization import lbfgs as optimiser
 from drcrm.optimization import objective
 from drcrm.policies import prepared_log

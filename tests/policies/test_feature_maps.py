@@ -20,8 +20,8 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Stand
 from drcrm import KLDRO, BanditLog, CostModel, DoublyRobustDRO, SoftmaxPolicy, classifier_policy, policy_support
 from drcrm import off_policy_value as value_of
 from drcrm.certificates import policy_certificate
-from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
+from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.policies.feature_maps import FeatureMap, MedianNystroem
 from drcrm.selection.score_names import SCORES
 

@@ -9,9 +9,9 @@ from scipy.special import softmax
 
 from drcrm import BanditLog
 from drcrm.arrays.tables import Table
-from drcrm.decisions import candidates
-from drcrm.decisions.candidates import fit_candidates
-from drcrm.logs.mapping import as_mapping
+from drcrm.logs.decisions import candidates
+from drcrm.logs.decisions.candidates import fit_candidates
+from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection import successive_halving
 from drcrm.selection.candidates import Candidate
 from drcrm.selection.registry.shipped_algorithms import as_algorithm

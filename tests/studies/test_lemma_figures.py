@@ -9,7 +9,7 @@ from lemma_tables import LEMMA_COLUMNS, TABLES
 from population import Population
 from theory import LEMMA_FIGURES
 
-from drcrm.reports.plan import RC
+from drcrm.paper.reports.plan import RC
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from population import Population, draw_policies, enumerate_losses
 
 from drcrm.errors import InputError
-from drcrm.experiments.simulation.truth import LabelTruth
+from drcrm.paper.simulation.truth import LabelTruth
 
 
 @pytest.fixture

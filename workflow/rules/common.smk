@@ -11,15 +11,14 @@ import yaml
 from snakemake.utils import update_config
 
 import drcrm.errors
-from drcrm.experiments import runs
-from drcrm.experiments.config import SCHEMA, complete, read_config
-from drcrm.experiments.source_code import code_digest, version
-from drcrm.reports.plan import FIGURE_TITLES
-from drcrm.reports.roles import BASELINE, LOSSES
+from drcrm.paper import runs
+from drcrm.paper.config import SCHEMA, complete, read_config
+from drcrm.paper.reports.plan import FIGURE_TITLES
+from drcrm.paper.reports.roles import BASELINE, LOSSES
+from drcrm.paper.source_code import code_digest, version
 
 PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src/drcrm"
-PRODUCT = "cli", "diagnostics", "logs", "serving"  # packages for users' logs, which the pipeline does not run
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 LOG = f"{RUN}/replay{{replay_count}}"
 TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
@@ -77,12 +76,12 @@ TARGETS["studies"] = [file for name in config["studies"] for file in TARGETS[f"{
 
 def library_code(wildcards):
     """Return the digests of the code that fits and evaluates. Snakemake runs a job again if one changes."""
-    return [code_digest(SOURCE, "reports", *PRODUCT), version(SOURCE / "reports/roles.py")]
+    return [code_digest(SOURCE, "logs", "paper/reports"), version(SOURCE / "paper/reports/roles.py")]
 
 
 def pipeline_code(wildcards):
     """Return the digest of the code of the pipeline and its reports."""
-    return code_digest(SOURCE, *PRODUCT)
+    return code_digest(SOURCE, "logs")
 
 
 def unchecked(value):

@@ -18,7 +18,7 @@ rule fetch:
     message:
         "fetch {wildcards.dataset}"
     shell:
-        "python -P -m drcrm.experiments.steps fetch.fetch"
+        "python -P -m drcrm.paper.steps fetch.fetch"
         " --mirror={params.mirror:q} --train={output.train} --test={output.test}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -36,7 +36,7 @@ rule split:
     message:
         "split {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -P -m drcrm.experiments.steps logged_data.split"
+        "python -P -m drcrm.paper.steps logged_data.split"
         " --train={input.train} --split={output.split} --settings={params.settings:q} 2> {log}"
 
 
@@ -55,7 +55,7 @@ rule log_crf:
     message:
         "logging policy on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -P -m drcrm.experiments.steps logged_data.log_crf"
+        "python -P -m drcrm.paper.steps logged_data.log_crf"
         " --train={input.train} --split={input.split} --policy={output.policy}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -74,7 +74,7 @@ rule skyline:
     message:
         "skyline on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -P -m drcrm.experiments.steps logged_data.skyline"
+        "python -P -m drcrm.paper.steps logged_data.skyline"
         " --train={input.train} --split={input.split} --policy={output.policy} 2> {log}"
 
 
@@ -94,6 +94,6 @@ rule replay:
     message:
         "replay {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.experiments.steps logged_data.replay"
+        "python -P -m drcrm.paper.steps logged_data.replay"
         " --train={input.train} --split={input.split} --policy={input.policy} --log={output.log}"
         " --settings={params.settings:q} 2> {log}"

@@ -37,7 +37,7 @@ rule cost_model:
     message:
         "cost model on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.experiments.steps learning.cost_model" " --log={input.log} --model={output.model} 2> {log}"
+        "python -P -m drcrm.paper.steps learning.cost_model" " --log={input.log} --model={output.model} 2> {log}"
 
 
 rule fit:
@@ -58,7 +58,7 @@ rule fit:
     message:
         "{wildcards.algorithm} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.experiments.steps learning.fit"
+        "python -P -m drcrm.paper.steps learning.fit"
         " --log={input.log} --logging={input.logging} --cost_model={input.cost_model} --fits={output.fits}"
         " --settings={params.settings:q} 2> {log}"
 
@@ -81,7 +81,7 @@ rule classify:
     message:
         "{wildcards.classifier} on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.experiments.steps learning.classify"
+        "python -P -m drcrm.paper.steps learning.classify"
         " --log={input.log} --logging={input.logging} --test={input.test}"
         " --probabilities={output.probabilities} --settings={params.settings:q} 2> {log}"
 
@@ -108,7 +108,7 @@ rule evaluate:
     message:
         "evaluate on {wildcards.dataset}, seed {wildcards.seed}, replay count {wildcards.replay_count}"
     shell:
-        "python -P -m drcrm.experiments.steps evaluate.evaluate"
+        "python -P -m drcrm.paper.steps evaluate.evaluate"
         " --test={input.test} --log={input.log} --logging={input.logging} --skyline={input.skyline}"
         " --cost_model={input.cost_model} --fits {input.fits} --classifiers {input.classifiers}"
         " --metrics={output.metrics} --grids={output.grids} --settings={params.settings:q} 2> {log}"

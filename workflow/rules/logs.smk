@@ -19,7 +19,7 @@ rule learn:
     resources:
         **LEARN_RESOURCES,
     params:
-        code=lambda wildcards: code_digest(SOURCE, "experiments"),
+        code=lambda wildcards: code_digest(SOURCE, "paper"),
         mapping=lambda wildcards: runs.mapping_of(config, wildcards.log),
     shell:
         "drcrm learn {input.log:q} --config {params.mapping:q} --output {output.policy} --json {output.answer}"

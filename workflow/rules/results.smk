@@ -63,7 +63,7 @@ rule collect:
     message:
         "{wildcards.table} of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.experiments.steps tables.collect" " --runs {input.runs} --table={output.table} 2> {log}"
+        "python -P -m drcrm.paper.steps tables.collect" " --runs {input.runs} --table={output.table} 2> {log}"
 
 
 rule provenance:
@@ -80,7 +80,7 @@ rule provenance:
     message:
         "provenance of {wildcards.subject}"
     shell:
-        "python -P -m drcrm.experiments.steps provenance.provenance"
+        "python -P -m drcrm.paper.steps provenance.provenance"
         " --project={params.project:q} --provenance={output.provenance} --settings={params.settings:q} 2> {log}"
 
 
@@ -99,7 +99,7 @@ rule tables:
     message:
         "tables of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.experiments.steps tables.tables"
+        "python -P -m drcrm.paper.steps tables.tables"
         " --metrics={input.metrics} --tables {output.tables} --pages={output.pages} --settings={params.settings:q} 2> {log}"
 
 
@@ -118,7 +118,7 @@ rule overview:
     message:
         "overview of {wildcards.experiment}"
     shell:
-        "python -P -m drcrm.experiments.steps report.overview"
+        "python -P -m drcrm.paper.steps report.overview"
         " --metrics={input.metrics} --figures {output.figures} --summary={output.summary} --settings={params.settings:q} 2> {log}"
 
 
@@ -137,6 +137,6 @@ rule figure:
     message:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
-        "python -P -m drcrm.experiments.steps report.figure"
+        "python -P -m drcrm.paper.steps report.figure"
         " --metrics={input.metrics} --grids={input.grids} --figures {output.figures}"
         " --settings={params.settings:q} 2> {log}"

@@ -95,7 +95,7 @@ rule study_file:
     message:
         "fetch {wildcards.file} of {wildcards.study}"
     shell:
-        "python -P -m drcrm.experiments.steps fetch.fetch_file"
+        "python -P -m drcrm.paper.steps fetch.fetch_file"
         " --mirror={params.mirror:q} --file={output.file} --settings={params.settings:q} 2> {log}"
 
 

@@ -1,4 +1,4 @@
-"""Read log files as bandit logs, hold out rows, estimate propensities, and store policies.
+"""Users' own logs: read and check them, learn and judge policies, write reports, and serve policies.
 
 A column of a CSV file, such as the propensity, takes these steps to the log that policies are learned from:
 
@@ -8,5 +8,5 @@ A column of a CSV file, such as the propensity, takes these steps to the log tha
 4. ``batches.join_batches`` joins the batches to a ``BanditLog``. The propensities are its ``propensity``.
 5. ``batches.encode`` returns selected rows with encoded features: rows that train policies, and held-out rows.
 
-``diagnostics.opened_log.open_log`` calls these functions for the commands, and ``read_log`` for the library.
+``decisions.opened_log.open_log`` calls these functions for the commands, and ``read_log`` for the library.
 """

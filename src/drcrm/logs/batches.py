@@ -18,7 +18,7 @@ from drcrm.data.executors import report_progress, run_in_order
 from drcrm.errors import InputError
 from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import as_names, canonical_text, number_marks, reject_values
-from drcrm.logs.mapping import LogMapping
+from drcrm.mapping.log_mapping import LogMapping
 
 LEAST_PROPENSITY = 1e-100  # weights by smaller propensities overflow, and no policy draws such an action
 MANY = 1000  # with more actions, the column may be the wrong one

@@ -27,12 +27,12 @@ from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
 from drcrm.logs.encoding.tables import TableEncoding
-from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.read_log import Source, files_of
-from drcrm.logs.unique_keys import parse_json
+from drcrm.logs.rows.recognition import STORED, LearnedRows
+from drcrm.mapping.log_mapping import LogMapping, as_mapping
+from drcrm.mapping.unique_keys import parse_json
 from drcrm.policies import POLICY_CLASSES
 from drcrm.policies.exponential import LinearPolicy, class_for
-from drcrm.rows.recognition import STORED, LearnedRows
 from drcrm.selection.multiplicity import EffectiveNumber
 
 FORMAT = 1

@@ -14,11 +14,11 @@ from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.batches import Batch, encode, fit_encoding, join_batches
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.estimated_propensities import estimate_propensities
-from drcrm.logs.mapping import LogMapping, as_mapping
 from drcrm.logs.readers import READERS
 from drcrm.logs.readers.base import Reader, Select, open_file
 from drcrm.logs.readers.npz_files import feedback_batch
 from drcrm.logs.readers.tables import TableReader, frame_batch, frame_mapping
+from drcrm.mapping.log_mapping import LogMapping, as_mapping
 
 ROWS = 2**17  # number of rows of a batch
 PACKED = ".gz", ".bz2", ".xz", ".zst", ".zip"

@@ -11,9 +11,9 @@ from log_fixtures import encoded, read_as
 
 import drcrm
 from drcrm.data.folds import held_out
-from drcrm.diagnostics.diagnosis import diagnose
 from drcrm.errors import InputError
 from drcrm.logs.batches import fit_encoding
+from drcrm.logs.diagnostics.diagnosis import diagnose
 from drcrm.logs.encoding.columns import order_of
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import read_raw_log

@@ -11,9 +11,9 @@ from log_fixtures import encoded
 import drcrm
 from drcrm.errors import InputError
 from drcrm.logs.batches import fit_encoding, join_batches
-from drcrm.logs.mapping import as_mapping
 from drcrm.logs.policy_file import encoding_of
 from drcrm.logs.read_log import context_batches, log_batches, read_raw_log
+from drcrm.mapping.log_mapping import as_mapping
 
 FEATURES = {"numeric": ["price", "age"], "categorical": ["category", "device"]}
 MAPPING = {"list": "request", "chosen": "shown", "propensity": "p", "reward": "click", "features": FEATURES}

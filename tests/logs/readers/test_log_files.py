@@ -9,14 +9,14 @@ import pytest
 from scipy import sparse
 from text_logs import LOGS
 
-from drcrm.decisions import opened_log
-from drcrm.decisions.opened_log import log_folder, open_log
 from drcrm.errors import InputError
 from drcrm.logs import batches, read_log
 from drcrm.logs.batches import fit_encoding
-from drcrm.logs.mapping import as_mapping
+from drcrm.logs.decisions import opened_log
+from drcrm.logs.decisions.opened_log import log_folder, open_log
 from drcrm.logs.policy_file import digest
 from drcrm.logs.read_log import context_batches, read_raw_log
+from drcrm.mapping.log_mapping import as_mapping
 
 MAPPING = {
     "action": "item",

@@ -21,9 +21,9 @@ import drcrm
 from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.logs.batches import encode, fit_encoding
-from drcrm.logs.mapping import as_mapping
 from drcrm.logs.read_log import read_raw_log
 from drcrm.logs.readers import json_files
+from drcrm.mapping.log_mapping import as_mapping
 
 FORMS = "frame", "csv", "parquet"
 

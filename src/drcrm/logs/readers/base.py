@@ -20,7 +20,7 @@ from drcrm.data.executors import report_progress
 from drcrm.errors import InputError, import_extra
 from drcrm.logs.batches import Batch
 from drcrm.logs.encoding.base import Encoding
-from drcrm.logs.mapping import LogMapping
+from drcrm.mapping.log_mapping import LogMapping
 
 BUFFER = 2**18  # bytes that are read at once, between two reports of progress
 

@@ -29,8 +29,8 @@ from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.base import ArrayEncoding, Contexts, array_contexts
 from drcrm.logs.encoding.columns import id_marks
-from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.base import Reader
+from drcrm.mapping.log_mapping import LogMapping
 
 REQUIRED = ("action", "reward", "context")  # keys of OBP's dictionary
 NEEDED = {*REQUIRED, "X", "Y", "id", "starts", "propensity", "cost", "count"}

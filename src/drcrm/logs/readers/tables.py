@@ -30,8 +30,8 @@ from drcrm.logs.encoding.columns import (
 )
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding, ListIds
 from drcrm.logs.encoding.tables import TableEncoding, find_columns, select_columns, table_features
-from drcrm.logs.mapping import COLUMNS, LogMapping, as_mapping
 from drcrm.logs.readers.base import Columns, Reader, Select
+from drcrm.mapping.log_mapping import COLUMNS, LogMapping, as_mapping
 
 OPTIONS = {"integer_object_nulls": True, "split_blocks": True}  # whole numbers stay whole next to missing values
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"

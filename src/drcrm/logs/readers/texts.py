@@ -17,9 +17,9 @@ from drcrm.errors import InputError, prefix_errors
 from drcrm.logs.batches import Batch, LogDescription
 from drcrm.logs.encoding.base import Contexts
 from drcrm.logs.encoding.hashed_features import HashedEncoding, Pairs, hash_contexts, hash_lists
-from drcrm.logs.mapping import LogMapping
 from drcrm.logs.readers.base import Reader, open_file
-from drcrm.rows.row_hashes import hash_texts
+from drcrm.logs.rows.row_hashes import hash_texts
+from drcrm.mapping.log_mapping import LogMapping
 
 Lines = Iterable[tuple[int, bytes]]  # lines with their numbers
 PER_ROW = 8  # this many hashed features take about as much memory as one row of a table

@@ -1,0 +1,218 @@
+"""Candidates of ``drcrm learn``: the algorithms that are fitted, and the choice among all of their policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import unit_values
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.logs.decisions.evaluation import EvaluatedPolicy, guarded_outcomes
+from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.mapping.entries import Guardrail
+from drcrm.mapping.log_mapping import LogMapping
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.selection.candidates import IMPROVEMENT, Learned
+from drcrm.selection.multiplicity import EffectiveNumber, PairedDifferences, effective_number
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
+from drcrm.selection.score_names import COST_BOUND
+from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
+from drcrm.weights import Clipped
+
+DEFAULT = "kl_dro_dr"
+WITH_SCORES = "kl_dro_dr_scores"
+SHIFT_DEFAULT = "shift_snips"
+ESTIMATE = "dr"
+MAX_SCORED = 200_000  # contexts; on larger logs learned scores take too long to compete by default
+MAX_CELLS = 5 * 10**7  # contexts times features; boosted trees need them as a dense array, of 0.4 GB
+
+
+def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algorithm]:
+    """Return the algorithms that compete, with the share of uniform actions and the shift of a mapping.
+
+    With a shift, candidates are compared by their worst case around the environment, the default is shift_snips, and
+    shift_snips learns at the mapping's radius. Otherwise the default is KL-DRO with DR; with
+    ``has_scores``, KL-DRO with DR and learned scores competes too.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or an entry is invalid.
+    """
+    entries, shift = mapping.algorithm, mapping.shift
+    if entries is None:
+        entries = [DEFAULT, *[WITH_SCORES] * has_scores] if shift is None else SHIFT_DEFAULT
+    algorithms = []
+    for entry in entries if isinstance(entries, list) else [entries]:
+        algorithm = replace(as_algorithm(entry), explore=mapping.explore, shift=shift)
+        is_shipped = algorithm.name in shipped_algorithms() and algorithm.estimator == "EnvironmentDRO"
+        algorithms.append(replace(algorithm, grid=(shift,)) if is_shipped and shift is not None else algorithm)
+    return algorithms
+
+
+def require_exportable(algorithms: Sequence[Algorithm]) -> None:
+    """Raise InputError unless all algorithms of a mapping learn linear policies."""
+    for algorithm in algorithms:
+        if not _is_linear(algorithm):
+            raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")
+
+
+def _is_linear(algorithm: Algorithm) -> bool:
+    """Return whether an algorithm learns linear policies, which ``drcrm export`` can write."""
+    return algorithm.features is None and algorithm.classifier is None
+
+
+def can_have_scores(log: BanditLog) -> bool:
+    """Return whether learned scores compete by default: for choices, not too many contexts and features."""
+    is_small = log.n_contexts <= MAX_SCORED and np.prod(log.X.shape) <= MAX_CELLS and not is_expensive(log)
+    return bool(log.actions.are_choices and is_small)
+
+
+class Selection(NamedTuple):
+    """The candidate of each algorithm, the best of them, and the effective numbers of all candidates.
+
+    ``number`` is for bounds on the main outcome, ``of_guardrails`` for those on each guardrail, by its name.
+    """
+
+    policies: list[EvaluatedPolicy]
+    best: EvaluatedPolicy
+    number: EffectiveNumber
+    of_guardrails: Mapping[str, EffectiveNumber]
+
+    @property
+    def choices(self) -> int:
+        """Number of all candidates."""
+        return self.number.candidates
+
+
+def fit_candidates(
+    opened: OpenedLog, algorithms: Sequence[Algorithm], report: Callable[[str], None], confidence: float = 0.95
+) -> Selection:
+    """Fit algorithms, and choose among all of their candidates.
+
+    Candidates are the fits of the algorithm and policies between each fit and the logging policy π0. The setting
+    ``step`` is 0 for π0 and 1 for the fit. Candidates are compared with π0, or with the baseline of the log.
+    :meth:`drcrm.selection.multiplicity.PairedDifferences.choose` chooses among the candidates of grade 2 for which all
+    guardrails hold. If it chooses none, the candidate with the least cautious mean is returned. A candidate whose
+    estimate is beyond a guardrail's margin is returned only if this is true of all candidates.
+
+    If evaluations are expensive, the algorithms first compete on samples of the training rows, also with guardrails:
+    see :mod:`drcrm.selection.successive_halving`. These samples use bounds on differences from π0. With a baseline,
+    they use bounds on costs.
+
+    Parameters
+    ----------
+    opened : OpenedLog
+        The log with its training rows.
+    algorithms : sequence of Algorithm
+    report : callable
+        Called with a message about each algorithm.
+    confidence : float
+        Level at which the bounds on all candidates hold together.
+    """
+    train: Any = opened.train
+    is_halved = is_expensive(train)
+    if is_halved:
+        guard = partial(_guard, opened.mapping.guardrails) if opened.mapping.guardrails else None
+        bound = IMPROVEMENT if opened.baseline is None else COST_BOUND
+        algorithms = halve_algorithms(train, algorithms, report, guard, bound)
+    results = []
+    for number, algorithm in enumerate(algorithms, 1):
+        place = f" ({number} of {len(algorithms)})" if len(algorithms) > 1 else ""
+        report(
+            f"learning: {algorithm.label}{place}" + ("" if _is_linear(algorithm) else "; drcrm export cannot write it")
+        )
+        if is_halved:  # with a feature map a fit takes ten times as long
+            algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
+        learned = fit_algorithm(train, opened.evaluated, algorithm)
+        results.append(learned if opened.baseline is None else compare_with_baseline(learned, opened))
+    return choose_candidate(opened, algorithms, results, confidence)
+
+
+def choose_candidate(
+    opened: OpenedLog, algorithms: Sequence[Algorithm], results: Sequence[Learned], confidence: float = 0.95
+) -> Selection:
+    """Return the choice among all candidates of the results of algorithms: see :func:`fit_candidates`."""
+    joined = PairedDifferences.join([learned.differences for learned in results])
+    number = effective_number(joined.valid, joined.count, confidence)
+    choices = number.at(confidence)
+    outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
+    guarded = [outcomes.with_support(learned.cost_model) for learned in results]
+    policies = [[candidate.policy for candidate in learned.candidates] for learned in results]
+    of_guardrails = effective_numbers(guarded, policies, confidence)
+    settings = ComparisonSettings(
+        ESTIMATE,
+        confidence,
+        effective_choices=choices,
+        full_support=opened.mapping.has_full_support,
+        guardrail_choices={name: of_rail.at(confidence) for name, of_rail in of_guardrails.items()},
+    )
+    rates = [
+        np.array([outcomes.rate(policy, settings) for policy in candidates])
+        for outcomes, candidates in zip(guarded, policies, strict=True)
+    ]
+    chosen = joined.choose(choices, (np.concatenate(rates) == 2) & (joined.grade == 2), confidence)
+    selected, ranks = zip(
+        *(
+            _select(algorithm, learned, of_candidates, choices, confidence)
+            for algorithm, learned, of_candidates in zip(algorithms, results, rates, strict=True)
+        ),
+        strict=True,
+    )
+    ends = np.cumsum([len(learned.candidates) for learned in results])
+    best = int(np.searchsorted(ends, chosen, side="right")) if chosen is not None else ranks.index(min(ranks))
+    return Selection([*selected], selected[best], number, of_guardrails)
+
+
+def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
+    """Return the result with differences from the baseline of the log instead of those from the logging policy."""
+    differences, shift = learned.differences, opened.mapping.shift
+    known = {"baseline": LOGGING, "groups": opened.units, "cost_model": learned.cost_model}
+    evaluation = Evaluation.of(opened.baseline, opened.evaluated, **known).by(ESTIMATE, radius=shift)
+    limited = evaluation if shift is not None else replace(evaluation, weight=Clipped(learned.clip))
+    valid, clipped = (part.terms.z - evaluation.reference.z for part in (evaluation, limited))
+    valid, clipped, _ = unit_values(opened.units, evaluation.log.count, valid, clipped)
+    moved = {"valid": differences.valid - valid[:, None], "clipped": differences.clipped - clipped[:, None]}
+    return replace(learned, differences=replace(differences, **moved))
+
+
+def _guard(guardrails: Sequence[Guardrail], log: BanditLog) -> Callable[[LinearPolicy], bool]:
+    """Return a test of policies: whether an estimate on the rows of a log is beyond a guardrail's margin.
+
+    The estimate "snips" needs no cost models of the outcomes, which are expensive with many actions.
+    """
+    settings = ComparisonSettings("snips")
+    outcomes = GuardedOutcomes.of(guardrails, log, log.column("guardrails"), "snips")
+    return lambda policy: outcomes.rate(policy, settings) == 0
+
+
+def _select(
+    algorithm: Algorithm, learned: Learned, rates: np.ndarray, choices: int, confidence: float
+) -> tuple[EvaluatedPolicy, tuple[bool, int, float]]:
+    """Return a candidate and its rank: the one chosen for a test, or else that with the least cautious mean.
+
+    The rank has three parts: whether it breaks a guardrail, its grade times −1, and its cautious mean.
+    """
+    candidates, differences = learned.candidates, learned.differences
+    is_allowed = (rates == 2) & (differences.grade == 2)
+    means, index = differences.cautious_means, differences.choose(choices, is_allowed, confidence)
+    if index is None:
+        is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])
+        preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
+        among = next((mask for mask in preferred if mask.any()), is_possible)
+        index = int(np.argmin(np.where(among, means, np.inf)))
+    chosen = candidates[index]
+    settings = {} if np.isnan(chosen.value) else {"parameter": algorithm.parameter, "value": float(chosen.value)}
+    settings |= {name: float(getattr(chosen, name)) for name in ("ridge", "step", "sharpness")}
+    known = chosen.policy, learned.cost_model, learned.clip, settings
+    policy = EvaluatedPolicy(algorithm.name, algorithm.label, *known)
+    return policy, (not rates[index], -int(differences.grade[index]), float(means[index]))

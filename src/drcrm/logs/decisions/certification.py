@@ -1,0 +1,156 @@
+"""Public functions that judge a policy on a log, or check a log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from drcrm.logs.decisions.answer import Answer
+from drcrm.logs.decisions.evaluation import build_answer, diagnose_log, judge
+from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
+from drcrm.logs.decisions.policy_on_log import open_policy_on_log
+from drcrm.logs.decisions.question import Question
+from drcrm.logs.diagnostics.comparison.words import state_certificates
+from drcrm.logs.read_log import Source
+from drcrm.mapping.log_mapping import as_mapping
+
+
+def stay_silent(text: str) -> None:
+    """Ignore a description of the current step."""
+
+
+def certify(
+    policy: str | Path,
+    logs: Source,
+    mapping: Any = None,
+    *,
+    confidence: float = 0.95,
+    baseline: str | Path | None = None,
+    estimate: str | None = None,
+    anytime: bool = False,
+    asymptotic: bool = False,
+    sensitivity: float | None = None,
+    shift: float | None = None,
+    tell: Tell = stay_silent,
+) -> Answer:
+    """Bound a policy's cost, and its difference from the cost of the logging policy, on rows that did not train it.
+
+    The difference Δ is the mean cost per row of the policy minus that of the logging policy, or of the baseline. The
+    policy is *better* if the upper bound on Δ is below 0, all checks pass and all guardrails hold, and *worse* if the
+    lower bound is above 0. If k candidates competed on the same rows, the upper bound has the level 1 − δ/k with
+    δ = 1 − confidence, and the lower bound 1 − δ/(2k).
+
+    Parameters
+    ----------
+    policy : str or Path
+        The file of a learned policy, or ``"column:NAME"``, a column of the log with the policy's probability of the
+        logged action.
+    logs : Path, str, or list of Path
+        Files or folders of logged rows.
+    mapping : dict, str, Path or LogMapping, optional
+        Describes the columns of the log, as a dict or as a YAML or JSON file. By default that of the policy's log.
+    confidence : float
+        1 − δ, the level of the bounds.
+    baseline : str or Path, optional
+        The file of the policy to compare with; by default the logging policy.
+    estimate : {"dr", "snips", "ips"}, optional
+        The estimate of the cost. By default it is "dr" for a policy with a cost model, otherwise "snips".
+    anytime : bool
+        Whether the bounds hold at every look at a growing log, by "ips".
+    asymptotic : bool
+        Whether the bounds of ``anytime`` are the narrower ones, which hold only asymptotically.
+    sensitivity : float, optional
+        A factor of at least 1: also bound Δ if the odds of propensities are off by this factor.
+    shift : float, optional
+        Radius κ: compare the worst cases over environments within this KL divergence.
+    tell : callable
+        Receives a description of each step.
+
+    Returns
+    -------
+    Answer
+        Its verdict, numbers and report.
+
+    Raises
+    ------
+    InputError
+        If a file is invalid, options exclude each other, or all rows trained the policy.
+    """
+    question = Question(confidence, baseline, sensitivity, shift, estimate, anytime, asymptotic)
+    return _answer("certify", policy, logs, mapping, question, tell)
+
+
+def evaluate(
+    policy: str | Path,
+    logs: Source,
+    mapping: Any = None,
+    *,
+    confidence: float = 0.95,
+    baseline: str | Path | None = None,
+    sensitivity: float | None = None,
+    shift: float | None = None,
+    tell: Tell = stay_silent,
+) -> Answer:
+    """Estimate what a policy would have cost, and say whether the log is good enough for the estimate.
+
+    The verdict is that of :func:`drcrm.certify`. Its sentence states the estimated difference and one bound on it.
+
+    Parameters
+    ----------
+    policy : str or Path
+        The file of a learned policy, or ``"column:NAME"``, a column of the log with the policy's probability of the
+        logged action.
+    logs : Path, str, or list of Path
+        Files or folders of logged rows.
+    mapping : dict, str, Path or LogMapping, optional
+        Describes the columns of the log. By default that of the policy's log.
+    confidence : float
+        1 − δ, the level of bounds and intervals.
+    baseline : str or Path, optional
+        The file of the policy to compare with; by default the logging policy.
+    sensitivity : float, optional
+        A factor of at least 1: also bound the difference if the odds of propensities are off by this factor.
+    shift : float, optional
+        Radius κ: compare the worst cases over environments within this KL divergence.
+    tell : callable
+        Receives a description of each step.
+
+    Returns
+    -------
+    Answer
+        Its verdict, numbers and report.
+
+    Raises
+    ------
+    InputError
+        If a file is invalid, options exclude each other, or all rows trained the policy.
+    """
+    question = Question(confidence, baseline, sensitivity, shift)
+    return _answer("evaluate_policy", policy, logs, mapping, question, tell)
+
+
+def _answer(command: str, policy: str | Path, logs: Source, mapping: Any, question: Question, tell: Tell) -> Answer:
+    """Return the answer of ``certify`` or ``evaluate_policy``."""
+    with open_policy_on_log(policy, logs, mapping, question, tell) as case:
+        tell("evaluating the policy")
+        mapping, judged = case.opened.mapping, case.policy
+        estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
+        settings = question.settings(mapping, estimate, case.choices, case.number, case.of_guardrails)
+        watching = question.watching(settings, case.largest_weight)
+        evaluation = judge(case.opened, [judged], judged, settings, watching)
+        statement = evaluation.statement
+        if command == "certify":
+            statement = state_certificates(evaluation.verdict, evaluation.evidence, statement)
+        statement = replace(statement, cautions=[*statement.cautions, f"Evaluated on {case.rows}."])
+        parts = {"judged_by": case.rows, "recognised": case.counts, "shown": evaluation.verdict.name}
+        return replace(evaluation, statement=statement).answer(command, **parts)
+
+
+def diagnose(log: Source, mapping: Any, *, confidence: float = 0.95, tell: Tell = stay_silent) -> Answer:
+    """Check a log: its propensities, repeated rows, changes over time, and how well a model predicts the cost."""
+    mapping = as_mapping(mapping)
+    with log_folder(log) as folder:
+        opened = open_log(log, mapping, tell, folder)
+        tell("diagnosing")
+        return Answer(build_answer("diagnose", opened, diagnose_log(opened), confidence))

@@ -1,0 +1,343 @@
+"""Evaluate policies on rows of a log that did not train them: estimates, comparisons, checks and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS, UNBIASED
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.evaluation import LOGGING
+from drcrm.evaluation.off_policy_value import off_policy_value
+from drcrm.evaluation.terms.overlap import summarize_weights
+from drcrm.logs.decisions.answer import Answer
+from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.decisions.running_bounds import Watch, WatchedOutcome, watch
+from drcrm.logs.diagnostics.comparison.breakeven_shift import find_breakeven_shift
+from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.policy_comparison import (
+    Comparison,
+    ComparisonSettings,
+    compare_with_logging,
+    estimate_values,
+    sensitivity_to_propensities,
+)
+from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.verdict import CHARGED, Bounds, Evidence, Verdict, decide
+from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
+from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
+from drcrm.logs.diagnostics.estimated_propensities import check_overlap
+from drcrm.logs.diagnostics.units import Units
+from drcrm.policies.tabular import policy_for_log
+from drcrm.version import __version__
+
+EQUAL = 1e-3  # deviation of the weights from 1, as root mean square, and of their mean, by rounded propensities
+ONE_LOGGER = [
+    "Pass only the files that the policy which runs now logged.",
+    "Or compare with the file of that policy on all rows: --baseline FILE.",
+]
+LOOK_AGAIN = [
+    f"{MORE_ROWS}, and look again.",
+    "Or leave out --asymptotic: that bound needs cost_range in the mapping, except for 0 and 1, or 0 and -1.",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedPolicy:
+    """A policy with its cost model, and its name and settings for the answer.
+
+    Attributes
+    ----------
+    name, label : str
+        The policy's name in the answer's JSON, and its name in sentences.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    cost_model : optional
+    clip : float, "auto" or None
+        The clipping constant of the estimate "clipped_ips".
+    settings : mapping
+        The hyper-parameter of the algorithm, the ridge penalty and the step, for the answer.
+    may_have_logged : bool
+        Whether it existed before the log, so that it may be the logging policy.
+    """
+
+    name: str
+    label: str
+    policy: object
+    cost_model: object = None
+    clip: float | str | None = "auto"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    may_have_logged: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Comparisons of policies with the reference on the same rows, and the verdict on one of the policies.
+
+    Attributes
+    ----------
+    opened : OpenedLog
+        The rows.
+    policies : sequence of EvaluatedPolicy
+    best : EvaluatedPolicy
+        The policy that the verdict is about.
+    comparisons : list of Comparison
+        One for each policy.
+    settings : ComparisonSettings
+    evidence : Evidence
+        Results from which the verdict follows.
+    verdict : Verdict
+    statement : Statement
+        The verdict in words.
+    breakeven_shift : float or None
+        κ* of a better policy: see :func:`find_breakeven_shift`.
+    watched : WatchedOutcome or None
+        The estimates of the best policy by the terms of the bounds that hold at every look.
+    """
+
+    opened: OpenedLog
+    policies: Sequence[EvaluatedPolicy]
+    best: EvaluatedPolicy
+    comparisons: list[Comparison]
+    settings: ComparisonSettings
+    evidence: Evidence
+    verdict: Verdict
+    statement: Statement
+    breakeven_shift: float | None = None
+    watched: WatchedOutcome | None = None
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """Checks of the log, and of the best policy."""
+        return self.evidence.diagnosis
+
+    def answer(self, command: str, **parts: object) -> Answer:
+        """Return the answer of a command, with its own ``parts``."""
+        settings, opened, evidence = self.settings, self.opened, self.evidence
+        common: dict[str, object] = {
+            "choices": settings.choices,
+            "effective_choices": settings.divisor,
+            "candidates": self.candidates(),
+            "verdict": self.statement.as_dict(),
+            "sensitivity": evidence.sensitivity and evidence.sensitivity.as_dict(),
+            "running": evidence.running,
+            "breakeven_shift": self.breakeven_shift,
+            "next_step": self.statement.next_step,
+            "gain": evidence.as_dict(),
+            "guardrails": [guardrail.as_dict() for guardrail in evidence.guardrails],
+            "reference": settings.reference.name,
+        }
+        if settings.reference.radius is not None:
+            common["shift"] = settings.reference.radius
+        if opened.baseline is not None:  # its cost model is that of the policy
+            estimates = self._estimates(opened.baseline, self.best.cost_model)
+            if self.watched is not None and self.watched.baseline is not None:
+                estimates[evidence.running["estimate"]] = self.watched.baseline.as_dict()
+            common["baseline"] = {"name": settings.reference.name, "estimates": estimates}
+        content = build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
+        is_trusted = not self.statement.assumption or opened.mapping.trusts_propensities
+        return Answer(content, self.verdict, evidence.guardrails, is_trusted)
+
+    def _estimates(self, policy: Any, cost_model: Any, **clip: Any) -> dict[str, object]:
+        """Return the estimates of a policy as JSON values."""
+        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
+        return estimate_values(policy, self.opened.evaluated, cost_model=cost_model, **options, **clip)
+
+    def candidates(self) -> list[dict]:
+        """Return the estimates and the comparison of each policy as JSON values."""
+        defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, "sharpness": 1.0}
+        entries = []
+        for policy, comparison in zip(self.policies, self.comparisons, strict=True):
+            values = self._estimates(policy.policy, policy.cost_model, clip=policy.clip)
+            entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
+            if self.watched is not None:
+                values[self.evidence.running["estimate"]] = self.watched.cost.as_dict()
+                entry |= self._running_bounds(entry["difference"])
+            entries.append(
+                entry | defaults | dict(policy.settings) | {"chosen": policy is self.best, "best": policy is self.best}
+            )
+        return entries
+
+    def _running_bounds(self, difference: Any) -> dict[str, Any]:
+        """Return the certificate and the difference with the bounds that hold at every look."""
+        running: Any = self.evidence.running
+        certificate = {"confidence": self.settings.confidence, "choices": self.settings.choices}
+        certificate |= {key: running[key] for key in ("estimate", "value", "bound", "n", "by")}
+        return {"certificate": certificate, "difference": difference | {"bound": running["difference_bound"]}}
+
+
+def judge(
+    opened: OpenedLog,
+    policies: Sequence[EvaluatedPolicy],
+    best: EvaluatedPolicy,
+    settings: ComparisonSettings,
+    watching: Watch | None = None,
+) -> Evaluation:
+    """Compare policies with the reference, and reach a verdict on one of them.
+
+    Parameters
+    ----------
+    opened : OpenedLog
+        Rows that trained none of the policies.
+    policies : sequence of EvaluatedPolicy
+    best : EvaluatedPolicy
+        One of ``policies``, which the checks and the verdict are about.
+    settings : ComparisonSettings
+        ``settings.choices`` counts all candidates that competed on these rows.
+    watching : Watch, optional
+        How ``best``, the only policy, is watched at every look. By default, bounds are for one look.
+    """
+    settings = replace(settings, reference=_reference(opened, settings.reference))
+    diagnosis, log = diagnose_log(opened, best, settings.confidence), opened.evaluated
+    comparisons = [
+        compare_with_logging(policy.policy, log, settings, cost_model=policy.cost_model, groups=diagnosis.units)
+        for policy in policies
+    ]
+    comparison = comparisons[policies.index(best)]
+    units = Units(log.description.is_reward, log.description.outcome)
+    evidence = Evidence(comparison, diagnosis, label=best.label, units=units, rows_per_week=opened.rows_per_week)
+    bounds, watched = Bounds.of(comparison), None
+    if watching is not None:
+        evidence, bounds, watched = _watch(opened, best, settings, watching, evidence)
+    if watched is None:
+        outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
+        rails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
+        evidence = replace(evidence, guardrails=rails)
+    comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
+    is_judged = best.may_have_logged and opened.baseline is None and _has_logged(evidence.comparison.difference, log)
+    reference = replace(settings.reference, is_judged=is_judged)
+    verdict = decide(diagnosis.diagnostics, bounds, evidence.guardrails, reference)
+    breakeven = None
+    if watching is None:
+        evidence = replace(evidence, sensitivity=_sensitivity(best, log, evidence, verdict.is_better))
+        if verdict.is_better:
+            models = {"cost_model": best.cost_model, "groups": diagnosis.units}
+            breakeven = find_breakeven_shift(best.policy, log, settings, **models)
+    statement = state(verdict, evidence, ESTIMATED if log.imitated_propensities else "")
+    results = comparisons, settings, evidence, verdict, statement, breakeven, watched
+    return Evaluation(opened, policies, best, *results)
+
+
+def _reference(opened: OpenedLog, reference: Reference) -> Reference:
+    """Return the reference on the rows of a log."""
+    if opened.baseline is None:
+        return replace(reference, name=opened.reference)
+    return replace(reference, policy=opened.baseline)
+
+
+def _has_logged(difference: Interval, log: BanditLog) -> bool:
+    """Return whether a policy has the logged propensities, by its weights, which are 1."""
+    n = summarize_weights(np.ones(len(log.Y)), log)["effective_size"]
+    return abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
+
+
+def _sensitivity(best: EvaluatedPolicy, log: BanditLog, evidence: Evidence, is_better: bool) -> Any:
+    """Return the sensitivity to wrong propensities, of a better policy or by request; None if it has no meaning.
+
+    It compares mean costs with the logged costs.
+    """
+    settings, groups = evidence.comparison.settings, evidence.diagnosis.units
+    is_requested = settings.gamma is not None and evidence.comparison.certificate is not None
+    if not (is_better or is_requested) or settings.reference.is_baseline or evidence.radius is not None:
+        return None
+    return sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=groups)
+
+
+def _watch(
+    opened: OpenedLog, best: EvaluatedPolicy, settings: ComparisonSettings, watching: Watch, evidence: Evidence
+) -> tuple[Evidence, Bounds, WatchedOutcome | None]:
+    """Return the evidence with bounds that hold at every look, these bounds, and the estimates by their terms.
+
+    Bounds that are not asymptotic need no overlap. If another check fails, or an asymptotic bound is refused, the
+    answer has no bound, because the bounds of the comparison hold at one look only.
+    """
+    comparison, is_asymptotic = evidence.comparison, watching.is_asymptotic
+    remedies: list[str] = []
+    failed = [c.name for c in evidence.diagnosis.failed if is_asymptotic or c.consequence not in CHARGED]
+    if failed:
+        refusal = f"failed checks: {', '.join(sorted(failed))}"
+    elif opened.policy_change is not None:
+        refusal, remedies = "several policies made the log, and the bounds need a single one", ONE_LOGGER
+    else:
+        uses_model = EVALUATIONS[comparison.difference.estimate].kind.uses_model
+        watching = replace(watching, cost_model=best.cost_model if is_asymptotic and uses_model else None)
+        try:
+            running, [main, *rails] = watch(opened, best.policy, watching)
+        except InputError as error:
+            if not is_asymptotic:
+                raise
+            refusal, remedies = str(error), LOOK_AGAIN
+        else:
+            comparison = replace(comparison, difference=main.difference, reference=main.reference)
+            judged = guarded_outcomes(opened, UNBIASED, evidence.diagnosis.units).judge(best.policy, settings)
+            guardrails = [_with_bounds(rail, outcome) for rail, outcome in zip(judged, rails, strict=True)]
+            evidence = replace(evidence, comparison=comparison, guardrails=guardrails, running=running)
+            ends = running["difference_lower"], running["difference_bound"]
+            return evidence, Bounds(*ends, needs_overlap=is_asymptotic), main
+    refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
+    comparison = replace(comparison, **refused, refusal=refusal)
+    bounds = replace(Bounds.of(comparison), needs_overlap=is_asymptotic)
+    return replace(evidence, comparison=comparison, remedies=remedies), bounds, None
+
+
+def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardrail:
+    """Return a guardrail with other bounds; those of a relative margin are on the difference minus the margin."""
+    (lower, upper), margin = outcome.bounds, rail.margin
+    if rail.guardrail.is_relative and not np.isnan(margin):
+        margin = rail.guardrail.margin_of(outcome.reference)
+    excess = margin if rail.guardrail.is_relative else 0.0
+    refusal = rail.refusal if np.isnan(margin) or not np.isfinite(upper) else ""
+    bounds = {"bound": upper + excess, "lower_bound": lower + excess, "margin": margin}
+    return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
+
+
+def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
+    """Return the outcomes of the guardrails on the rows that evaluate policies."""
+    costs = opened.evaluated.column("guardrails")
+    baseline = LOGGING if opened.baseline is None else opened.baseline
+    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units, baseline)
+
+
+def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
+    """Check a log, and optionally a policy on it. The checks that need no policy use the whole log."""
+    row_checks, whole, rows = opened.checks.diagnostics, opened.whole, opened.evaluated_rows
+    if opened.policy_change is not None:
+        row_checks = (opened.policy_change.check(), *row_checks)
+    checks, overlap = check_log(opened.evaluated if whole is None else whole, row_checks=row_checks), None
+    if whole is not None and rows is not None:
+        if policy is not None and whole.imitated_propensities:
+            mean = policy_for_log(policy.policy, whole).marginals_on(whole.X, whole.actions)
+            check, corrected = check_overlap(whole, mean, checks.modelled, checks.units)
+            overlap = check, None if corrected is None else restrict_scores(corrected, rows, whole)
+        checks = checks.restrict_to(rows, whole)
+    if policy is None:
+        return diagnose(opened.evaluated, checks=checks)
+    options = {"cost_model": policy.cost_model, "confidence": confidence, "overlap": overlap}
+    return diagnose(opened.evaluated, policy.policy, checks, **options)
+
+
+def build_answer(
+    command: str, opened: OpenedLog, diagnosis: Diagnosis, confidence: float, **parts: object
+) -> dict[str, Any]:
+    """Return the answer of a command on a log as JSON values.
+
+    ``logging`` is the mean cost of the log with its interval. ``parts`` are the keys that not all commands share.
+    """
+    logging = off_policy_value(
+        opened.evaluated.propensity, opened.evaluated, "ips", groups=diagnosis.units, confidence=confidence
+    )
+    header = {
+        "command": command,
+        "version": __version__,
+        "unit": "cost",
+        "log": opened.as_dict(),
+        "reward": opened.evaluated.description.is_reward,
+        "outcome": opened.evaluated.description.outcome,
+        "confidence": confidence,
+        "logging": logging.as_dict(),
+    }
+    return header | diagnosis.as_dict() | parts

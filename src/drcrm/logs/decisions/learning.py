@@ -1,0 +1,249 @@
+"""Learn a policy from a log, and decide whether it is better than the logging policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from drcrm.cluster import on_cluster
+from drcrm.errors import InputError, import_extra
+from drcrm.files import is_stream
+from drcrm.logs.decisions.answer import Answer
+from drcrm.logs.decisions.candidates import (
+    ESTIMATE,
+    Selection,
+    can_have_scores,
+    fit_candidates,
+    read_algorithms,
+    require_exportable,
+)
+from drcrm.logs.decisions.certification import stay_silent
+from drcrm.logs.decisions.evaluation import Evaluation, judge
+from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
+from drcrm.logs.decisions.question import Question
+from drcrm.logs.diagnostics.comparison.policy_comparison import describe_exploration
+from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
+from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
+from drcrm.logs.read_log import Source, name_of
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.version import __version__
+
+CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
+
+
+def learn(
+    log: Source,
+    mapping: Any,
+    *,
+    output: str | Path | None = None,
+    candidate: str | Path | None = None,
+    seed: int = 0,
+    exportable: bool = False,
+    cluster: str | None = None,
+    confidence: float = 0.95,
+    baseline: str | Path | None = None,
+    sensitivity: float | None = None,
+    shift: float | None = None,
+    tell: Tell = stay_silent,
+) -> Answer:
+    """Learn a policy from a log, and decide on held-out rows whether it is better than the logging policy.
+
+    Candidates differ in algorithm and hyper-parameter, and compete on the held-out rows. The verdict is on the best
+    one, with bounds adjusted for the effective number k of candidates: see :func:`drcrm.certify`.
+
+    Parameters
+    ----------
+    log : Path, str, or list of Path
+        Files or folders of logged rows.
+    mapping : dict, str, Path or LogMapping
+        Describes the columns of the log, as a dict or as a YAML or JSON file.
+    output : str or Path, optional
+        File for the policy to run: the best candidate if it is better, otherwise the baseline, or an estimate of the
+        logging policy. It is also the answer's ``policy``.
+    candidate : str or Path, optional
+        File for the best candidate if it is not better. Only the file of another policy is replaced.
+    seed : int
+        Seed of the split into training and held-out rows.
+    exportable : bool
+        Whether to fit only linear policies, which ``drcrm export`` can write.
+    cluster : str, optional
+        Address of a Dask scheduler, "tcp://HOST:PORT".
+    confidence : float
+        1 − δ, the level of bounds and intervals.
+    baseline : str or Path, optional
+        The file of the policy to compare with; by default the logging policy.
+    sensitivity : float, optional
+        A factor of at least 1: also bound the difference if the odds of propensities are off by this factor.
+    shift : float, optional
+        Radius κ: compare the worst cases over environments within this KL divergence.
+    tell : callable
+        Receives a description of each step.
+
+    Returns
+    -------
+    Answer
+        Its verdict, numbers, report and policies.
+
+    Raises
+    ------
+    InputError
+        If a file or the mapping is invalid, or all rows have the same action.
+    """
+    files = Files(*(None if path is None else Path(path) for path in (output, candidate)), seed)
+    question = Question(confidence, baseline, sensitivity, shift)
+    if candidate is not None:
+        require_replaceable(files.candidate, "--best")
+    mapping = question.mapping(mapping)
+    algorithms = read_algorithms(mapping)  # report its errors before the log is read
+    if exportable:
+        require_exportable(algorithms)
+    beside: Any = log if files.output is None or is_stream(files.output) else files.output
+    with (
+        threadpool_limits(1, "blas"),
+        _dask_workers(cluster, files.output, tell),
+        log_folder(beside) as folder,
+    ):
+        most = None if cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
+        stored = question.read_baseline()
+        opened: Any = open_log(log, mapping, tell, folder, seed=seed, most=most, baseline=stored)
+        opened = opened.mark_missing()
+        _require_several_actions(opened)
+        algorithms = read_algorithms(mapping, can_have_scores(opened.train) and not exportable)
+        selection = fit_candidates(opened, algorithms, tell, confidence)
+        tell("evaluating the candidates")
+        evaluation = _evaluate(opened, selection, question)
+        answer = _answer(evaluation, files)
+        is_better = evaluation.verdict.is_better
+        kept, best = stored, None
+        if is_better or stored is None:
+            kept = _stored_policy(evaluation, selection, seed, is_better)
+        if not is_better:
+            best = _stored_policy(evaluation, selection, seed, is_candidate=True)
+        for path, policy in ((files.output, kept), (files.candidate, best)):
+            if path is not None and policy is not None:
+                write_policy(path, policy)
+        return replace(answer, policy=kept, candidate=best)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of the policies that are learned, and the seed of the split."""
+
+    output: Path | None
+    candidate: Path | None
+    seed: int
+
+
+@contextmanager
+def _dask_workers(cluster: str | None, output: Path | None, tell: Tell) -> Iterator[None]:
+    """Run the fits of the ``with`` block on a Dask cluster, if there is one. Its workers read files next to output."""
+    if cluster is None:
+        yield
+        return
+    if output is None:
+        raise InputError("cluster needs output, a file in a folder that the workers can read")
+    tell(f"connecting to {cluster}")
+    distributed = import_extra("distributed", "dask")
+    try:
+        client = distributed.Client(cluster, timeout=CONNECTION_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--cluster {cluster} does not answer: {' '.join(str(error).split())}") from None
+    with client, on_cluster(client, output.parent):
+        yield
+
+
+def _require_several_actions(heldout: OpenedLog) -> None:
+    """Raise InputError if all rows have the same action."""
+    if heldout.evaluated.actions.count_choices().max() < 2:
+        names = heldout.evaluated.encoding.names
+        fault = f"every row has the same action {names[0]!r}" if names else "every list has only one action"
+        raise InputError(
+            f"{name_of(heldout.path)}: {fault}, so the log cannot say what others cost; expected at least two actions"
+        )
+
+
+def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Evaluation:
+    """Return the evaluation of all candidates. For *not shown*, its sentence names what is written."""
+    settings = question.settings(opened.mapping, ESTIMATE, selection.choices, selection.number, selection.of_guardrails)
+    rows = len(opened.evaluated.Y)
+    evaluation = judge(opened, selection.policies, selection.best, settings)
+    if evaluation.verdict.name != NOT_SHOWN:
+        return evaluation
+    estimated = "policy" if opened.policy_change is None else "policies"
+    written = f"an estimate of the logging {estimated}" if opened.baseline is None else "the baseline"
+    within = " within all guardrails" if evaluation.evidence.guardrails else ""
+    sentence = (
+        f"No candidate was shown to beat {evaluation.evidence.reference}{within} on the {rows} held-out "
+        f"rows, so {written} is written. {evaluation.statement.sentence}"
+    )
+    return replace(evaluation, statement=replace(evaluation.statement, sentence=sentence))
+
+
+def _answer(evaluation: Evaluation, files: Files) -> Answer:
+    """Return the answer. Its candidates include the policy that is kept."""
+    opened, is_better = evaluation.opened, evaluation.verdict.is_better
+    mapping = opened.mapping
+    name = None if files.output is None else files.output.name
+    origin = {"mapping": mapping.as_dict(), "seed": files.seed, "policy": name}
+    kept = "logging" if opened.baseline is None else "baseline"
+    result = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=origin)
+    answer = result.content
+    if not is_better:
+        label, estimates = "π0", {"ips": answer["logging"]}
+        if opened.baseline is not None:
+            label, estimates = answer["baseline"]["name"].removeprefix("the "), answer["baseline"]["estimates"]
+        reference = {"name": kept, "label": label, "estimates": estimates, f"is_{kept}": True, "chosen": True}
+        answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
+    if files.candidate is not None and not is_better:
+        advice = f"The best candidate is in {files.candidate.name}. Certify it on rows that are logged later."
+        answer["verdict"]["changes"] = [*evaluation.statement.changes, advice]
+    rows = opened.checks.propensity.size
+    if is_better or opened.baseline is None:
+        models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
+        policy = _policy_to_write(evaluation, is_better)
+        answer["exploration"] = describe_exploration(
+            policy, opened.evaluated, rows, **models, confidence=evaluation.settings.confidence
+        )
+    sizes = {
+        "training": int(opened.recognised.training.sum()),
+        "heldout": len(opened.evaluated.Y),
+        "split": mapping.split,
+    }
+    answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
+    return result
+
+
+def _stored_policy(evaluation: Evaluation, selection: Selection, seed: int, is_candidate: bool) -> StoredPolicy:
+    """Return the content of the file of the best candidate, or else of the estimate of the logging policy."""
+    opened, best = evaluation.opened, evaluation.best
+    header = {
+        "version": __version__,
+        "mapping": opened.mapping.as_dict(),
+        "algorithm": {"name": best.name, "label": best.label, **best.settings},
+        "digest": opened.digest,
+        "seed": seed,
+        "choices": evaluation.settings.choices,
+        "effective_choices": evaluation.settings.effective_choices,
+        "effective_numbers": selection.number.as_list(),
+        "guardrail_numbers": {name: number.as_list() for name, number in selection.of_guardrails.items()},
+        "confidence": evaluation.settings.confidence,
+        "verdict": evaluation.statement.as_dict(),
+        "kept": best.name if is_candidate else "logging",
+    }
+    policy = _policy_to_write(evaluation, is_candidate)
+    return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows, opened.cells)
+
+
+def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:
+    """Return the best candidate, or else the estimate of the logging policy, with exploration.
+
+    The estimate is the ``logging_policy`` of the candidate's cost model.
+    """
+    if is_candidate:
+        return evaluation.best.policy
+    return evaluation.best.cost_model.logging_policy.with_exploration(evaluation.opened.mapping.explore)

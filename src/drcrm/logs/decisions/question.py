@@ -1,0 +1,139 @@
+"""The question about a policy on a log: the level, the reference and the kind of bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from drcrm.actions.base import largest_probability
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, default_estimate
+from drcrm.logs.decisions.running_bounds import Watch
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.logs.diagnostics.comparison.reference import BASELINE, LOGGING_POLICY, Reference
+from drcrm.logs.policy_file import StoredPolicy, read_policy
+from drcrm.mapping.log_mapping import LogMapping, as_mapping
+from drcrm.selection.multiplicity import EffectiveNumber
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a policy: see :func:`drcrm.certify`.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid, or two of them exclude each other.
+    """
+
+    confidence: float = 0.95
+    baseline: str | Path | None = None
+    sensitivity: float | None = None
+    shift: float | None = None
+    estimate: str | None = None
+    anytime: bool = False
+    asymptotic: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.5 < to_float(self.confidence) < 1:
+            raise InputError(f"confidence must be above ½ and below 1, got {self.confidence!r}")
+        if self.estimate not in (None, ROBUST, RATIO, UNBIASED):
+            raise InputError(f"estimate must be {ROBUST}, {RATIO} or {UNBIASED}, got {self.estimate!r}")
+        if self.sensitivity is not None and not 1 <= to_float(self.sensitivity) < float("inf"):
+            raise InputError(f"sensitivity must be a factor of at least 1, got {self.sensitivity!r}")
+        if self.shift is not None and not 0 < to_float(self.shift) < float("inf"):
+            raise InputError(f"shift must be above 0, got {self.shift!r}")
+        if self.baseline is not None and self.sensitivity is not None:
+            raise InputError("--sensitivity compares with the logging policy, so it cannot be used with --baseline")
+        if self.asymptotic and not self.anytime:
+            raise InputError("--asymptotic chooses the bounds of --anytime, so it needs --anytime")
+        if self.anytime and self.estimate not in (None, UNBIASED, ROBUST if self.asymptotic else None):
+            raise InputError(
+                f"--anytime needs --estimate {UNBIASED}, or {ROBUST} with --asymptotic, got {self.estimate}; "
+                "or leave it out"
+            )
+
+    def mapping(self, content: Any) -> LogMapping:
+        """Return the mapping, in which a shift replaces its own; InputError if the question excludes a shift.
+
+        ``content`` is a dict, the path of a YAML or JSON file, or a LogMapping.
+        """
+        mapping = as_mapping(content)
+        mapping = mapping if self.shift is None else replace(mapping, shift=self.shift)
+        for name, reason in {"anytime": "bounds the mean cost", "sensitivity": "compares mean costs"}.items():
+            if mapping.shift is not None and (self.anytime if name == "anytime" else self.sensitivity):
+                raise InputError(
+                    f"--{name} {reason}, but shift is {mapping.shift:g}; leave out one of them: the option --{name}, "
+                    "or --shift and the key shift of the mapping"
+                )
+        return mapping
+
+    def read_baseline(self) -> StoredPolicy | None:
+        """Return the policy of the baseline's file, or None without one."""
+        return None if self.baseline is None else read_policy(self.baseline, with_rows=True)
+
+    def limit_weights(self, baseline: StoredPolicy | None, mapping: LogMapping) -> float | None:
+        """Return a known limit on the weights of the baseline at every look; None if no bound needs it.
+
+        Raise InputError if no limit is known.
+        """
+        if baseline is None or not self.anytime or self.asymptotic:
+            return None
+        if mapping.least_propensity is None:
+            raise InputError(
+                "--anytime with --baseline needs least_propensity in the mapping, the smallest probability that the "
+                "logging policies give to any action: it limits the weights of the baseline. The smallest propensity "
+                "of the log does not limit them, because later rows may have smaller ones. Or add --asymptotic, whose "
+                "bounds need no limit"
+            )
+        return largest_probability(baseline.policy.actions, baseline.policy.explore) / mapping.least_propensity
+
+    def choose_estimate(self, has_model: bool, label: str, shift: float | None) -> str:
+        """Return the estimate: by default "dr" for a policy with a cost model, else "snips", or that of the bounds.
+
+        Raise InputError if the policy ``label`` lacks the cost model, or the estimate has no worst case for a shift.
+        """
+        is_robust = has_model and (self.asymptotic or not self.anytime)
+        usual = default_estimate(is_robust, UNBIASED) if self.anytime else default_estimate(is_robust)
+        estimate = self.estimate or usual
+        if EVALUATIONS[estimate].kind.uses_model and not has_model:
+            raise InputError(
+                f"--estimate {estimate} needs a cost model of this outcome, which {label} lacks; use {RATIO} or "
+                f"{UNBIASED}"
+            )
+        if shift is not None and estimate not in NORMALISED:
+            raise InputError(
+                f"--estimate {estimate} has no worst case for shift {shift:g}; use {' or '.join(NORMALISED)}"
+            )
+        return estimate
+
+    def settings(
+        self,
+        mapping: LogMapping,
+        estimate: str,
+        choices: int,
+        number: EffectiveNumber | None,
+        of_guardrails: Mapping[str, EffectiveNumber],
+    ) -> ComparisonSettings:
+        """Return the settings of a comparison, adjusted for the number of candidates."""
+        name = LOGGING_POLICY if self.baseline is None else f"{BASELINE} {Path(self.baseline).name}"
+        return ComparisonSettings(
+            estimate=estimate,
+            confidence=self.confidence,
+            choices=choices,
+            effective_choices=None if number is None else number.at(self.confidence),
+            guardrail_choices={name: part.at(self.confidence) for name, part in of_guardrails.items()},
+            cost_range=mapping.cost_range,
+            gamma=self.sensitivity,
+            reference=Reference(name, radius=mapping.shift),
+            full_support=mapping.has_full_support,
+        )
+
+    def watching(self, settings: ComparisonSettings, largest_weight: float | None) -> Watch | None:
+        """Return how a policy is watched at every look; None for bounds at one look."""
+        if not self.anytime:
+            return None
+        return Watch(settings.confidence, settings.divisor, largest_weight, self.asymptotic)

@@ -1,0 +1,334 @@
+"""Bounds that hold at every look at a growing log, for ``drcrm certify --anytime``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import UNBIASED, default_estimate
+from drcrm.evaluation.bounds.independent_units import (
+    Interval,
+    group_means,
+    number_groups,
+    require_equal_units,
+    require_single_rows,
+)
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
+from drcrm.evaluation.certified_terms import CertificateSettings
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.evaluation.terms.anytime_terms import anytime_terms
+from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.policies.tabular import TabularPolicy, policy_for_log
+
+LOOKS = 100  # how often the bound is computed, and at least again between two looks
+MOST_TERMS = 2 * 10**8  # terms in bounds of the method "anytime" between two looks, which find the first better row
+FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a policy is watched.
+
+    Attributes
+    ----------
+    confidence : float
+        Level 1 − δ of each bound: it holds at all looks together with this probability.
+    choices : int
+        Number K of candidates that share δ.
+    largest_weight : float, optional
+        Known limit on the weights of the baseline, if the log was opened with one. An asymptotic bound needs none.
+    is_asymptotic : bool
+        Whether the bounds are those of the confidence sequence, which need no range of outcomes.
+    cost_model : optional
+        Cost model of the policy, for asymptotic bounds on the main outcome.
+    """
+
+    confidence: float
+    choices: int
+    largest_weight: float | None = None
+    is_asymptotic: bool = False
+    cost_model: Any = None
+
+    @property
+    def estimate(self) -> str:
+        """The estimate, "dr" with a cost model, otherwise "ips"."""
+        return default_estimate(self.cost_model is not None, UNBIASED)
+
+
+@dataclass(frozen=True)
+class WatchedOutcome:
+    """The estimates of an outcome by the terms of its bounds, and bounds on its difference from the reference.
+
+    Attributes
+    ----------
+    cost, difference : Interval
+    baseline : Interval or None
+        The estimate of the baseline's cost; None if the reference is the logging policy.
+    bounds : (float, float)
+        Lower and upper bound on the difference; infinite if they are refused. For a relative margin, they are on the
+        difference minus the margin. The lower bound has the level δ/(2K).
+    """
+
+    cost: Interval
+    difference: Interval
+    baseline: Interval | None
+    bounds: tuple[float, float]
+
+    @property
+    def reference(self) -> float:
+        """The estimated cost of the reference."""
+        return float(self.cost - self.difference)
+
+
+def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, Any], list[WatchedOutcome]]:
+    """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
+
+    The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. With asymptotic bounds,
+    it counts with its rows so far; with other bounds, from its last row on. The policy counts as better from the first
+    row by which each bound, on the main outcome and on the guardrails, has been below its limit. This is valid because
+    all these bounds hold together. Outcomes are those of the given rows. If an outcome differs from that of an earlier
+    look, the answer uses the new one.
+
+    Parameters
+    ----------
+    opened : OpenedLog
+        Rows that did not train the policy.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    settings : Watch
+
+    Returns
+    -------
+    running : dict
+        - value and bound: the estimate of the policy's cost, and its upper bound.
+        - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
+        - difference_lower: a lower bound on this difference at level δ/(2K); −∞ if it is refused.
+        - first_better: the number of rows after which the policy was first shown to be better, or None. For large logs,
+          and for asymptotic bounds if there are more than 10⁴ rows, it is one of 10⁴ numbers between 1 and the number
+          of rows.
+        - guardrails: the bounds of each guardrail's outcome.
+        - n and by: the number of units, and "row" or "group".
+        - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
+        - asymptotic: whether the bounds are asymptotic.
+        - estimate: "ips" or "dr".
+    outcomes : list of WatchedOutcome
+        The main outcome and those of the guardrails.
+
+    Raises
+    ------
+    InputError
+        If a row occurs several times, or an asymptotic bound is refused. Without asymptotic bounds: if the range of
+        costs, or of a guardrail's outcome, is unknown, groups have different sizes, or rows have weights.
+    """
+    log, rows, is_reward = opened.evaluated, opened.evaluated.rows, opened.evaluated.description.is_reward
+    require_single_rows(log)
+    units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, log)
+    reference = LOGGING if opened.baseline is None else opened.baseline
+    main = _Outcome(log, opened.mapping.cost_range, is_reward, "cost_range in the mapping", "the possible costs")
+    cost, difference = (main.run(policy, units, settings, baseline) for baseline in (None, reference))
+    bound, difference_bound = cost.look(units.size), difference.look(units.size)
+    bounds = main.bound_below(policy, units, settings, reference), difference_bound
+    firsts, outcomes = [difference.first_below(0.0)], [main.estimate(policy, units, settings, reference, bounds)]
+    for number, guardrail in enumerate(opened.mapping.guardrails):
+        factor, needed = guardrail.baseline_factor, f"range in the {guardrail.label.rstrip(',')}"
+        part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
+        outcome = _Outcome(part, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
+        arguments = policy, units, replace(settings, cost_model=None), reference, factor
+        excess = outcome.run(*arguments)
+        firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
+        bounds = outcome.bound_below(*arguments), float(excess.bounds[-1])
+        outcomes.append(outcome.estimate(*arguments[:4], bounds))
+    return {
+        "value": float(outcomes[0].cost),
+        "bound": bound,
+        "difference": float(outcomes[0].difference),
+        "difference_bound": difference_bound,
+        "difference_lower": outcomes[0].bounds[0],
+        "first_better": None if None in firsts else int(units.rows[max(firsts) - 1]),
+        "guardrails": [outcome.bounds for outcome in outcomes[1:]],
+        "n": outcomes[0].cost.n,
+        "by": "row" if rows.get("groups") is None else "group",
+        "curve": [[int(units.rows[n - 1]), float(y)] for n, y in zip(units.looks, difference.bounds, strict=True)],
+        "asymptotic": settings.is_asymptotic,
+        "estimate": settings.estimate,
+    }, outcomes
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Steps by which the log grows: rows, or complete groups if bounds are not asymptotic.
+
+    The mean of complete groups is not the mean per row if small groups are complete sooner. So asymptotic bounds, which
+    permit groups of different sizes, are on the rows so far.
+
+    Attributes
+    ----------
+    place : int array (n,)
+        Position of each row's step.
+    rows : int array (N,)
+        Number of rows after each step.
+    groups : array (n,) or None
+        Independent unit of each row; None if these are the rows.
+    """
+
+    place: np.ndarray
+    rows: np.ndarray
+    groups: np.ndarray | None
+
+    @classmethod
+    def of(cls, opened: OpenedLog, is_asymptotic: bool) -> _Units:
+        n, time = len(opened.evaluated.Y), opened.evaluated.rows.get("time")
+        order = np.arange(n) if time is None else np.argsort(time, kind="stable")
+        by_row = is_asymptotic or opened.units is None
+        unit = np.arange(n) if by_row else number_groups(opened.units, n)
+        last = np.zeros(unit.max() + 1, dtype=int)
+        np.maximum.at(last, unit[order], np.arange(n))
+        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1, opened.units)
+
+    @property
+    def size(self) -> int:
+        """Number N of steps."""
+        return len(self.rows)
+
+    @property
+    def looks(self) -> np.ndarray:
+        """Numbers of steps after which the bound is computed."""
+        return np.unique(np.linspace(1, self.size, LOOKS).astype(int))
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """The bound after the first n steps: ``look(n)``."""
+
+    look: Callable[[int], float]
+    looks: np.ndarray
+    most_terms: int
+
+    def bound(self, n: int) -> float:
+        """Return the bound after n steps; infinite if it is refused."""
+        try:
+            return self.look(n)
+        except InputError:
+            return np.inf
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The bound at each look."""
+        return np.array([self.bound(n) for n in self.looks])
+
+    def first_below(self, limit: float) -> int | None:
+        """Return the first number of steps with a bound below a limit, searched between the two looks around it."""
+        is_below = self.bounds < limit
+        if not is_below.any():
+            return None
+        before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
+        between = np.unique(np.linspace(before + 1, look, max(LOOKS, self.most_terms // look)).astype(int))
+        return next(int(n) for n in between if self.bound(n) < limit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """A log with the costs of an outcome, their range if it is known, and words on the range for an error."""
+
+    log: BanditLog
+    cost_range: tuple[float, float] | None
+    is_reward: bool
+    key: str
+    meaning: str
+
+    def run(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> _Running:
+        """Return the running bound on the policy's cost, or on its difference from a multiple of the baseline's."""
+        make, most_terms = (self._certify, 0) if settings.is_asymptotic else (self._charge_atom, MOST_TERMS)
+        return _Running(make(policy, units, settings, baseline, factor), units.looks, most_terms)
+
+    def bound_below(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> float:
+        """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
+        settings = replace(settings, choices=2 * settings.choices)
+        if settings.is_asymptotic:
+            look = self._certify(policy, units, settings, baseline, factor, is_lower=True)
+            return -_Running(look, units.looks, 0).bound(units.size)
+        costs, log = self.cost_range, self.log
+        negated = None if costs is None else (-costs[1], -costs[0])
+        mirrored = replace(self, log=log.with_cost(-log.cost), cost_range=negated, is_reward=not self.is_reward)
+        return -mirrored.run(policy, units, settings, baseline, factor).bound(units.size)
+
+    def estimate(
+        self, policy: Any, units: _Units, settings: Watch, baseline: Any, bounds: tuple[float, float]
+    ) -> WatchedOutcome:
+        """Return the estimates by the terms of the bounds, with intervals."""
+        costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
+        largest = None if settings.is_asymptotic or costs is None else costs[1]
+        log, origin = _centre(self.log, settings, largest)
+        models = {"baseline": baseline, "groups": units.groups, "cost_model": settings.cost_model}
+        evaluation = Evaluation.of(policy, log, **models).by(settings.estimate)
+        cost, difference = evaluation.value(settings.confidence), evaluation.difference(settings.confidence)
+        known = None
+        if not isinstance(baseline, str):
+            known = evaluation.of_baseline.value(settings.confidence).shifted(origin)
+        return WatchedOutcome(cost.shifted(origin), difference, known, bounds)
+
+    def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
+        """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
+        costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
+        if costs is None:
+            raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
+        require_equal_units(units.place, self.log, "--anytime", "add --asymptotic, whose bounds permit them")
+        evaluation = Evaluation.of(policy, self.log, baseline=baseline)
+        z, high = anytime_terms(evaluation, costs, settings.largest_weight, factor)
+        z = np.minimum(group_means(units.place, self.log.count, z)[0], high)
+        bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
+        return lambda n: bound(z[:n], np.ones(n))
+
+    def _certify(
+        self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float, is_lower: bool = False
+    ) -> Callable:
+        """Return the look of the confidence sequence, a certificate on the first n rows; minus it for a lower bound."""
+        bound, sign = as_bound(1 - (1 - settings.confidence) / settings.choices, SEQUENCE), -1 if is_lower else 1
+
+        def look(n: int) -> float:
+            is_seen = units.place < n
+            size = n if units.groups is None else len(np.unique(units.groups[is_seen]))
+            if size < FEWEST:
+                raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {size}")
+            log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
+            costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
+            part, reference = (_restrict(known, log) for known in (policy, baseline))
+            models = {"baseline": reference, "groups": units.groups, "cost_model": settings.cost_model}
+            evaluation = Evaluation.of(part, log, **models).by(settings.estimate)
+            of_log = evaluation.log, bound, settings.confidence, settings.choices, costs
+            certificate = evaluation.certificate(CertificateSettings.of(*of_log, factor=factor), is_lower=is_lower)
+            return sign * (certificate.bound + origin * (1.0 if baseline is None else 1 - factor))
+
+        return look
+
+
+def _centre(log: BanditLog, settings: Watch, origin: float | None = None) -> tuple[BanditLog, float]:
+    """Return the log with costs minus an origin, and the origin: by default the mean cost, or 0 with a cost model.
+
+    Then a constant that is added to all costs does not change differences by "ips".
+    """
+    if settings.cost_model is not None:
+        return log, 0.0
+    origin = float(log.count @ log.cost / log.size) if origin is None else origin
+    return log.with_cost(log.cost - origin), origin
+
+
+def _restrict(policy: Any, log: BanditLog) -> Any:
+    """Return a policy, without the rows of count 0 of a log if it is known by its probabilities."""
+    return TabularPolicy.for_log(policy.log_prob, policy.mean, log) if isinstance(policy, TabularPolicy) else policy
+
+
+def infer_cost_range(
+    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
+) -> tuple[float, float] | None:
+    """Return the range of the costs, which outcomes of 0 and 1, or 0 and −1, reveal; None if it is unknown."""
+    usual = -1.0 if is_reward else 0.0  # of the least cost; it decides if all costs are 0
+    for least in (usual, -1 - usual):
+        if known is None and np.isin(cost, (least, least + 1)).all():
+            return least, least + 1
+    return known

@@ -1,0 +1,55 @@
+"""The largest radius κ around the environment at which a policy's worst case is better than its reference's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.estimates import NORMALISED
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
+from drcrm.policies.tabular import policy_for_log
+
+LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
+SCAN, HALVINGS = 12, 5
+MOST_ROWS = 200_000  # on larger logs the search takes too long
+
+
+def find_breakeven_shift(
+    policy: Any,
+    log: BanditLog,
+    settings: ComparisonSettings,
+    *,
+    cost_model: Any = None,
+    groups: np.ndarray | None = None,
+) -> float | None:
+    """Return κ*, the largest radius at which the policy's worst case is shown to be better, or None.
+
+    The certificate of the difference is the one of a comparison with this radius, at level δ/K. So it
+    compares two worst cases, which can belong to different environments. The search doubles κ from 0.0015 to 3 while
+    the policy is better, and then halves the last step 5 times. The bound on the difference is below 0 at κ* and at all
+    smaller radii that the search tries.
+
+    Parameters are those of :func:`compare_with_logging`. There is no κ* on logs with more than 200 000 rows, or if the
+    estimate has no worst case.
+    """
+    policy = policy_for_log(policy, log)
+    estimate = choose_estimate(policy, settings, cost_model)
+    if len(log.cost) > MOST_ROWS or estimate not in NORMALISED:
+        return None
+    known = {"cost_model": cost_model, "groups": groups, "baseline": settings.reference.policy}
+    evaluation = Evaluation.of(policy, log, **known).by(estimate)
+    low, high, radius = 0.0, np.inf, LARGEST / 2 ** (SCAN - 1)
+    while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
+        certificate, _ = certify(replace(evaluation, radius=radius), settings)
+        if certificate is not None and certificate.bound < 0:
+            low = radius
+        elif low == 0:
+            return None
+        else:
+            high = radius
+        radius = min(2 * low, (low + high) / 2)
+    return low

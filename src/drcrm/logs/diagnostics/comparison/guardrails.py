@@ -1,0 +1,218 @@
+"""Judge the guardrails of a mapping: outcomes that a better policy must not worsen by more than a margin.
+
+For each guardrail, let d be the policy's mean cost minus that of the reference, and m its margin. The reference is the
+logging policy, or a baseline. The guardrail holds if the upper bound on d is below m. All guardrails must hold for the
+verdict *better*, so the verdict is false only if one bound is false: the bounds need no correction for the number of
+guardrails. With several candidates, each bound has the level δ/k, where k is the effective number of candidates for its
+outcome: see :mod:`drcrm.selection.multiplicity`. If the margin is a share q of the reference's mean cost v0, the
+guardrail holds if the upper bound on d − q v0 is below 0. This bound comes from the terms z − (1 + q) c of the rows,
+with the terms of a baseline in place of c, so it also covers the error of v0.
+
+The estimate is that of the verdict. Each outcome has its own cost model, which is cross-fitted on the same rows. It is
+trusted for the same actions as the cost model of the main outcome; others have the largest logged cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.cost_models.base import action_effects
+from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.evaluation.bounds.independent_units import Interval, unit_values
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.logging_policy import SupportedModel
+from drcrm.logs.diagnostics.check import to_json
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
+from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.verdict import ROUNDING
+from drcrm.logs.estimated_propensities import FORECASTS
+from drcrm.mapping.entries import Guardrail
+from drcrm.selection.multiplicity import EffectiveNumber, effective_number
+
+
+@dataclass(frozen=True)
+class JudgedGuardrail:
+    """A guardrail, and what the rows show of it. Differences are in costs, policy minus logging policy or baseline.
+
+    Attributes
+    ----------
+    guardrail : Guardrail
+    difference : Interval
+    margin : float
+        Largest allowed difference; NaN if it is relative to a mean that is not positive.
+    bound, lower_bound : float
+        Upper bound on the difference at level δ/k, and lower bound at level δ/(2k); infinite without a certificate.
+    refusal : str
+        Why the guardrail cannot be decided, or an empty string.
+    effective_choices : int
+        Effective number k of candidates for this outcome.
+    """
+
+    guardrail: Guardrail
+    difference: Interval
+    margin: float
+    bound: float = np.inf
+    lower_bound: float = -np.inf
+    refusal: str = ""
+    effective_choices: int = 1
+
+    @property
+    def status(self) -> str:
+        """Return "holds", "violated" or "not shown"."""
+        if self.bound < self.margin:
+            return "holds"
+        return "violated" if self.lower_bound > self.margin else "not shown"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the guardrail and its result as JSON values."""
+        rail = self.guardrail
+        ends = {"bound": to_json(self.bound), "lower_bound": to_json(self.lower_bound)}
+        return {
+            "name": rail.name,
+            "outcome": rail.column,
+            "reward": rail.is_reward,
+            "status": self.status,
+            "margin": to_json(self.margin),
+            "condition": rail.describe_margin(),
+            "estimate": self.difference.estimate,
+            "difference": self.difference.as_dict() | ends,
+            "refused": self.refusal or None,
+            "effective_choices": self.effective_choices,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedOutcomes:
+    """The guardrails of a log, each with the log of its outcome and a cost model of it.
+
+    Attributes
+    ----------
+    guardrails : sequence of Guardrail
+    evaluations : list of Evaluation
+        One for each guardrail. Their policy is a placeholder.
+    estimate : str
+    """
+
+    guardrails: Sequence[Guardrail]
+    evaluations: list[Evaluation]
+    estimate: str
+
+    @classmethod
+    def of(
+        cls,
+        guardrails: Sequence[Guardrail],
+        log: BanditLog,
+        costs: np.ndarray | None,
+        estimate: str,
+        units: np.ndarray | None = None,
+        baseline: Any = LOGGING,
+    ) -> GuardedOutcomes:
+        """Return the outcomes of a log.
+
+        Parameters
+        ----------
+        guardrails : sequence of Guardrail
+        log : BanditLog
+            Rows that did not train the policies.
+        costs : array (n, g)
+            Costs of the guardrails in these rows; None without guardrails.
+        estimate : "dr", "snips" or "ips"
+            The estimate of the verdict.
+        units : array (n,), optional
+            Ids of independent units of rows.
+        baseline : any policy, or "logging"
+            Policy to compare with.
+        """
+        columns = [] if costs is None else [np.array(column) for column in costs.T]
+        logs = [_with_outcome(log, column, place) for place, column in enumerate(columns, 1)]
+        known = {"baseline": baseline, "groups": units}
+        evaluations = [Evaluation.of(log.propensity, part, **known).by(estimate) for part in logs]
+        return cls(guardrails, evaluations, estimate)
+
+    def with_support(self, model: Any) -> GuardedOutcomes:
+        """Return the outcomes with cost models that obey the support rule of ``model``, a cost model of a policy."""
+        if not isinstance(model, SupportedModel) or any(part.cost_model is None for part in self.evaluations):
+            return self
+        return replace(self, evaluations=[_restrict_model(part, model) for part in self.evaluations])
+
+    def terms(self, number: int, policies: Sequence[Any]) -> np.ndarray:
+        """Return the terms of policies, whose means the bounds of a guardrail are on, by independent units (n, k)."""
+        evaluation = self.evaluations[number]
+        reference = self.guardrails[number].baseline_factor * evaluation.reference.z
+        z = [evaluation.of_policy(policy).terms.z - reference for policy in policies]
+        return np.column_stack(unit_values(evaluation.groups, evaluation.log.count, *z)[:-1])
+
+    def rate(self, policy: Any, settings: ComparisonSettings) -> int:
+        """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
+        rails = self.judge(policy, settings)
+        if not all(rail.difference <= rail.margin for rail in rails):
+            return 0
+        return 2 if all(rail.status == "holds" for rail in rails) else 1
+
+    def judge(self, policy: Any, settings: ComparisonSettings) -> list[JudgedGuardrail]:
+        """Return the result of each guardrail for a policy; ``settings`` are those of the main outcome."""
+        settings = replace(settings, estimate=self.estimate)
+        return [
+            _judge(guardrail, evaluation, policy, settings)
+            for guardrail, evaluation in zip(self.guardrails, self.evaluations, strict=True)
+        ]
+
+
+def effective_numbers(
+    outcomes: Sequence[GuardedOutcomes], policies: Sequence[Sequence[Any]], confidence: float
+) -> dict[str, EffectiveNumber]:
+    """Return the effective number of candidates for each guardrail, by its name.
+
+    ``outcomes`` has the outcomes with the cost models of each algorithm, and ``policies`` the algorithm's candidates.
+    """
+    numbers = {}
+    for number, guardrail in enumerate(outcomes[0].guardrails):
+        parts = [part.terms(number, candidates) for part, candidates in zip(outcomes, policies, strict=True)]
+        evaluation = outcomes[0].evaluations[number]
+        [count] = unit_values(evaluation.groups, evaluation.log.count)
+        numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
+    return numbers
+
+
+def _with_outcome(log: BanditLog, cost: np.ndarray, place: int) -> BanditLog:
+    """Return the log with the costs of a guardrail, and their forecasts, which are at ``place`` in the log's."""
+    log, forecasts = log.with_cost(cost), log.column(FORECASTS)
+    if forecasts is None or log.rows is None:
+        return log
+    return log.replace(rows=log.rows.assign(**{FORECASTS: forecasts[:, [place]]}))
+
+
+def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: ComparisonSettings) -> JudgedGuardrail:
+    """Return the result of the comparison of a guardrail's outcome."""
+    choices = settings.guardrail_choices.get(guardrail.name, settings.choices)
+    baseline = evaluation.baseline if isinstance(evaluation.baseline, str) else evaluation.baseline.policy
+    settings = replace(
+        settings,
+        cost_range=guardrail.cost_range,
+        reference=Reference(policy=baseline, factor=guardrail.baseline_factor),
+        effective_choices=choices,
+    )
+    models = {"cost_model": evaluation.cost_model, "groups": evaluation.groups}
+    comparison = compare_with_logging(policy, evaluation.log, settings, **models, certifies_cost=False)
+    try:
+        margin = guardrail.margin_of(comparison.reference)
+    except InputError as error:
+        return JudgedGuardrail(guardrail, comparison.difference, np.nan, refusal=str(error), effective_choices=choices)
+    rounding = ROUNDING * float(np.abs(evaluation.log.cost).max())
+    lower, upper = comparison.bounds
+    return JudgedGuardrail(
+        guardrail, comparison.difference, margin, upper + rounding, lower - rounding, comparison.refusal, choices
+    )
+
+
+def _restrict_model(evaluation: Evaluation, model: SupportedModel) -> Evaluation:
+    log, fitted = evaluation.log, evaluation.cost_model
+    limits = log.actions.cost_limits(log.cost, action_effects(fitted, log.X, log.actions))
+    effects = replace(model, model=fitted, limits=limits).effects(log.X, log.actions)
+    return replace(evaluation, cost_model=TabularModel(effects))

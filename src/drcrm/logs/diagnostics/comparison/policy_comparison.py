@@ -1,0 +1,370 @@
+"""Comparison of a policy with the logging policy, or with a baseline, on the same rows: estimates and certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from drcrm.cost_models.tabular_model import follow_forecasts
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.sample_size import correct_for_choice
+from drcrm.evaluation.bounds.upper_bound import as_bound
+from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.certified_terms import CertificateSettings
+from drcrm.evaluation.evaluation import Evaluation
+from drcrm.evaluation.off_policy_value import evaluate_each
+from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.evaluation.terms.shifted_terms import check_shift
+from drcrm.logs.diagnostics.check import to_json
+from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.estimated_propensities import FORECASTS, SECOND
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.tabular import policy_for_log
+
+ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
+METHOD = "kl"  # of the bounds
+GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
+CERTIFICATE_KEYS = (
+    *("estimate", "value", "bound", "confidence"),
+    *("n", "by", "missing", "effective_size", "mean_weight"),
+)
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """How a policy is compared with the logging policy.
+
+    Attributes
+    ----------
+    estimate : str
+        "dr", "snips" or "ips". "snips" replaces "dr" if there is no cost model, or if the policy's probabilities are
+        known only for the logged actions.
+    confidence : float
+        1 − δ.
+    choices : int
+        Number K of candidates that were compared on the same rows.
+    effective_choices : int, optional
+        Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.multiplicity`.
+    guardrail_choices : mapping
+        The same for the outcome of each guardrail, by its name.
+    cost_range : (float, float), optional
+        Bounds on the costs, if known.
+    gamma : float, optional
+        Factor Γ of the sensitivity to wrong propensities. By default it is computed only for a better policy.
+    reference : Reference
+        What the policy is compared with. Under a shift, the sensitivity is not computed.
+    full_support : bool
+        Whether the logging policy is known to take every action in every context.
+    """
+
+    estimate: str = ROBUST
+    confidence: float = 0.95
+    choices: int = 1
+    cost_range: tuple[float, float] | None = None
+    gamma: float | None = None
+    effective_choices: int | None = None
+    reference: Reference = field(default_factory=Reference)
+    full_support: bool = False
+    guardrail_choices: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def divisor(self) -> int:
+        """The number of candidates that share δ."""
+        return self.effective_choices or self.choices
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A policy compared with the logging policy on the same rows.
+
+    Attributes
+    ----------
+    difference : Interval
+        Cost of the policy minus cost of the logging policy, from paired differences. Negative if the policy is better.
+    certificate, cost_certificate : Certificate or None
+        Upper bounds on the difference and on the cost of the policy. None if no certificate can be issued.
+    refusal : str
+        Why no certificate can be issued, or an empty string.
+    lower_bound : float
+        Lower bound on the difference at level δ/(2K), from the certificate of negated costs. −∞ if that certificate
+        cannot be issued.
+    reference : float
+        Mean logged cost, or the estimated cost of the baseline.
+    settings : ComparisonSettings
+    relative_error : float
+        Standard error of the difference divided by the logging policy's mean cost; NaN if it has no meaning.
+    """
+
+    difference: Interval
+    certificate: Certificate | None
+    cost_certificate: Certificate | None
+    refusal: str
+    lower_bound: float
+    reference: float
+    settings: ComparisonSettings
+    relative_error: float = np.nan
+
+    @property
+    def corrected(self) -> dict[str, float]:
+        """The difference and its interval, corrected for the choice of the best of several candidates.
+
+        The pessimistic end of the interval holds for all candidates together, the other end for a single candidate.
+        """
+        value, error, k = self.difference, self.difference.standard_error, self.settings.divisor
+        low, high = value.interval
+        if self.settings.choices > 1 and np.isfinite(error):
+            value = correct_for_choice(float(value), error, k)
+            high = max(high, self.difference - error * ndtri((1 - self.settings.confidence) / (2 * k)))
+        return {"value": float(value), "low": low, "high": high}
+
+    @property
+    def relative(self) -> dict[str, float]:
+        """The corrected difference as a share of the logging policy's mean cost; empty if it has no meaning."""
+        if not (np.isfinite(self.relative_error) and self.difference.standard_error > 0):
+            return {}
+        corrected, mean = self.corrected, abs(self.reference)
+        scale = self.relative_error / self.difference.standard_error
+        ends = {end: self.difference / mean + scale * (corrected[end] - self.difference) for end in ("low", "high")}
+        return {"value": corrected["value"] / mean, **ends}
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound on the difference; infinite without a certificate.
+
+        If the reference has a factor f, certificates bound the difference minus (f − 1) times its cost.
+        """
+        excess = (self.settings.reference.factor - 1) * self.reference
+        upper = np.inf if self.certificate is None else self.certificate.bound
+        return self.lower_bound + excess, upper + excess
+
+    @property
+    def missing_share(self) -> float:
+        """m*, the share of the policy's actions that the log may lack before the bound reaches 0; NaN if unknown.
+
+        Each of them can cost at most the range of the costs more than its estimate. At a shift, m* is unknown.
+        """
+        if self.certificate is None or self.settings.reference.radius is not None:
+            return np.nan
+        low, high = self.certificate.costs
+        return max(-self.bounds[1], 0.0) / (high - low) if high > low else np.nan
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the difference, the certificate and the overlap as JSON values."""
+        certificate, difference = {"refused": self.refusal}, self.difference
+        if self.cost_certificate is not None:
+            certificate = {key: to_json(getattr(self.cost_certificate, key)) for key in CERTIFICATE_KEYS}
+            certificate |= {"choices": self.settings.choices, "effective_choices": self.settings.divisor}
+        bound = None if self.certificate is None else to_json(self.certificate.bound)
+        return {
+            "difference": difference.as_dict() | {"bound": bound},
+            "corrected": to_json(self.corrected),
+            "relative": to_json(self.relative or None),
+            "certificate": certificate,
+            "effective_size": to_json(difference.effective_size),
+            "mean_weight": to_json(difference.mean_weight),
+            "unsupported": to_json(difference.support),
+            "missing_share": to_json(self.missing_share),
+        }
+
+
+def estimate_values(
+    policy: Any,
+    log: BanditLog,
+    *,
+    cost_model: Any = None,
+    clip: float | str | None = "auto",
+    groups: np.ndarray | None = None,
+    confidence: float = 0.95,
+) -> dict[str, object]:
+    """Return all estimates of a policy's cost as JSON values. An estimate without its inputs is None.
+
+    Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes the parameters.
+    """
+    names = [name for name in ESTIMATES if cost_model is not None or not EVALUATIONS[name].kind.uses_model]
+    values = evaluate_each(names, Evaluation.of(policy, log, groups=groups, cost_model=cost_model), clip, confidence)
+    return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
+
+
+def compare_with_logging(
+    policy: Any,
+    log: BanditLog,
+    settings: ComparisonSettings | None = None,
+    *,
+    cost_model: Any = None,
+    logging_policy: LinearPolicy | None = None,
+    groups: np.ndarray | None = None,
+    certifies_cost: bool = True,
+) -> Comparison:
+    """Compare a policy with the reference of the settings on rows that trained neither the policy nor the cost model.
+
+    With estimated propensities, the cost model gets the forecasts of the log, see :func:`follow_forecasts`. If the log
+    has a second estimate of its propensities, the comparison is the one of the two with the larger upper bound, and its
+    lower bound is the smaller one. Neither bound includes the error of right models: the influence of propensities of
+    largest likelihood reduces the variance (Hirano, Imbens & Ridder 2003).
+
+    Parameters
+    ----------
+    policy : any policy that :func:`drcrm.off_policy_value` accepts
+    log : BanditLog
+    settings : ComparisonSettings, optional
+    cost_model : optional
+        See :func:`drcrm.evaluation.policy_certificate`.
+    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
+        π0, if it is known and not estimated.
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    certifies_cost : bool
+        Whether to certify the cost too, and not only the difference.
+    """
+    policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
+    settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
+    logging_policy = logging_policy if policy.knows_all_actions else None
+    known = {
+        "cost_model": follow_forecasts(cost_model, log, log.column(FORECASTS)),
+        "logging_policy": logging_policy,
+        "groups": groups,
+        "baseline": settings.reference.policy,
+    }
+    radius = settings.reference.radius
+    radius = None if radius is None else check_shift(radius, settings.estimate)
+    logs = [log] if (second := log.column(SECOND)) is None else [log, log.replace(propensity=second)]
+    evaluations = [Evaluation.of(policy, part, **known).by(settings.estimate, radius=radius) for part in logs]
+    results = [_compare(evaluation, settings, certifies_cost) for evaluation in evaluations]
+    return replace(
+        max(results, key=lambda result: result.bounds[1]), lower_bound=min(result.lower_bound for result in results)
+    )
+
+
+def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool) -> Comparison:
+    """Return the comparison by the propensities of the evaluation's log."""
+    log, is_logging = evaluation.log, isinstance(evaluation.baseline, str)
+    difference = evaluation.difference(settings.confidence)
+    certificate, refusal = certify(evaluation, settings)
+    cost_certificate, cost_refusal = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, "")
+    reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
+    relative_error = np.nan
+    if certifies_cost and is_logging and evaluation.radius is None and reference != 0:
+        relative_error = _relative_error(evaluation, difference / reference) / abs(reference)
+    lower_bound = bound_below(evaluation, settings)
+    return Comparison(
+        *(difference, certificate, cost_certificate, cost_refusal or refusal, lower_bound, reference, settings),
+        relative_error,
+    )
+
+
+def _relative_error(evaluation: Evaluation, ratio: float) -> float:
+    """Return the standard error of a cost difference that is divided by the mean logged cost, by the delta method."""
+    log = evaluation.log
+    return Interval.of(evaluation.terms.linear - (1 + ratio) * log.cost, log, evaluation.groups, 0.95).standard_error
+
+
+def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
+    """Return the estimate of the settings, or "snips" if it needs a cost model or probabilities that are unknown."""
+    has_inputs = cost_model is not None and policy.knows_all_actions
+    return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else RATIO
+
+
+def certify(
+    evaluation: Evaluation, settings: ComparisonSettings, *, is_paired: bool = True, is_lower: bool = False
+) -> tuple[Certificate | None, str]:
+    """Return a certificate and an empty string, or None and the reason why no certificate can be issued.
+
+    A lower bound has half the error probability, because it depends on the long tail of the weighted costs, which few
+    rows reach.
+    """
+    choices = settings.divisor * (2 if is_lower else 1)
+    bound = as_bound(1 - (1 - settings.confidence) / choices, METHOD)
+    options: dict[str, Any] = {"factor": settings.reference.factor, "full_support": settings.full_support}
+    if evaluation.groups is not None:
+        options["by"] = "group"
+    try:
+        of_log = evaluation.log, bound, settings.confidence, choices, settings.cost_range
+        certified = CertificateSettings.of(*of_log, **options)
+        return evaluation.certificate(certified, is_paired=is_paired, is_lower=is_lower), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:
+    """Return a lower bound on the cost difference, at level δ/(2K); −∞ if it cannot be computed.
+
+    The bound on the difference of worst cases is the end of an interval at the same level.
+    """
+    if evaluation.radius is not None:
+        low = evaluation.difference(1 - (1 - settings.confidence) / settings.divisor).low
+        return low if np.isfinite(low) else -np.inf
+    certificate, _ = certify(evaluation, settings, is_lower=True)
+    return -np.inf if certificate is None else certificate.bound
+
+
+def sensitivity_to_propensities(
+    policy: Any,
+    log: BanditLog,
+    settings: ComparisonSettings,
+    *,
+    cost_model: Any = None,
+    groups: np.ndarray | None = None,
+) -> Sensitivity:
+    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
+    estimate = choose_estimate(policy_for_log(policy, log), settings, cost_model)
+    estimate = estimate if estimate in NORMALISED else RATIO
+    confidence = 1 - (1 - settings.confidence) / settings.divisor
+    evaluation = Evaluation.of(policy, log, groups=groups, cost_model=cost_model).by(estimate)
+    return evaluation.sensitivity(settings.gamma or GAMMA, confidence)
+
+
+def describe_exploration(
+    policy: LinearPolicy,
+    log: BanditLog,
+    rows: float,
+    *,
+    cost_model: Any = None,
+    groups: np.ndarray | None = None,
+    confidence: float = 0.95,
+) -> dict[str, object]:
+    """Return the cost of a policy's exploration per row, and the smallest effective sample size in its next log.
+
+    The policy (1 − ε) π + ε U is compared with π. In n rows of the policy, a fixed action a has the effective sample
+    size n/E[1/p(a|x)]. Here p(a|x) is its probability, and E the mean over the contexts of the log. For label vectors
+    a label value replaces the action, and for lists the candidate with the smallest probability.
+
+    Parameters
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+    log : BanditLog
+        Rows that trained neither the policy nor the cost model.
+    rows : float
+        n, the number of rows of the next log.
+    cost_model : optional
+        With a cost model the estimate is "dr", else "snips".
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    confidence : float
+        Level of the interval.
+
+    Returns
+    -------
+    dict
+        - ``share``: ε.
+        - ``cost``: the estimate with its interval.
+        - ``rows``: n.
+        - ``effective_size``: the smallest effective sample size, of a fixed action or a fixed value of a label.
+        - ``of_label``: whether the actions are label vectors.
+    """
+    log = log.without_empty_rows()
+    estimate = RATIO if cost_model is None else ROBUST
+    known = {"baseline": policy.with_exploration(0.0), "cost_model": cost_model, "groups": groups}
+    cost = Evaluation.of(policy, log, **known).by(estimate).difference(confidence)
+    probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
+    of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = float((of_context @ (1 / probability)).max())
+    size = {"effective_size": rows / inverse, "of_label": not log.actions.are_choices}
+    return {"share": policy.explore, "cost": cost.as_dict(), "rows": rows} | size

@@ -1,0 +1,223 @@
+"""A policy on parts of a log: its difference from the logging policy in each slice and each period.
+
+A slice has the rows with one value of a column. A period is a day, week, month, or the like, so that a log has 4 to 12
+periods. The intervals of all slices and periods hold together: each has the level 1 − δ/M for M parts. A part has no
+interval if rare, large costs dominate its estimate: see :mod:`drcrm.evaluation.bounds.skewness`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.estimates import SelfNormalised
+from drcrm.evaluation.bounds.independent_units import Interval
+from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
+from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, to_json, worst_level
+from drcrm.logs.diagnostics.formats import format_signed, percent
+from drcrm.logs.diagnostics.log_checks import compare_worst
+from drcrm.logs.diagnostics.log_columns import action_names
+from drcrm.logs.diagnostics.weight_checks import PolicyWeights
+from drcrm.weights import effective_sample_size
+
+MAX_SLICES = 50  # slices of a column in the table; the slices with the most rows are kept
+MIN_PERIODS, MAX_PERIODS = 4, 12
+ENDS = "low", "high"
+
+
+class Part(NamedTuple):
+    """A part of a log: its kind, "slice" or "period", its column, its name, and the mask of its rows, (n,)."""
+
+    kind: str
+    column: str
+    name: str
+    rows: np.ndarray
+
+    @property
+    def label(self) -> str:
+        """The part as sentences name it."""
+        if self.kind == "period":
+            return f"the period {self.name!r}"
+        return f"slice {self.name!r}" + (f" of {self.column}" if self.column else "")
+
+
+def name_periods(time: np.ndarray) -> np.ndarray | None:
+    """Return the name of each row's period, (n,); None if no unit of the calendar gives 4 to 12 periods.
+
+    The units are a day, two days, a week, a month, a quarter and a year; the first that fits is taken. ``time`` is in
+    microseconds since 1970. The names are in chronological order if they are sorted.
+    """
+    days = time.astype(np.int64).astype("datetime64[us]").astype("datetime64[D]").astype(np.int64)
+    months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    units: tuple[tuple[np.ndarray, Callable[[int], str]], ...] = (
+        (days, _day),
+        (days // 2 * 2, lambda day: f"two days from {_day(day)}"),
+        (days - (days + 3) % 7, lambda day: f"week of {_day(day)}"),  # 1970 began on a Thursday
+        (months, lambda month: str(np.datetime64(month, "M"))),
+        (months // 3, lambda quarter: f"{1970 + quarter // 4} Q{quarter % 4 + 1}"),
+        (months // 12, lambda year: str(1970 + year)),
+    )
+    for codes, name in units:
+        distinct, place = np.unique(codes, return_inverse=True)
+        if MIN_PERIODS <= len(distinct) <= MAX_PERIODS:
+            return np.array([name(int(code)) for code in distinct], dtype=object)[place]
+    return None
+
+
+def _day(day: int) -> str:
+    return str(np.datetime64(day, "D"))
+
+
+def natural_key(name: str) -> list[tuple[bool, float, str]]:
+    """Return a sort key that orders numbers, also inside texts, by size: −5 before 9.5 before 10, and a2 before a10."""
+    with suppress(ValueError):
+        if np.isfinite(number := float(name)):
+            return [(False, number, name)]
+    pieces = re.findall(r"\d+(?:\.\d+)?|\D+", name)
+    return [(not piece[0].isdecimal(), float(piece) if piece[0].isdecimal() else 0.0, piece) for piece in pieces]
+
+
+def find_parts(log: BanditLog) -> list[Part]:
+    """Return the slices of each column, the values in natural order, and the periods in order of time."""
+    rows, description, parts = log.rows, log.description, []
+    if rows is None or description is None:
+        return []
+    coded = [name for name in rows.columns if name.startswith("slice ")]
+    names = description.mapping.slice_columns or [""] * len(coded)
+    columns = [("slice", name, rows.texts(column)) for name, column in zip(names, coded, strict=True)]
+    if (description.clock or "").startswith("times"):
+        periods = name_periods(np.asarray(rows.get("time")))
+        columns += [] if periods is None else [("period", "", periods)]
+    for kind, column, values in columns:
+        names, index = np.unique(values.astype(str), return_inverse=True)
+        kept = np.argsort(-np.bincount(index, log.count), kind="stable")[:MAX_SLICES]
+        ordered = sorted(kept, key=lambda number: natural_key(names[number]))
+        parts += [Part(kind, column, str(names[number]), index == number) for number in ordered]
+    return parts
+
+
+def estimate_parts(
+    weights: PolicyWeights, parts: Sequence[Part], units: np.ndarray | None, confidence: float
+) -> list[dict[str, Any]]:
+    """Return the estimates of a policy in each part as JSON values, and the action that it takes most often.
+
+    The estimate is doubly robust if the weights have its terms, otherwise self-normalised. ``difference`` has the cost
+    difference from the logging policy, with an interval that holds for all parts together.
+    """
+    level = 1 - (1 - confidence) / max(len(parts), 1)
+    return [
+        _estimate_part(weights, part, None if units is None else units[part.rows], confidence, level)
+        | _most_frequent_action(weights, part.rows)
+        for part in parts
+    ]
+
+
+def _estimate_part(
+    weights: PolicyWeights, part: Part, units: np.ndarray | None, confidence: float, level: float
+) -> dict[str, Any]:
+    log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # the terms are known, so X is not needed
+    log, weight = log.recount(log.count * part.rows), weights.weight[part.rows]
+    terms = SelfNormalised(log.cost, log.count).terms(weight) if weights.z is None else weights.z[part.rows]
+    value = Interval.of(terms, log, units, confidence)
+    paired = Interval.of(terms - log.cost, log, units, level)
+    residual = weights.residual[part.rows]
+    residual, copies = residual * log.relative_weight, log.copies
+    skewness = max(upper_skewness(weight - 1, sign * residual, copies, paired.n) for sign in (1, -1))
+    ends = paired.interval if skewness <= LARGEST_SKEWNESS else (np.nan, np.nan)
+    return to_json(
+        {
+            part.kind: part.name,
+            **({"column": part.column} if part.column else {}),
+            "rows": int(copies.sum()),
+            "effective_size": effective_sample_size(weight * log.relative_weight, copies),
+            "logging": log.count @ log.cost / log.size,
+            "policy": float(value),
+            **dict(zip(ENDS, value.interval, strict=True)),
+            "difference": {"value": float(paired), **dict(zip(ENDS, ends, strict=True))},
+        }
+    )
+
+
+def _most_frequent_action(weights: PolicyWeights, rows: np.ndarray) -> dict[str, object]:
+    """Return the action or label that the policy takes most often on selected rows, and its share; empty for lists."""
+    log = weights.log
+    if weights.mean is None or not log.actions.are_shared:
+        return {}
+    count = np.bincount(log.context, log.count * rows, log.n_contexts)
+    share = count @ weights.mean / count.sum()
+    action = int(share.argmax())
+    return {"action": str(action_names(log)[action]), "share": float(share[action])}
+
+
+def check_parts(
+    weights: PolicyWeights,
+    parts: Sequence[Part],
+    estimates: Sequence[Mapping[str, Any]],
+    units: np.ndarray | None,
+    confidence: float,
+) -> Iterator[Check]:
+    """Yield the checks of the overlap in slices, of the difference in all parts, and of drift over the periods."""
+    if not parts:
+        return
+    pairs = [*zip(parts, estimates, strict=True)]
+    if slices := [(part, entry) for part, entry in pairs if part.kind == "slice"]:
+        yield _check_overlap(slices)
+    yield _check_differences(pairs, confidence)
+    periods = [part for part in parts if part.kind == "period"]
+    if drift := _check_drift(weights, periods, units):
+        yield drift
+
+
+def _check_overlap(pairs: Sequence[tuple[Part, Mapping[str, Any]]]) -> Check:
+    """Check the slice with the smallest ratio of effective sample size to rows."""
+    part, worst = min(pairs, key=lambda pair: pair[1]["effective_size"] / pair[1]["rows"])
+    size, rows = worst["effective_size"], worst["rows"]
+    return Check(
+        "slice_overlap",
+        worst_level(False, size / rows < 0.1 or size < 10),
+        Consequence.NONE,
+        "overlap by slice",
+        size / rows,
+        "at least 10 % of the rows of each slice, and at least 10",
+        f"{part.label} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
+        "Kish 1965",
+    )
+
+
+def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confidence: float) -> Check:
+    """Check the part in which the policy is most clearly worse than the logging policy."""
+    decided = [(part, entry["difference"]) for part, entry in pairs if entry["difference"]["low"] is not None]
+    name, source = "difference by slice", "Bonferroni correction"
+    threshold = (
+        f"no slice or period in which the policy is shown to be worse, at {percent(confidence)} for all together"
+    )
+    if not decided:
+        sentence = "no slice or period has enough rows for an interval"
+        return Check("slice_difference", "good", Consequence.NONE, name, None, threshold, sentence, source)
+    part, difference = max(decided, key=lambda pair: pair[1]["low"])
+    value, low = difference["value"], difference["low"]
+    sentence = f"in {part.label}, the policy's cost per row minus the logging policy's is {format_signed(value)}"
+    sentence += f", and at least {format_signed(low)}. The policy is worse there" if low > 0 else ", the worst of all"
+    text, ends = (name, value, threshold, sentence, source), {end: difference[end] for end in ENDS}
+    return Check("slice_difference", worst_level(False, low > 0), Consequence.NONE, *text, **ends)
+
+
+def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndarray | None) -> Check | None:
+    """Check whether the policy's gain in a period differs from that in the other periods."""
+    log = weights.log
+    terms = SelfNormalised(log.cost, log.count).terms(weights.weight) if weights.z is None else weights.z
+    if len(periods) < 2 or not np.isfinite(terms).all():
+        return None
+    name, parts = compare_worst(terms - log.cost, log, {part.label: part.rows for part in periods}, units)
+    sentence = (
+        f"the policy's cost per row minus the logging policy's is {format_signed(parts.last)} in {name} and "
+        f"{format_signed(parts.first)} in the other periods"
+    )
+    sentence += ". Its gain drifts" if parts.is_shifted else ", the largest deviation"
+    threshold = f"0 in its interval, at {percent(1 - LEVEL, 2)} for all periods together"
+    return parts.check("period_gain_drift", "drift of the gain by period", threshold, sentence)

@@ -1,0 +1,300 @@
+"""All sentences on a verdict: its reason, cautions and certificates. :mod:`.advice` says how to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from drcrm.evaluation.bounds.sample_size import POWER
+from drcrm.evaluation.sensitivity import Sensitivity
+from drcrm.logs.diagnostics.check import Consequence
+from drcrm.logs.diagnostics.comparison.advice import (
+    MORE_ROWS,
+    NEXT_STEPS,
+    OTHER_LOGGER,
+    REPAIRS,
+    TRY_OTHERS,
+    advise_guardrail,
+    advise_logging,
+    advise_rows,
+)
+from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
+from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
+from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
+from drcrm.logs.diagnostics.diagnosis import Diagnosis
+from drcrm.logs.diagnostics.formats import (
+    capitalize,
+    format_count,
+    format_digits,
+    format_signed,
+    percent,
+    with_confidence,
+)
+from drcrm.logs.diagnostics.units import Units
+
+MAX_PERCENT = 1000  # larger changes are not stated in per cent
+FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
+OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
+ESTIMATED = "the estimated propensities are right"
+UNTESTED = " This holds only if the propensities are right, which could not be tested."
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A verdict in words.
+
+    Attributes
+    ----------
+    verdict : str
+        One of ``VERDICTS``, or "certified" if the sentence states certificates.
+    sentence : str
+    changes : list of str
+        Advice on how to change the verdict.
+    cautions : list of str
+    assumption : str
+        An assumption of the verdict that no test can check; empty with logged propensities.
+    next_step : str
+    """
+
+    verdict: str
+    sentence: str
+    changes: list[str]
+    cautions: list[str]
+    assumption: str = ""
+    next_step: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the part "verdict" of an answer."""
+        return {key: value for key, value in asdict(self).items() if key != "next_step"}
+
+
+def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Statement:
+    """Return a verdict in words."""
+    sentence, changes, helps = _explain(verdict, evidence)
+    cautions = [f"{capitalize(c.sentence)}." for c in evidence.diagnosis.diagnostics if c.level == "caution"]
+    step = TRY_OTHERS if verdict.name == NOT_SHOWN and not helps else NEXT_STEPS[verdict.name]
+    if verdict.is_better and evidence.running is None:
+        missing, of_missing = describe_missing(evidence.comparison, evidence.diagnosis.rows)
+        sentence, cautions = sentence + describe_breakeven(evidence.sensitivity) + missing, [*cautions, *of_missing]
+    if verdict.is_own_log:
+        changes = [*OTHER_LOGGER, *(changes if verdict.name != NOT_SHOWN else [])]
+        cautions, step = [OWN_LOG, *cautions], OTHER_LOGGER[0]
+    return Statement(verdict.name, sentence, changes, [*cautions, *_describe_shift(evidence.radius)], assumption, step)
+
+
+def _explain(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool]:
+    """Return a verdict's sentence, advice on how to change it, and whether more rows may change it."""
+    if verdict.name == WRONG:
+        return f"{capitalize(verdict.failed[0].sentence)}.", REPAIRS, False
+    if not verdict.has_bounds:
+        return _explain_refusal(verdict, evidence)
+    if verdict.shown == NOT_SHOWN:
+        return _explain_open(evidence)
+    claim = _claim(evidence, verdict.shown == BETTER) + untested(evidence.diagnosis)
+    if verdict.shown == WORSE:
+        return claim, [], False
+    advice = [advise_guardrail(rail) for rail in verdict.unmet]
+    sentence = claim + describe_guardrails(evidence.guardrails, evidence.confidence)
+    return sentence, [text for text, _ in advice], any(helps for _, helps in advice)
+
+
+def _explain_refusal(verdict: Verdict, evidence: Evidence) -> tuple[str, list[str], bool]:
+    """Return the sentence of a verdict without bounds, advice, and whether more rows may change it."""
+    reason, advice = verdict.failed[0].sentence if verdict.failed else str(verdict.refusal), []
+    units = evidence.comparison.difference
+    if units.by == "group" and units.n < FEW_GROUPS:
+        reason += f". The rows that judge it have {units.n} independent groups, and bounds need about {FEW_GROUPS}"
+        advice = ["Log more groups: further rows of the same groups hardly help."]
+    sentence = f"It is unknown whether {evidence.label} is better than {evidence.reference}: {reason}."
+    if verdict.name == NOT_SHOWN:
+        rows = f"{MORE_ROWS}: the logging policy takes every action of the policy, but some of them rarely."
+        return sentence, [*advice, rows], True
+    remedies = [] if verdict.failed else [*evidence.remedies]
+    return sentence, [*advice, *(remedies or advise_logging(evidence.diagnosis))], False
+
+
+def _explain_open(evidence: Evidence) -> tuple[str, list[str], bool]:
+    """Return the sentence of the verdict "not shown" by bounds, advice, and whether more rows may change it."""
+    if evidence.running is not None:
+        helps = evidence.running["difference"] < 0
+        return "", [f"{MORE_ROWS}, and look again: the bounds hold at every look."] if helps else [], helps
+    comparison, sign = evidence.comparison, evidence.units.sign
+    ends = sorted(sign * end for end in (comparison.lower_bound, comparison.certificate.bound))
+    pairs = [pair for pair in zip(("above", "below"), ends, strict=True) if np.isfinite(pair[1])]
+    sides = [f"{side} {format_signed(end)}" for side, end in pairs]
+    sentence = (
+        f"{describe_change(evidence, has_intervals=False)}, by estimate. The change is {sides[0]} "
+        f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
+    ) + describe_week(evidence)
+    advice, helps = advise_rows(comparison, evidence.diagnosis.rows, sign)
+    return sentence, [advice], helps
+
+
+def state_certificates(verdict: Verdict, evidence: Evidence, statement: Statement) -> Statement:
+    """Return the statement "certified" with the bounds on the cost and on its difference, and when they hold.
+
+    Without bounds, return the ``statement`` of the verdict, which has the reason.
+    """
+    running, comparison = evidence.running, evidence.comparison
+    if not verdict.has_bounds:
+        return statement
+    if running is not None:
+        cost, difference = running["bound"], running["difference_bound"]
+        first, unit_name = running["first_better"], "rows" if running["by"] == "row" else "groups"
+        since = f" The policy was first shown to be better after row {first}." if first else ""
+        about, reason = ("approximately ", ": the bounds are asymptotic") if running["asymptotic"] else ("", "")
+        holds = (
+            f"Each bound, together with those after fewer {unit_name}, holds {about}"
+            f"{with_confidence(evidence.confidence)}{reason}.{since}"
+        )
+    else:
+        cost, difference = comparison.cost_certificate.bound, comparison.certificate.bound
+        holds = f"Each bound holds {with_confidence(evidence.confidence)}."
+        if verdict.is_better and evidence.radius is None:
+            missing, _ = describe_missing(comparison, evidence.diagnosis.rows)
+            holds += describe_breakeven(evidence.sensitivity) + missing
+    units, sign, change = evidence.units, evidence.units.sign, describe_change(replace(evidence, label="the policy"))
+    bounds = (
+        f"{change}. The policy's {evidence.quantity} is {units.side} {format_digits(sign * cost)} "
+        f"per row. Its difference from {evidence.reference}'s {evidence.quantity} is {units.side} "
+        f"{format_signed(sign * difference)}.{describe_week(evidence)} {holds}"
+    )
+    rails = describe_guardrails(evidence.guardrails, evidence.confidence)
+    return replace(statement, verdict="certified", sentence=bounds + rails + untested(evidence.diagnosis))
+
+
+def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
+    """Return how a policy changes the outcome, in units of the outcome and in per cent.
+
+    With intervals, the estimates are corrected for the choice among several candidates. The change in per cent is left
+    out unless the logging policy's mean outcome is positive.
+    """
+    comparison, sign = evidence.comparison, evidence.units.sign
+    choices, mean = comparison.settings.choices, comparison.reference
+    shown = comparison.corrected if has_intervals else {"value": float(comparison.difference)}
+    amount, start = sign * shown["value"] + 0.0, f"{100 * evidence.confidence:g} % interval "
+    end = f", corrected for the choice among {choices} candidates" if choices > 1 else ""
+    interval = _describe_interval(shown, sign, format_signed, start, end)
+    text = f"changes {evidence.quantity} by {format_signed(amount)} per row{interval}"
+    has_mean = not comparison.settings.reference.is_baseline and evidence.radius is None and sign * mean > 0
+    share = amount / abs(mean) if mean else np.inf
+    if has_mean and 100 * abs(share) < MAX_PERCENT:
+        form = ("{:+.0f} %" if abs(share) >= 0.1 else "{:+.2g} %").format
+        interval = _describe_interval(comparison.relative if has_intervals else {}, 100 * sign, form)
+        text += f", {form(100 * share)}{interval}"
+    return f"Compared with {evidence.reference}, {evidence.label} {text}"
+
+
+def _describe_interval(
+    estimate: Mapping[str, float], sign: int, form: Callable[[float], str], start: str = "", end: str = ""
+) -> str:
+    """Return the interval of an estimate in brackets, in the direction of the outcome; empty if it has none."""
+    low, high = sorted(sign * estimate.get(key, np.nan) for key in ("low", "high"))
+    return f" ({start}{form(low)} to {form(high)}{end})" if np.isfinite([low, high]).all() else ""
+
+
+def _claim(evidence: Evidence, is_better: bool) -> str:
+    """Return the sentence of bounds that show a policy to be better, or worse."""
+    comparison, units = evidence.comparison, evidence.units
+    if evidence.running is not None:
+        return ""
+    bound, side = comparison.certificate.bound, units.side
+    if not is_better:
+        bound, side = comparison.lower_bound, units.other_side
+    claim = f"{describe_change(evidence)}, and by {side} {format_signed(units.sign * bound)} {_confidence(comparison)}."
+    return claim + describe_week(evidence)
+
+
+def describe_week(evidence: Evidence) -> str:
+    """Return a sentence on the change per week; empty without times, and for worst cases around the environment."""
+    if evidence.rows_per_week is None or evidence.radius is not None:
+        return ""
+    part, unit = evidence.gain(evidence.rows_per_week)["outcome"], f"{evidence.units.name} per week"
+    ends = [part["low"], part["high"]]
+    interval = f" ({format_signed(ends[0])} to {format_signed(ends[1])})" if None not in ends else ""
+    bound = part["bound"]
+    side = "" if bound is None else f", and {evidence.units.side} {format_signed(bound)}"
+    rows = format_count(evidence.rows_per_week)
+    return f" At {rows} rows per week, as in this log, that is {format_signed(part['value'])} {unit}{interval}{side}."
+
+
+def _confidence(comparison: Comparison) -> str:
+    adjusted = f", adjusted for {comparison.settings.choices} candidates" if comparison.settings.choices > 1 else ""
+    return with_confidence(comparison.difference.confidence) + adjusted
+
+
+def describe_breakeven(sensitivity: Sensitivity | None) -> str:
+    """Return a sentence on how wrong propensities may be; empty if this is unknown."""
+    if sensitivity is None or np.isnan(sensitivity.breakeven):
+        return ""
+    factor = f"{np.floor(100 * sensitivity.breakeven) / 100:.3g}"
+    return f" It stays better if every propensity's odds are off by a factor of at most {factor}."
+
+
+def describe_missing(comparison: Comparison, rows: int) -> tuple[str, list[str]]:
+    """Return a sentence on m*, the share of the policy's actions that the log may lack, and cautions.
+
+    The caution says that m* is below the share that the mean weight shows in 80 % of all logs. This share is the
+    standard error of the mean weight, times the sum of the normal quantiles of the test and of the power. Nothing
+    is returned if the mapping says that the log has every action.
+    """
+    share, certificate = comparison.missing_share, comparison.certificate
+    if certificate is None or not share > 0 or comparison.settings.full_support:
+        return "", []
+    per_row = max(1 / certificate.effective_size - 1 / rows, 0.0)
+    error = certificate.mean_weight * np.sqrt(per_row * rows / certificate.n)
+    shown = error * (ndtri(comparison.settings.confidence) + ndtri(POWER))
+    least = percent(np.floor(1000 * share) / 1000, 1)
+    sentence = f" It also stays better if the log lacks at most {least} of the policy's actions."
+    if shown <= share:
+        return sentence, []
+    return sentence, [
+        f"The weights of this log would show missing actions only if these are at least {percent(shown, 1)} of the "
+        f"policy's actions, but {least} can undo the result. If the logging policy can take every action "
+        "in every context, state its smallest probability as least_propensity in the mapping."
+    ]
+
+
+def _describe_shift(radius: float | None) -> list[str]:
+    """Return a caution that explains comparisons at the radius κ; none without a radius."""
+    if radius is None:
+        return []
+    share = percent(float(np.exp(-radius)), 1)
+    return [
+        f"Differences and certified bounds are of worst cases at a shift of {radius:g}. A worst case bounds the mean "
+        f"on every subpopulation that makes up at least {share} of the traffic. The two policies can have different "
+        "worst cases, so a policy with a better worst case is not better in every environment."
+    ]
+
+
+def untested(diagnosis: Diagnosis) -> str:
+    """Return a sentence that restricts a claim if the propensities could not be tested, else an empty string."""
+    return UNTESTED if any(check.consequence is Consequence.UNTESTED for check in diagnosis.diagnostics) else ""
+
+
+def describe_guardrails(guardrails: Sequence[JudgedGuardrail], confidence: float) -> str:
+    """Return sentences on the guardrails that do not hold, or that all hold; empty without guardrails."""
+    sentences = [describe_guardrail(rail, confidence) for rail in guardrails if rail.status != "holds"]
+    if sentences:
+        return f" But {' '.join(sentences)}"
+    names = ", ".join(rail.guardrail.name for rail in guardrails)
+    return f" Guardrails that hold: {names}." if names else ""
+
+
+def describe_guardrail(rail: JudgedGuardrail, confidence: float) -> str:
+    """Return a sentence about a guardrail that is violated, not shown to hold, or undecided."""
+    guardrail, units = rail.guardrail, Units(rail.guardrail.is_reward)
+    name = f"the guardrail {guardrail.name}"
+    if rail.refusal:
+        return f"{name} cannot be decided: {rail.refusal}."
+    value, margin = (format_signed(units.sign * cost) for cost in (rail.difference, rail.margin))
+    limit = f"{guardrail.describe_margin()}, {margin}" if guardrail.is_relative else f"{units.side} {margin}"
+    result, side, bound = "is not shown to hold", units.side, units.sign * rail.bound
+    if rail.status == "violated":
+        result, side, bound = "is violated", units.other_side, units.sign * rail.lower_bound
+    certain = f", and by {side} {format_signed(bound)} {with_confidence(confidence)}" if np.isfinite(bound) else ""
+    return f"{name} {result}: {guardrail.column} changes by {value} per row{certain}, but must change by {limit}."

@@ -1,0 +1,227 @@
+"""Check all rows of a log for copies and for dependence, before rows are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
+from drcrm.arrays.tables import Table, join_tables
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.executors import run_in_order
+from drcrm.data.folds import join_units
+from drcrm.errors import InputError
+from drcrm.logs.batches import blocks_of
+from drcrm.logs.diagnostics.check import Check, Consequence
+from drcrm.logs.diagnostics.formats import percent
+from drcrm.logs.diagnostics.repeated_rows.independence import check_copies, check_independence
+from drcrm.logs.encoding.base import MATRIX
+from drcrm.logs.encoding.columns import canonical_text
+from drcrm.logs.read_log import Source, first_frame
+from drcrm.logs.readers.base import Columns
+from drcrm.logs.rows.recognition import LearnedRows, RecognisedRows
+from drcrm.logs.rows.row_hashes import (
+    RowHashes,
+    hash_codes,
+    hash_lists,
+    hash_matrix,
+    hash_numbers,
+    hash_texts,
+    mix,
+    round_numbers,
+)
+
+LEARNED = "rows learned from"
+IDENTIFY = (
+    "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row. "
+    "Then learn the policy again."
+)
+MIN_CONTEXTS, MIN_ROWS_PER_CONTEXT = 20, 5  # of a log with repeated contexts
+LEAST_KNOWN, FEW_EQUAL = 0.5, 0.2  # shares of known values, and of values with the features of others
+FIRST_ROWS = 50_000  # number of rows in which columns that the mapping does not name are checked
+
+
+@dataclass(frozen=True)
+class RowChecks:
+    """Checks of all rows of a log.
+
+    Attributes
+    ----------
+    hashes : RowHashes
+    propensity : array (n,)
+        Logged or estimated propensities.
+    groups : array (n,) or None
+        Ids of independent groups: those of the mapping, joined if they share an id. Without groups, copies
+        of a row are a group if the log has any.
+    diagnostics : tuple of Check
+    """
+
+    hashes: RowHashes
+    propensity: np.ndarray
+    groups: np.ndarray | None
+    diagnostics: tuple[Check, ...]
+
+
+def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.ndarray | None = None) -> RowChecks:
+    """Check the rows of a log whose X is a table of features, and whose propensities were logged or estimated.
+
+    ``groups`` are those of the mapping. Columns of the file ``path`` that the mapping does not name may be identifiers
+    of users.
+    """
+    hashes, has_groups = hash_log(log), groups is not None
+    copies_check, copies = check_copies(hashes, log.propensity)
+    copies = as_mapped(copies, log.cost)
+    if groups is None:
+        groups = copies
+    elif copies is not None and hashes.ids is not None:
+        groups = as_mapped(join_units(groups, copies), log.cost)
+    imitated = log.imitated_propensities
+    checks = [copies_check, check_independence(hashes.features, hashes.actions, log.propensity, groups, imitated)]
+    if not has_groups:
+        first = log.take(slice(0, FIRST_ROWS))
+        columns = _unmapped_columns(first, path) | _real_features(first)
+        checks.append(check_repeated_contexts(hashes.features[:FIRST_ROWS], columns))
+    return RowChecks(hashes, log.propensity, groups, tuple(filter(None, checks)))
+
+
+def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarray]) -> Check | None:
+    """Return None unless contexts repeat and one column, such as a user's id, identifies them.
+
+    Else return a caution: the verdict holds only for these users. Rows that are held out at random have the same users,
+    so they cannot show whether the policy suits others.
+
+    Parameters
+    ----------
+    features : array (n,)
+        Hashes of the features of each row.
+    columns : mapping of str to integer array (n,)
+        Codes of the values of columns, −1 for a missing one; shorter if a column was read in part.
+    """
+    context = pd.factorize(features)[0]
+    n_contexts = context.max(initial=-1) + 1
+    if not MIN_CONTEXTS <= n_contexts <= len(context) / MIN_ROWS_PER_CONTEXT:
+        return None
+    for name, codes in columns.items():
+        known = codes >= 0
+        code, of_code = pd.factorize(codes[known])[0], context[: len(codes)][known]
+        n_codes, n_pairs = code.max(initial=-1) + 1, len(np.unique(code * n_contexts + of_code))
+        # A few users may have equal features. Ids of rows and sessions have far more values than there are contexts.
+        if known.mean() >= LEAST_KNOWN and n_pairs == n_codes and n_codes <= (1 + FEW_EQUAL) * len(np.unique(of_code)):
+            sentence = (
+                f"the rows have only {n_contexts} contexts, which `{name}` identifies. If its values are users, the "
+                f"verdict holds only for these users; for others, add `group: {name}`"
+            )
+            threshold = f"fewer than {MIN_ROWS_PER_CONTEXT} rows per context"
+            value = len(context) / n_contexts
+            text = "repeated contexts", value, threshold, sentence, "this project"
+            return Check("repeated_contexts", "caution", Consequence.NONE, *text)
+    return None
+
+
+def _real_features(log: BanditLog) -> dict[str, np.ndarray]:
+    """Return codes of the features that are not whole numbers, if at least two features vary."""
+    features = log.X
+    if not log.actions.are_shared or MATRIX in features.columns:
+        return {}
+    varying = [name for name, values in features.columns.items() if (values[1:] != values[:-1]).any()]
+    return {
+        name: pd.factorize(values)[0][log.context]
+        for name, values in features.numbers.items()
+        if len(varying) > 1 and (values % 1 != 0).any()
+    }
+
+
+def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Check:
+    """Return the check of a log with rows that may have trained the policy.
+
+    It fails if the log has such rows, but does not show which. It is a caution if equal rows are no evidence.
+    """
+    share = recognised.undecided or recognised.equal
+    sentence = f"{percent(share, 1)} of the rows {'share their id' if has_ids else 'are equal in features and action'}"
+    if recognised.undecided:
+        sentence += (
+            " with rows that the policy was learned from, and without an `id:` that differs in all rows, the log does "
+            "not show which of them are the same rows"
+        )
+    else:
+        sentence += (
+            " with rows that the policy was learned from, but new rows may be, too, so drcrm cannot tell whether "
+            "they trained the policy. If they did, the results are too good; set `id:` or `time:` to rule this out"
+        )
+    level = "fail" if recognised.undecided else "caution"
+    text = LEARNED, share, "at most 1 %", sentence, "this project"
+    return Check("learned_rows", level, Consequence.LEARNED_ROWS, *text)
+
+
+def check_identity(learned: LearnedRows, propensity: np.ndarray) -> tuple[Check, ...]:
+    """Return a caution if later commands will not recognise the rows of this log; nothing if they will."""
+    if learned.ids is not None or learned.is_recognisable(propensity):
+        return ()
+    sentence = (
+        "many rows are equal in features and action, so later commands cannot tell the rows of this log from new rows. "
+        "Set `id:` to a column with a different value in each row of all logs, or `time:` to the time of the row"
+    )
+    text = LEARNED, 1.0, "rows differ", sentence, "this project"
+    return (Check("learned_rows", "caution", Consequence.LEARNED_ROWS, *text),)
+
+
+def _unmapped_columns(log: BanditLog, path: Source | None) -> dict[str, np.ndarray]:
+    """Return codes of the values of the columns that the mapping does not name, −1 for a missing value."""
+    if path is None:
+        return {}
+    mapping, numbers = log.description.mapping, log.column("number")
+
+    def unmapped(header: list[str]) -> Columns:
+        return Columns([name for name in header if header.count(name) == 1 and name not in mapping.columns], [])
+
+    try:
+        frame = first_frame(path, unmapped, FIRST_ROWS, mapping)
+    except (InputError, OSError):  # these columns may contain anything, so errors do not matter
+        return {}
+    rows = numbers[: np.searchsorted(numbers, len(frame))]
+    texts = {name: frame[name].iloc[rows].map(str, na_action="ignore") for name in unmapped([*frame.columns]).names}
+    return {name: pd.factorize(values)[0] for name, values in texts.items()}
+
+
+def hash_log(log: BanditLog) -> RowHashes:
+    """Return the hashes of the rows of a log whose X is a table of features, computed block by block."""
+    tables = run_in_order(partial(_hash_block, block) for _, block in blocks_of(log))
+    return RowHashes(**join_tables(tables, scratch_path(log.cost)).columns)
+
+
+def _hash_block(log: BanditLog) -> Table:
+    features, actions = _hash_features(log.X), hash_actions(log)
+    features = log.actions.combine_rows(features, hash_lists)[log.context]
+    hashes = {"features": features, "actions": actions, "decisions": mix([features, actions])}
+    hashes["rows"] = mix([features, actions, hash_numbers(log.cost)])
+    description = log.description
+    if not (description.mapping.lacks_propensities if description else log.imitated_propensities):
+        hashes["rows"] = mix([hashes["rows"], hash_numbers(log.propensity)])
+    time = log.column("time")
+    hashes |= {"times": None if time is None else hash_numbers(time), "ids": log.column("ids")}
+    return Table(len(log.Y), hashes)
+
+
+def hash_actions(log: BanditLog) -> np.ndarray:
+    """Return the hash of each row's action, (n,): the hash of its name, of its labels, or of its place in a list."""
+    if log.description is not None and log.actions.n_classes:
+        return hash_texts([canonical_text(str(name)) for name in log.description.names])[log.Y]
+    return mix(hash_numbers(column) for column in np.atleast_2d(log.Y.T))
+
+
+def _hash_features(features: Table) -> np.ndarray:
+    """Return the hash of each row's features, (n,)."""
+    if MATRIX in features.columns:
+        return hash_matrix(features.columns[MATRIX])
+    if not features.columns:
+        return np.zeros(features.size, dtype=np.uint64)
+    return mix(
+        hash_codes(column, features.values[name], canonical_text)
+        if name in features.values
+        else hash_numbers(round_numbers(column))
+        for name, column in features.columns.items()
+    )

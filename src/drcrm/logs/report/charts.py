@@ -1,0 +1,203 @@
+"""Positions of the marks in the charts of the report on a log.
+
+The templates draw charts as SVG. Positions are percentages of the width or height, so text keeps its size. Charts show
+numbers only, no names of a log.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from drcrm.logs.diagnostics.formats import format_number, format_share, is_number, numbers
+from drcrm.logs.diagnostics.units import ConfidenceInterval
+
+MARGIN = 0.04  # share of the width, on both sides
+BAR_WIDTH = 0.84  # share of a bin
+MAX_TICKS = 5
+
+
+def percent(share: float) -> str:
+    """Return a share as a length in SVG."""
+    return f"{100 * share:.2f}%"
+
+
+class Scale(NamedTuple):
+    """The numbers at the ends of an axis, linear or logarithmic."""
+
+    low: float
+    high: float
+    is_log: bool = False
+
+    @classmethod
+    def over(cls, values: Iterable[object], core: Iterable[object] = ()) -> "Scale":
+        """Return a scale that contains the ``core`` and those ``values`` that are at most its width away from it."""
+        outer = numbers(values)
+        inner = numbers(core) or outer or [0.0, 1.0]
+        low, high = min(inner), max(inner)
+        reach = high - low
+        low, high = (max(min([low, *outer]), low - reach), min(max([high, *outer]), high + reach))
+        size = max(abs(low), abs(high))
+        if high - low <= 1e-9 * size or size < 1e-90:
+            padding = size / 2 if size > 1e-90 else 0.5
+            low, high = low - padding, high + padding
+        margin = MARGIN * (high - low) / (1 - 2 * MARGIN)
+        return cls(low - margin, high + margin)
+
+    def share(self, value: float) -> float:
+        """Return the position of a value: 0 at the low end, 1 at the high end."""
+        if self.is_log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def at(self, value: float) -> str:
+        """Return the position of a value in percent; a value beyond an end is at that end."""
+        return percent(min(max(self.share(value), 0), 1))
+
+    def height(self, value: float) -> str:
+        """Return the distance of a value from the top of a chart in percent."""
+        return percent(1 - self.share(value))
+
+    def contains(self, value: float) -> bool:
+        """Return whether a value is between the ends."""
+        return -1e-9 <= self.share(value) <= 1 + 1e-9
+
+    def ticks(self) -> list[float]:
+        """Return round numbers between the ends."""
+        if self.is_log:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+            inner = [value for value in values if self.contains(value)]
+            return inner if len(inner) <= MAX_TICKS else [v for v in inner if f"{v:.0e}".startswith("1")][:MAX_TICKS]
+        rough = (self.high - self.low) / MAX_TICKS
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [index * step for index in range(first, last + 1)]
+
+    def labels(self) -> list[dict[str, str]]:
+        """Return the position, text and anchor of each tick."""
+        ticks = self.ticks()
+        if self.is_log or len(ticks) < 2:
+            return [label(self.share(tick), f"{tick:g}".replace("-", "−")) for tick in ticks]
+        decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
+        return [label(self.share(tick), format_number(tick, decimals if decimals < 7 else None)) for tick in ticks]
+
+
+def label(share: float, text: str) -> dict[str, str]:
+    """Return a label of an axis that stays within its ends."""
+    anchor = "start" if share < 0.03 else "end" if share > 0.97 else "middle"
+    return {"at": percent(share), "text": text, "anchor": anchor}
+
+
+def gauge(
+    scale: Scale, interval: ConfidenceInterval, colour: str, bound: float | None = None, logging: float | None = None
+) -> Mapping[str, object]:
+    """Return a horizontal chart of an estimate with its interval and bound, next to the logging policy's value.
+
+    Arrows mark ends of the interval beyond the scale. The dot is hollow if the estimate is beyond the scale.
+    """
+    ends, arrows = None, []
+    if is_number(interval.low) and is_number(interval.high):
+        ends = scale.at(interval.low), scale.at(interval.high)
+        arrows = ["0%"] * (scale.share(interval.low) < 0) + ["100%"] * (scale.share(interval.high) > 1)
+    return {
+        "kind": "gauge",
+        "colour": colour,
+        "grid": [scale.at(tick) for tick in scale.ticks()],
+        "logging": scale.at(logging) if is_number(logging) else None,
+        "ends": ends,
+        "arrows": arrows,
+        "bound": scale.at(bound) if is_number(bound) and scale.contains(bound) else None,
+        "dot": scale.at(interval.value) if is_number(interval.value) else None,
+        "is_hollow": is_number(interval.value) and not scale.contains(interval.value),
+    }
+
+
+def share_bars(logging: object, policy: object, largest: float) -> Mapping[str, object]:
+    """Return two horizontal bars: an action's shares under the logging policy and under the policy."""
+    pair = (logging, "grey", 14), (policy, "blue", 52)
+    bars = [
+        {"colour": colour, "y": f"{y}%", "width": percent(min(max(share / largest, 0), 1))}
+        for share, colour, y in pair
+        if is_number(share) and largest > 0
+    ]
+    return {"kind": "bars", "bars": bars}
+
+
+def histogram(
+    edges: Sequence[float], grey: Sequence[float], blue: Sequence[float] | None, format_edge: Callable[[float], str]
+) -> Mapping[str, object]:
+    """Return one or two histograms over the same bins; two are drawn as pairs of bars.
+
+    Parameters
+    ----------
+    edges : sequence of float, one more than there are bins
+    grey, blue : sequence of float
+        Counts or weights, drawn as shares of their sums. ``blue`` may be None.
+    format_edge : callable
+        Returns the label of an edge.
+    """
+    pair = [[size / (math.fsum(sizes) or 1.0) for size in sizes] for sizes in (grey, blue) if sizes]
+    n_bins, peak, width = len(edges) - 1, max(map(max, pair)) or 1.0, BAR_WIDTH / len(pair)
+    bars = [
+        _bar((index + (1 - BAR_WIDTH) / 2 + width * place) / n_bins, width / n_bins, size / peak, colour)
+        for place, (sizes, colour) in enumerate(zip(pair, ("grey", "blue"), strict=False))
+        for index, size in enumerate(sizes)
+        if size > 0
+    ]
+    ticks = range(0, n_bins + 1, max(1, round(n_bins / 4)))
+    labels = [label(index / n_bins, format_edge(edges[index])) for index in ticks]
+    return {"peak": format_share(peak), "bars": bars, "labels": labels}
+
+
+def _bar(left: float, width: float, height: float, colour: str) -> dict[str, str]:
+    """Return an upright bar in shares of its chart, at least 1.5 % high so that it can be seen."""
+    height = max(height, 0.015)
+    return {
+        "colour": colour,
+        "x": percent(left),
+        "width": percent(width),
+        "y": percent(1 - height),
+        "height": percent(height),
+    }
+
+
+def calibration(points: Sequence[tuple[float, float]]) -> Mapping[str, object]:
+    """Return a scatter plot of positive pairs: mean propensities (x) and mean probabilities by a model (y)."""
+    values = [value for point in points for value in point]
+    low, high = min(values), max(values)
+    scale = Scale(low / 1.3, high * 1.3, is_log=True) if high > 12 * low > 0 else Scale.over([0.0, *values])
+    return plot(scale, scale, {"base": [(scale.low, scale.low), (scale.high, scale.high)]}, points)
+
+
+def curve(
+    lines: Mapping[str, Sequence[tuple[float, float]]], level: float | None, mark: float | None
+) -> Mapping[str, object]:
+    """Return lines through points by their style, a horizontal line at ``level``, and a vertical one at ``mark``.
+
+    The first line has the ends of the axis.
+    """
+    points = next(iter(lines.values()))
+    x = Scale(points[0][0], points[-1][0])
+    y = Scale.over([level, *(value for line in lines.values() for _, value in line)])
+    mark_x = x.at(mark) if is_number(mark) and x.contains(mark) else None
+    return plot(x, y, lines) | {"level": None if level is None else y.height(level), "mark": mark_x}
+
+
+def plot(
+    x: Scale, y: Scale, lines: Mapping[str, Sequence[tuple[float, float]]], dots: Sequence[tuple[float, float]] = ()
+) -> dict[str, object]:
+    """Return lines by their style and dots on two scales. Lines are in percent of the width and of the height."""
+    paths = {
+        style: " ".join(f"{x.at(left)},{y.height(value)}".replace("%", "") for left, value in line)
+        for style, line in lines.items()
+    }
+    return {
+        "paths": paths,
+        "dots": [(x.at(left), y.height(value)) for left, value in dots],
+        "level": None,
+        "mark": None,
+        "horizontal": [y.height(tick) for tick in y.ticks()],
+        "values": y.labels(),
+        "labels": x.labels(),
+    }

@@ -1,0 +1,171 @@
+"""Short texts for the terminal: of an answer on policies, and of a plan for the next log."""
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+from drcrm.logs.diagnostics.formats import (
+    DASH,
+    JOINERS,
+    clean,
+    decimals_for,
+    format_count,
+    format_imputed,
+    format_number,
+    shorten,
+)
+from drcrm.logs.diagnostics.units import Units
+from drcrm.logs.report.answer import ESTIMATES, Answer
+from drcrm.logs.report.outcome_sections import guardrail_rows
+
+WIDTH = 100
+MAX_CANDIDATES = 10
+FEW_PLANNED = 100  # effective sample size below which the text of a plan says that its numbers are rough
+INSIDE_NUMBER = re.compile(r"(?<=\d) (?=%|\d{3}\b)")  # a space before a percent sign, or between thousands
+GUARDRAIL_COLUMNS = "Difference", "Certified", "Margin", ""
+
+
+def text(answer: Mapping) -> str:
+    """Return the short answer, in lines of at most 100 columns unless a name is longer. No sentence is shortened.
+
+    Parameters
+    ----------
+    answer : mapping
+        The command's JSON answer.
+
+    Returns
+    -------
+    str
+        Text without control characters, so that names of a log cannot control the terminal.
+    """
+    view = Answer(answer)
+    headline, skipped, imputed = view.headline, view.part("log")["skipped"], view.part("log")["imputed"]
+    reasons = "; ".join(f"{n} rows, {clean(reason)}" for reason, n in skipped.items())
+    blocks = [
+        wrap(f"{headline.title}. {headline.sentence}".strip()),
+        wrap(f"Not read: {reasons}") if skipped else [],
+        wrap(f"Imputed missing values: {format_imputed(imputed)}.") if imputed else [],
+        wrap(f"Logged by: {', '.join(view.logged_by)} of the rows.") if view.logged_by else [],
+        candidate_lines(view),
+        guardrail_lines(view),
+        check_lines(view),
+        wrap(view.exploration),
+        wrap(f"Next: {clean(view.raw['next_step'])}") if view.raw.get("next_step") else [],
+        note_lines("What would change the verdict:", view.notes("changes")),
+        note_lines("Cautions:", view.notes("cautions")),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def wrap(sentence: str, indent: str = "") -> list[str]:
+    """Return a sentence in lines."""
+    lines = textwrap.wrap(INSIDE_NUMBER.sub("\xa0", sentence), WIDTH, subsequent_indent=indent)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def candidate_lines(answer: Answer) -> list[str]:
+    """Return the table of the logging policy and the candidates."""
+    sign = "≥" if answer.units.is_reward else "≤"
+    header = [
+        "",
+        shorten(answer.units.name, 24),
+        f"{answer.confidence} interval",
+        f"{'worst case' if answer.raw.get('shift') else 'certified'} {sign}",
+        "eff. sample size",
+        "by",
+    ]
+    rows = []
+    for candidate in answer.compared[:MAX_CANDIDATES]:
+        settings = f", {candidate.settings}" if candidate.settings else ""
+        role = " (logging policy)" if candidate.is_logging else ""
+        rows.append(
+            [
+                f"{'*' if candidate.is_chosen else ' '} {shorten(candidate.label, 24)}{settings}{role}",
+                answer.format(candidate.interval.value),
+                answer.format_interval(candidate.interval, DASH),
+                answer.format(candidate.bound),
+                format_count(candidate.raw.get("effective_size")),
+                ESTIMATES.get(candidate.main_estimate, ""),
+            ]
+        )
+    n_hidden = len(answer.compared) - MAX_CANDIDATES
+    hidden = [f"  and {n_hidden} more"] if n_hidden > 0 else []
+    return align(header, rows) + hidden if rows else []
+
+
+def guardrail_lines(answer: Answer) -> list[str]:
+    """Return the table of the guardrails."""
+    rows = [
+        [f"  {shorten(row['Guardrail'].text, 24)}", *(row[title].text for title in GUARDRAIL_COLUMNS)]
+        for row in guardrail_rows(answer)
+    ]
+    return align(["Guardrail", *map(str.lower, GUARDRAIL_COLUMNS)], rows) if rows else []
+
+
+def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table without empty columns as lines: names on the left, numbers on the right."""
+    columns = [cells for cells in zip(header, *rows, strict=True) if any(cell not in ("", DASH) for cell in cells[1:])]
+    names, *values = ([pad(cell, max(map(width, cells)), i > 0) for cell in cells] for i, cells in enumerate(columns))
+    return ["  ".join(cells).rstrip() for cells in zip(names, *values, strict=True)]
+
+
+def width(cell: str) -> int:
+    """Return how many columns of a terminal a cell takes."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in cell)
+    return len(cell) + wide - sum(bool(unicodedata.combining(c)) or c in JOINERS for c in cell)
+
+
+def pad(cell: str, columns: int, is_right: bool) -> str:
+    """Return a cell filled with spaces to this many columns."""
+    space = " " * (columns - width(cell))
+    return space + cell if is_right else cell + space
+
+
+def check_lines(answer: Answer) -> list[str]:
+    """Return the failed checks, and the cautions unless the verdict lists them."""
+    total, lines = len(answer.diagnostics), []
+    if total and answer.count_level("good") == total:
+        return [f"All {total} checks are good."]
+    for check in answer.diagnostics:
+        level = check["level"]
+        if level == "fail" or (level == "caution" and not answer.notes("cautions")):
+            prefix = "FAIL" if level == "fail" else "caution"
+            number = format_number(check["value"])
+            lines += wrap(f"{prefix}: {clean(check['name'])} {number}. {clean(check['sentence'])}".rstrip(), "  ")
+    return lines
+
+
+def note_lines(title: str, sentences: Sequence[str]) -> list[str]:
+    """Return sentences as a list under a title."""
+    lines = [line for sentence in sentences for line in wrap(f"- {sentence}", "  ")]
+    return [title, *lines] if lines else []
+
+
+def plan_text(answer: Mapping) -> str:
+    """Return the text of the JSON answer of ``drcrm plan``: a summary, and the smallest differences by rows."""
+    units, tested, log = Units(bool(answer["reward"])), answer["tested"], answer["log"]
+    name = shorten(tested["policy"]) if "policy" in tested else f"always taking {shorten(tested['action'])!r}"
+    summary = f"Plan for the log after {shorten(log['name'])} ({format_count(log['rows'])} rows). Tested: {name}"
+    if answer["expected"] is None:
+        summary += ", the single action that is hardest to test"
+    else:
+        value, expected = (
+            format_number(units.convert(cost), sign=True)
+            for cost in (tested["difference"]["value"], answer["expected"])
+        )
+        summary += f". Its {units.name} minus the logging policy's is estimated as {value}"
+        if tested["choices"] > 1:
+            summary += f", shrunk to {expected} because {tested['choices']} candidates competed on these rows"
+        if answer["needed"]:
+            summary += f". A log of {format_count(answer['needed'])} rows shows this difference"
+    decimals = decimals_for([size["difference"] for size in answer["sizes"]])
+    rows = [[format_count(size["rows"]), format_number(size["difference"], decimals)] for size in answer["sizes"]]
+    notes = [
+        f"80 % of all logs show a difference of the stated size, in one look. Evaluated on {clean(answer['rows'])}."
+    ]
+    if tested["effective_size"] < FEW_PLANNED:
+        size = format_count(tested["effective_size"])
+        notes.append(f"The effective sample size is only {size} rows, so the plan is rough.")
+    table = align(["rows", "smallest difference"], rows)
+    return "\n\n".join("\n".join(block) for block in (wrap(f"{summary}."), table, note_lines("Notes:", notes))) + "\n"

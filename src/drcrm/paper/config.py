@@ -1,0 +1,337 @@
+"""The configuration of experiments: read, validated by the JSON schema, completed with defaults, and cross-checked.
+
+The checks at the end are those that a JSON schema cannot express: names, file names, estimators, actions, mappings.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from difflib import get_close_matches
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config, validate
+
+from drcrm.errors import InputError, escape_unprintable, prefix_errors, warn
+from drcrm.files import check_file_name
+from drcrm.mapping.log_mapping import as_mapping
+from drcrm.mapping.unique_keys import parse_yaml
+from drcrm.optimization.starts import STARTS
+from drcrm.paper.reports.plan import tell_apart
+from drcrm.paper.reports.roles import PAPER_ALGORITHMS
+from drcrm.paper.runs import CLASSIFIERS, all_starts, is_classifier, is_single
+from drcrm.selection.registry.algorithms import Algorithm, check_algorithm
+from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
+from drcrm.selection.registry.user_classes import make_object
+from drcrm.selection.score_names import SCORES
+
+SCHEMA = "workflow/schemas/config.schema.yaml"
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+_STRICT = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_TYPES)
+
+
+def project_config(project: Path, files: Sequence[str | Path] = ()) -> dict:
+    """Return the project's configuration, merged with further files and completed.
+
+    Maps are merged. Lists and other values are replaced. The InputError has a line for each file that cannot be read or
+    that repeats a key.
+    """
+    config: dict = {}
+    faults: list[str] = []
+    for path in (project / "config.yaml", *files):
+        try:
+            update_config(config, deepcopy(read_config(path)))  # a YAML alias is the same object in several places
+        except InputError as error:
+            faults += error.args
+    if faults:
+        raise InputError(*faults)
+    return complete(config, project / SCHEMA)
+
+
+def read_config(path: str | Path) -> dict:
+    """Return the content of a configuration file, a map with unique keys. An InputError names the file and the line."""
+    try:
+        with prefix_errors(path):
+            config = parse_yaml(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(config, dict):
+                raise InputError("must have the keys of a configuration, but is empty or is not a map")
+    except OSError as error:
+        raise InputError(escape_unprintable(f"{path}: {(error.strerror or str(error)).lower()}")) from None
+    except UnicodeDecodeError as error:
+        raise InputError(escape_unprintable(f"{path}: not YAML: {error}")) from None
+    return config
+
+
+def complete(config: Mapping, schema: Path) -> dict:
+    """Return a configuration with all defaults filled in.
+
+    The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds
+    variants of its algorithms, with other starts. Algorithms without a colour or a marker get a unique pair. Text is
+    converted if the schema expects a number or a truth value, because ``--config`` passes nested values as text and
+    YAML reads 1e-5 as text.
+
+    Raises
+    ------
+    InputError
+        For the first value that the schema does not allow. If there is none, for all faults of ``cross_check``, with a
+        line for each.
+    """
+    merged = {"algorithms": deepcopy(shipped_algorithms())}
+    update_config(merged, deepcopy(config))
+    _add_variants(merged.get("experiments"))
+    _parse_text(merged, schema)
+    _validate(merged, schema)
+    for entry in (*merged["datasets"].items(), *merged["algorithms"].items()):
+        entry[1].setdefault("label", entry[0].replace("_", " "))
+    for experiment in merged["experiments"].values():
+        experiment.setdefault("algorithms", [name for name in PAPER_ALGORITHMS if name in merged["algorithms"]])
+    if faults := [*cross_check(merged)]:
+        raise InputError(*(escape_unprintable(f"config: {fault}") for fault in faults))
+    tell_apart(merged["algorithms"])
+    for name, experiment in merged["experiments"].items():
+        _keep_own_algorithms(name, experiment)
+        _add_starts(merged["algorithms"], experiment)
+    return merged
+
+
+def _add_variants(experiments: object) -> None:
+    """Add an experiment NAME_VARIANT for each variant of an experiment, unless the schema will refuse the variants.
+
+    It takes the experiment's options. The variant's options replace them, and an entry NAME_VARIANT replaces both.
+    """
+    for name, experiment in [*experiments.items()] if isinstance(experiments, dict) else []:
+        variants = experiment.get("variants") if isinstance(experiment, dict) else None
+        if isinstance(variants, dict) and all(isinstance(options, dict) for options in variants.values()):
+            del experiment["variants"]
+            for variant, options in variants.items():
+                entry = deepcopy({**experiment, **options, "variant_of": name})
+                update_config(entry, experiments.get(f"{name}_{variant}", {}))
+                experiments[f"{name}_{variant}"] = entry
+
+
+def _parse_text(config: dict, schema: Path) -> None:
+    """Convert text to the number or truth value that the schema expects, and a float such as 2.0 to an integer."""
+    for error in _STRICT(parse_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config):
+        if error.validator == "type" and isinstance(error.instance, str | float):
+            *path, key = error.absolute_path
+            value = error.instance
+            with suppress(ValueError, OverflowError):
+                reduce(getitem, path, config)[key] = json.loads(value) if isinstance(value, str) else int(value)
+
+
+def _validate(config: dict, schema: Path) -> None:
+    """Validate the configuration and fill in the schema's defaults. An InputError says what the schema refuses."""
+    try:
+        # First validate without defaults. Filling them in fails if a value that should be a map is something else.
+        validate(config, str(schema), set_default=False)
+        validate(config, str(schema))
+    except WorkflowError as error:
+        fault = error.__context__
+        if not isinstance(fault, jsonschema.ValidationError):
+            raise
+        message = fault.message
+        if fault.validator == "additionalProperties":
+            allowed = fault.schema["properties"]
+            unknown = min(fault.instance.keys() - allowed.keys(), key=str)
+            message = f"unknown key {unknown!r}{suggest(unknown, allowed)}"
+        elif description := fault.schema.get("description"):
+            message = f"{fault.instance!r} {description}" if fault.validator == "not" else f"{message} ({description})"
+        raise InputError(escape_unprintable(f"config: {'.'.join(map(str, fault.absolute_path))}: {message}")) from None
+
+
+def _keep_own_algorithms(name: str, experiment: dict) -> None:
+    """Keep only the experiment's algorithms in its replay curve and its ablation. Warn about the removed ones.
+
+    A curve without remaining algorithms shows all algorithms of the experiment. An ablation without remaining
+    algorithms is removed.
+    """
+    for part in ("replay_curve", "ablation"):
+        options = experiment.get(part, {})
+        if gone := [key for key in options.get("algorithms", []) if key not in experiment["algorithms"]]:
+            warn(f"{part} of {name} leaves out {', '.join(gone)}: not among the algorithms of {name}")
+            options["algorithms"] = [key for key in options["algorithms"] if key not in gone]
+            if not options["algorithms"]:
+                del options["algorithms"]
+    if "algorithms" not in experiment.get("ablation", {}):
+        experiment.pop("ablation", None)
+
+
+def _add_starts(algorithms: dict[str, dict], experiment: Mapping) -> None:
+    """Add variants of the ablation's algorithms, which differ from them only in the start."""
+    for name, by_start in all_starts(algorithms, experiment).items():
+        for start, key in by_start.items():
+            if key != name:
+                label = f"{algorithms[name]['label']}, from {STARTS[start]}"
+                options = {**algorithms[name]["options"], "start": start}
+                entry = {**algorithms[name], "label": label, "options": options}
+                if algorithms.setdefault(key, entry) != entry:
+                    raise InputError(
+                        f"config: algorithms.{key}: the ablation of {name} needs this name; choose another"
+                    )
+
+
+def check_target(name: str, config: Mapping) -> None:
+    """Raise InputError unless the configuration has an experiment or a log of this name."""
+    targets = _targets(config)
+    if name in targets:
+        return
+    if Path(f"results/{name}/metrics.csv").exists():
+        raise InputError(
+            f"results/{name} has results of an experiment that is not in the configuration. Add its file: "
+            "use --configfile FILE, or CONFIG=FILE with make"
+        )
+    raise InputError(f"there is no experiment {name!r}{suggest(name, targets)}")
+
+
+def _targets(config: Mapping) -> list[str]:
+    """Return the names that ``run`` may have."""
+    return [*config["experiments"], *config["logs"], "theory", "studies"]
+
+
+def cross_check(config: Mapping) -> Iterator[str]:
+    """Yield a message, which begins with the key, for each fault of a configuration that the schema accepts."""
+    yield from _check_numbers(config)
+    for name, algorithm in config["algorithms"].items():
+        yield from _check_algorithm(f"algorithms.{name}", algorithm)
+    for name, dataset in config["datasets"].items():
+        yield from _check_files(f"datasets.{name}", dataset)
+    for name, experiment in config["experiments"].items():
+        yield from _check_experiment(f"experiments.{name}", experiment, config)
+    for name, log in config["logs"].items():
+        yield from _check_log(name, log, config)
+    yield from _check_theory(config)
+    for name, study in config["studies"].items():
+        yield from _check_study(f"studies.{name}", study, config)
+    yield from _unknown("run", config["run"], _targets(config), "experiment")
+
+
+def suggest(name: object, allowed: Iterable) -> str:
+    """Return a hint for an unknown name: a similar allowed name, if there is one, and all allowed names."""
+    names = [*map(str, allowed)]
+    hint = "".join(f"; did you mean {match!r}?" for match in get_close_matches(str(name), names, n=1))
+    return f"{hint} (allowed: {', '.join(names) or 'none'})"
+
+
+def _unknown(key: str, names: Iterable[str], allowed: Collection[str], kind: str) -> Iterator[str]:
+    for name in names:
+        if name not in allowed:
+            yield f"{key}: unknown {kind} {name!r}{suggest(name, allowed)}"
+
+
+def _faults(key: str, check: Callable, *arguments: Any) -> Iterator[str]:
+    """Yield the message of the InputError that a check raises."""
+    try:
+        check(*arguments)
+    except InputError as error:
+        yield f"{key}: {error}"
+
+
+def _check_numbers(value: object, key: str = "") -> Iterator[str]:
+    """Yield a message for each infinite number and each NaN. YAML allows both."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in items:
+        if isinstance(item, float) and not math.isfinite(item):
+            yield f"{key}{name}: must be a finite number, got {item}"
+        yield from _check_numbers(item, f"{key}{name}.")
+
+
+def _check_algorithm(key: str, entry: Mapping) -> Iterator[str]:
+    if "estimator" in entry:
+        parts = ("estimator", "parameter", "grid", "options")
+        settings = {part: entry[part] for part in parts if part in entry}
+        yield from _faults(key, lambda: check_algorithm(Algorithm(**settings)))
+    elif "competitor" in entry:
+        yield from _faults(key, make_object, entry["competitor"], "competitor", "fit")
+    elif entry["classifier"] not in CLASSIFIERS:
+        yield from _faults(key, make_object, entry["classifier"], "classifier", "predict_proba")
+
+
+def _check_files(key: str, dataset: Mapping) -> Iterator[str]:
+    files = [*dataset.get("train", []), *dataset.get("test", [])]
+    for file in files:
+        yield from _faults(key, check_file_name, file)
+    yield from _unknown(f"{key}.sha256", dataset["sha256"], files, "file")
+    if derived := dataset.get("derived_labels"):
+        labels = dataset["labels"]
+        kept = [str(label) for label in (range(labels) if isinstance(labels, int) else labels)]
+        yield from _unknown(f"{key}.derived_labels", map(str, derived), kept, "label")
+
+
+def _check_experiment(key: str, experiment: Mapping, config: Mapping) -> Iterator[str]:
+    """Yield unknown names, data sets without a number of seeds, and options that do not fit the actions."""
+    curve, ablation = experiment.get("replay_curve", {}), experiment.get("ablation", {})
+    if "variant_of" in experiment:
+        yield from _unknown(f"{key}.variant_of", [experiment["variant_of"]], config["experiments"], "experiment")
+    for part, options in ((key, experiment), (f"{key}.replay_curve", curve), (f"{key}.ablation", ablation)):
+        yield from _unknown(f"{part}.datasets", options.get("datasets", []), config["datasets"], "data set")
+        yield from _unknown(f"{part}.algorithms", options.get("algorithms", []), config["algorithms"], "algorithm")
+    yield from _unknown(f"{key}.selection", experiment["selection"], SCORES, "held-out score")
+    yield from _unknown(f"{key}.ablation.starts", ablation.get("starts", []), STARTS, "start")
+    if isinstance(seeds := experiment["seeds"], Mapping):
+        yield from _unknown(f"{key}.seeds", seeds, config["datasets"], "data set")
+        if missing := [dataset for dataset in experiment["datasets"] if dataset not in seeds]:
+            yield f"{key}.seeds: must have a number for each data set, but lacks {', '.join(missing)}"
+    for name in ablation.get("algorithms", []):
+        if is_classifier(config, name):
+            yield f"{key}.ablation.algorithms: {name!r} has no start, because it is not an estimator"
+    datasets = [*experiment["datasets"], *curve.get("datasets", [])]
+    yield from _check_actions(key, experiment, [name for name in datasets if name in config["datasets"]], config)
+
+
+def _check_actions(key: str, experiment: Mapping, datasets: list[str], config: Mapping) -> Iterator[str]:
+    """Yield the options of an experiment that do not fit the actions of its data sets."""
+    right, wrong = experiment["click_rates"]
+    if right <= wrong:
+        rates = f"{right:g}, {wrong:g}"
+        yield f"{key}.click_rates: the rate of right actions must be above the rate of wrong ones, got {rates}"
+    for dataset in datasets:
+        if is_single(config, dataset):
+            if experiment["absent_label_score"] == "half":
+                yield f"{key}.absent_label_score: 'half' needs label vectors, but {dataset!r} has one action of K"
+            continue
+        if (right, wrong) != (1, 0):
+            yield f"{key}.click_rates: need one action of K, but {dataset!r} has label vectors"
+        for name in experiment["algorithms"]:
+            if "classifier" in config["algorithms"].get(name, {}):
+                yield f"{key}.algorithms: {name!r} needs one action of K, but {dataset!r} has label vectors"
+
+
+def _check_log(name: str, entry: Mapping, config: Mapping) -> Iterator[str]:
+    """Yield the faults of a log: the name of an experiment, an invalid mapping, unknown or invalid algorithms."""
+    key = f"logs.{name}"
+    if name in config["experiments"]:
+        yield f"{key}: an experiment has this name; choose another"
+    mapping = {option: value for option, value in entry.items() if option != "path"}
+    try:
+        algorithms = as_mapping(mapping, key).algorithm
+        for algorithm in algorithms if isinstance(algorithms, list) else [algorithms] if algorithms else []:
+            if isinstance(algorithm, str):
+                estimators = [key for key, options in config["algorithms"].items() if "estimator" in options]
+                yield from _unknown(f"{key}.algorithm", [algorithm], estimators, "algorithm")
+            else:
+                as_algorithm(algorithm)
+    except InputError as error:
+        yield f"{key}: {error}"
+
+
+def _check_theory(config: Mapping) -> Iterator[str]:
+    datasets = config["theory"]["datasets"]
+    yield from _unknown("theory.datasets", datasets, config["datasets"], "data set")
+    for dataset in datasets:
+        if dataset in config["datasets"] and is_single(config, dataset):
+            yield f"theory.datasets: {dataset!r} has one action of K, expected label vectors"
+
+
+def _check_study(key: str, study: Mapping, config: Mapping) -> Iterator[str]:
+    for file in study.get("files", {}):
+        yield from _faults(f"{key}.files", check_file_name, file)
+    yield from _unknown(f"{key}.algorithms", study.get("algorithms", []), config["algorithms"], "algorithm")
+    yield from _unknown(f"{key}.runs", study.get("runs", {}), config["experiments"], "experiment")
+    for experiment, seeds in study.get("runs", {}).items():
+        yield from _unknown(f"{key}.runs.{experiment}", seeds, config["datasets"], "data set")

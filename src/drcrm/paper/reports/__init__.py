@@ -1,0 +1,1 @@
+"""Tables, figures and pages of an experiment, from its results."""

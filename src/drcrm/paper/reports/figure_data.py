@@ -1,0 +1,206 @@
+"""Data of the figures of one data set, as tidy frames: means over seeds with 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from drcrm.paper.reports.plan import Plan
+from drcrm.paper.reports.result_tables import interval
+from drcrm.paper.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
+from drcrm.selection.score_names import SCORES
+
+LOSS, GREEDY = "expected_loss", "greedy_loss"
+LEVELS = tuple(product((LOGGING, SKYLINE), (LOSS, GREEDY)))  # reference lines, the same in every figure
+SUMMARY = ["mean", "low", "high"]
+
+
+@dataclass(frozen=True)
+class DatasetResults:
+    """Results of an experiment on one data set. A seed of the plan without rows is a missing run.
+
+    Attributes
+    ----------
+    metrics : DataFrame
+        One row per replay count, seed, algorithm and selection criterion.
+    grids : DataFrame
+        One row per replay count, seed, algorithm and value of its grid.
+    """
+
+    metrics: pd.DataFrame
+    grids: pd.DataFrame
+    dataset: str
+    plan: Plan
+
+    @classmethod
+    def of(cls, metrics: pd.DataFrame, grids: pd.DataFrame, dataset: str, plan: Plan) -> DatasetResults:
+        """Select the rows of one data set, and of the algorithms and seeds of the plan."""
+        tables = plan.of_algorithms(metrics), grids
+        metrics, grids = (plan.of_seeds(table[table["dataset"] == dataset]) for table in tables)
+        return cls(metrics, grids, dataset, plan)
+
+    @property
+    def counts(self) -> list[int]:
+        """Replay counts. A figure that shows only one of them shows the first."""
+        return sorted(self.plan.counts)
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds of this data set."""
+        return self.plan.seeds_of(self.dataset)
+
+    def runs(self, algorithm: str, selection: str, column: str) -> pd.DataFrame:
+        """Return a column of the metrics, seeds × replay counts."""
+        is_run = (self.metrics["algorithm"] == algorithm) & (self.metrics["selection"] == selection)
+        table = self.metrics[is_run].pivot(index="seed", columns="replay_count", values=column)
+        return table.reindex(index=range(self.seeds), columns=self.counts)
+
+    def losses(self, algorithm: str, selection: str | None = None, loss: str = LOSS) -> np.ndarray:
+        """Return a loss, or another column, of each seed at the first replay count."""
+        return self.runs(algorithm, selection or self.plan.selections[0], loss)[self.counts[0]].to_numpy(dtype=float)
+
+    @property
+    def algorithms(self) -> list[str]:
+        """All algorithms with π0 and the skyline, in the order of the metrics."""
+        return list(dict.fromkeys(self.metrics.loc[self.metrics["replay_count"].isin(self.counts), "algorithm"]))
+
+    @property
+    def learned(self) -> list[str]:
+        """All algorithms except π0 and the skyline, by group."""
+        groups = self.plan.names.grouped(name for name in self.algorithms if name not in ROLES)
+        return [name for members in groups.values() for name in members]
+
+    @property
+    def scored(self) -> list[str]:
+        """Learned algorithms with a selection criterion. Classifiers have none, and no certificate either."""
+        scored = set(self.metrics.loc[self.metrics["score"].notna(), "algorithm"])
+        return [name for name in self.learned if name in scored]
+
+    @property
+    def has_few_seeds(self) -> bool:
+        """Whether a figure shows single seeds, because an interval of so few would say little."""
+        return self.seeds < ENOUGH_SEEDS
+
+    def loss_axis(self, better: str, minus: str = "") -> str:
+        """Return the label of an axis of expected losses, or of their differences. ``better`` points to better ones."""
+        loss, unit = self.plan.names.loss(LOSS, [self.dataset]), self.plan.names.word("unit", [self.dataset])
+        return f"{loss}{minus}\n{unit} ({better})"
+
+    @property
+    def title(self) -> str:
+        """Data set and number of seeds."""
+        return f"{self.plan.names.dataset(self.dataset)}: {self.plan.names.seeds({self.dataset: self.seeds})}"
+
+    @property
+    def title_with_selection(self) -> str:
+        """The title of a figure that shows the choices of the headline criterion."""
+        return f"{self.title}\nhyper-parameters chosen by {SCORES[self.plan.selections[0]]}"
+
+
+def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:
+    """Return the mean and the 95 % interval of each sample, next to its keys. No axis ends before a mean."""
+    rows = [{**key, **interval(values), "end": np.inf} for key, values in samples]
+    return pd.DataFrame(rows, columns=[*keys, *SUMMARY, "end"])
+
+
+def loss_by_count(results: DatasetResults) -> pd.DataFrame:
+    """Return the expected loss of learned algorithms and the ``LEVELS``, for each replay count.
+
+    With few seeds, ``low`` and ``high`` are the smallest and the largest loss of a seed.
+    """
+    samples = [
+        ({"algorithm": name, "loss": loss, "replay_count": count}, losses)
+        for name, loss in [*((name, LOSS) for name in results.learned), *LEVELS]
+        for count, losses in results.runs(name, results.plan.selections[0], loss).items()
+    ]
+    frame = summarize(samples, "algorithm", "loss", "replay_count")
+    if results.has_few_seeds:
+        frame["low"], frame["high"] = zip(*((losses.min(), losses.max()) for _, losses in samples), strict=True)
+    return frame
+
+
+def loss_along_grids(results: DatasetResults) -> pd.DataFrame:
+    """Return the expected loss of the fits along each grid, from the lowest to the highest value.
+
+    A safe algorithm has further candidates after the fits of its grid. They are left out.
+    """
+    is_fit = (results.grids["replay_count"] == results.counts[0]) & results.grids["hyperparameter"].notna()
+    fits = results.grids[is_fit].drop_duplicates(["algorithm", "seed", "hyperparameter"])
+    samples = []
+    for name in results.learned:
+        losses = fits[fits["algorithm"] == name].pivot(index="seed", columns="hyperparameter", values=LOSS)
+        by_value = losses.reindex(range(results.seeds)).items()
+        samples += [({"algorithm": name, "value": value}, column) for value, column in by_value]
+    return summarize(samples, "algorithm", "value")
+
+
+def choices(results: DatasetResults) -> pd.DataFrame:
+    """Return the share of seeds in which each criterion chose each value of a grid."""
+    rows = []
+    for name, selection in product(results.learned, results.plan.selections):
+        counts = results.runs(name, selection, "hyperparameter")[results.counts[0]].value_counts()
+        rows += [(name, selection, value, count / results.seeds) for value, count in counts.items()]
+    return pd.DataFrame(rows, columns=["algorithm", "selection", "value", "share"])
+
+
+def by_start(results: DatasetResults) -> pd.DataFrame:
+    """Return the expected loss of each algorithm of the ablation from each start."""
+    samples = (
+        ({"algorithm": name, "start": start}, results.losses(key))
+        for name, keys in results.plan.names.starts.items()
+        for start, key in keys.items()
+    )
+    return summarize(samples, "algorithm", "start")
+
+
+def surprises(results: DatasetResults) -> pd.DataFrame:
+    """Return the held-out score of each choice minus its true cost, in units of the logged costs."""
+    unit, offset = results.plan.translations[results.dataset]
+    samples = (
+        (
+            {"algorithm": name, "selection": by},
+            results.losses(name, by, "score") - unit * results.losses(name, by) + offset,
+        )
+        for name, by in product(results.scored, results.plan.selections)
+    )
+    return summarize(samples, "algorithm", "selection")
+
+
+def certified(results: DatasetResults) -> pd.DataFrame:
+    """Return the bound and the expected loss of each policy that the headline criterion chose, with intervals."""
+    with np.errstate(invalid="ignore"):  # an infinite bound has no interval
+        return summarize(
+            (
+                ({"algorithm": name, "column": column}, results.losses(name, loss=column))
+                for name, column in product(results.scored, ("bound", LOSS))
+            ),
+            "algorithm",
+            "column",
+        )
+
+
+def closed_gap(results: DatasetResults) -> pd.DataFrame:
+    """Return the percentage of the gap between CIPS and full supervision that π0 and each learned policy close.
+
+    The gap is in greedy losses: CIPS is at 0 %, the skyline at 100 %. In expected losses the gap can be small, because
+    the skyline is not near-deterministic.
+    """
+    bottom, top = (results.losses(name, loss=GREEDY).mean() for name in (BASELINE, SKYLINE))
+    samples = (
+        ({"algorithm": name}, 100 * (bottom - results.losses(name, loss=GREEDY)) / (bottom - top))
+        for name in [LOGGING, *results.learned]
+    )
+    return summarize(samples, "algorithm")
+
+
+def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
+    """Return the mean loss minus the reference's, and the difference of each seed."""
+    compared = [name for name in results.learned if name != reference]
+    by_seed = {name: results.losses(name) - results.losses(reference) for name in compared}
+    means = summarize((({"algorithm": name}, values) for name, values in by_seed.items()), "algorithm")
+    return means.assign(by_seed=list(by_seed.values()))

@@ -1,0 +1,342 @@
+"""Printed tables of an experiment: frames of texts, written in Markdown, LaTeX (booktabs) or HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from drcrm.paper.reports.plan import Names, Plan
+from drcrm.paper.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
+from drcrm.selection.score_names import SCORES
+
+HEAD = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body { font: 16px/1.4 sans-serif; margin: 1em }
+table { border-collapse: collapse; display: block; margin-bottom: 2em; overflow-x: auto }
+th, td { padding: .2em .8em; text-align: left; white-space: nowrap }
+thead tr { border-block: 1px solid }
+tbody tr:last-child { border-bottom: 1px solid }
+p { max-width: 45em }
+@media (min-width: 40em) { td { white-space: normal } }
+</style>
+"""
+BOLD, ITALIC, POWER = r"\*\*([+−\d.]+)\*\*", r"^\*([^*]+)\*$", r"10\^(−?)([\d.]+)"  # marks of the cells
+LATEX: dict[str, Any] = {
+    **{"%": r"\\%", "_": r"\\_", "&": r"\\&", "χ²": r"$\\chi^2$", "π0": r"$\\pi_0$"},
+    **{BOLD: r"\\textbf{\1}", ITALIC: r"\\textit{\1}", POWER: lambda match: f"$10^{{{match[1] and '-'}{match[2]}}}$"},
+    **{r" ± ([\d.]+)": r" {\\scriptsize $\\pm$ \1}", "−": "$-$"},
+}
+HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", BOLD: r"<b>\1</b>", ITALIC: r"<i>\1</i>", POWER: r"10<sup>\1\2</sup>"}
+
+
+def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, list[PrintedTable]]:
+    """Return the printed tables of each table of ``all_tables``."""
+    names = plan.names
+    losses = {
+        metric: [
+            part(tables[metric], metric, by, names) for part in (print_losses, print_details) for by in plan.selections
+        ]
+        for metric in LOSSES
+    }
+    published = tables["paper_comparison"]
+    comparisons = [print_comparison(published, metric, names) for metric in dict.fromkeys(published["metric"])]
+    return {
+        **losses,
+        "hyperparameters": [print_hyperparameters(tables["hyperparameters"], plan)],
+        "paper_comparison": comparisons or [PrintedTable("The paper uses none of the data sets of this experiment.")],
+        "differences_to_poem": [print_differences(tables["differences_to_poem"], names)],
+    }
+
+
+def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
+    """Return the printed tables of ``all_tables``, and of an ``ablation``, by section and title.
+
+    Losses are tabulated by each selection criterion, all other tables by the headline criterion. Empty tables are left
+    out. Titles consist of letters, hyphens and spaces, because the report puts them into data URIs.
+    """
+    names, headline, sections = plan.names, plan.selections[0], {}
+    titles = {metric: names.title(metric, plan.datasets) for metric in LOSSES}
+    for metric, title in titles.items():
+        by_criterion = {
+            f"{title} by {SCORES[by]}": print_losses(tables[metric], metric, by, names) for by in plan.selections
+        }
+        details = {f"{title} in detail": print_details(tables[metric], metric, headline, names)}
+        sections[f"{LOSSES[metric]} loss"] = by_criterion | details
+    if "ablation" in tables:
+        arguments = tables["ablation"], "expected_loss", headline, names
+        sections["Estimate, start and risk"] = {
+            "Losses": print_losses(*arguments),
+            "Details": print_details(*arguments),
+        }
+    if len(tables["hyperparameters"]):
+        chosen = print_hyperparameters(tables["hyperparameters"], plan)
+        sections["Hyper-parameters"] = {"Chosen hyper-parameters": chosen}
+    published, paired = tables["paper_comparison"], tables["differences_to_poem"]
+    sections["Comparison with the paper"] = {
+        f"{titles[metric]} compared with the paper": print_comparison(published, metric, names)
+        for metric in dict.fromkeys(published["metric"])
+    }
+    sections["Differences to POEM"] = {
+        f"{titles[metric]} compared with POEM": print_differences_by_count(paired, metric, headline, names)
+        for metric in dict.fromkeys(paired["metric"])
+    }
+    return sections
+
+
+def print_losses(
+    table: pd.DataFrame, metric: str, selection: str, names: Names, decimals: int = 3, where: str = " on the test set"
+) -> PrintedTable:
+    """Return a loss table of one selection criterion, algorithms × data sets: mean ± standard error, the best bold.
+
+    Several groups of algorithms have headings; π0 comes before them, the skyline after them. ``where`` follows the name
+    of the loss.
+    """
+    caption = (
+        f"{names.loss(metric, table['dataset'])}{where}, hyper-parameters chosen by {SCORES[selection]}: mean ± "
+        f"standard error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
+    )
+    rows = _rows_of_selection(table, selection)
+    texts = [with_error(_mean(row, decimals), row["standard_error"], decimals) for row in rows.to_dict("records")]
+    cells = rows.assign(text=texts).pivot(index="algorithm", columns="dataset", values="text").fillna("")
+    cells = cells[list(dict.fromkeys(rows["dataset"]))]
+    learned = names.grouped(name for name in dict.fromkeys(rows["algorithm"]) if name not in ROLES)
+    lines = []
+    for group, members in (("", [LOGGING]), *learned.items(), ("Skyline", [SKYLINE])):
+        present = [name for name in members if name in cells.index]
+        if group and present and len(learned) > 1:
+            lines.append([f"*{group}*", *[""] * cells.shape[1]])
+        lines += [[names.label(name), *cells.loc[name]] for name in present]
+    return PrintedTable(caption, pd.DataFrame(lines, columns=["", *map(names.dataset, cells)]))
+
+
+def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
+    """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
+    caption = (
+        f"{names.loss(metric, table['dataset'])}, chosen by {SCORES[selection]}: means with 95 % intervals (Student "
+        "t). p tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests "
+        f"on a data set. Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
+    )
+    rows = [
+        {
+            "Data": names.dataset(row["dataset"]),
+            "Algorithm": names.label(row["algorithm"]),
+            "Mean": _mean(row),
+            "95 % interval": "" if np.isnan(row["ci_low"]) else f"{number(row['ci_low'])} … {number(row['ci_high'])}",
+            "p": _p_value(row["p_value"]),
+            "p (Holm)": _p_value(row["p_holm"]),
+            "Seeds": str(row["n_seeds"]),
+            "Converged": number(row["converged"], ".0%", missing=""),
+        }
+        for row in _rows_of_selection(table, selection).to_dict("records")
+    ]
+    return PrintedTable(caption, pd.DataFrame(rows))
+
+
+def _explain_bold(table: pd.DataFrame, names: Names) -> str:
+    """Return which means are bold: all that are not significantly worse than the best, or the best if seeds are few."""
+    few = {name: n for name, n in _seeds(table).items() if n < ENOUGH_SEEDS}
+    where = f" on {', '.join(map(names.dataset, few))}" if set(table["dataset"]) - set(few) else ""
+    tested = "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)"
+    if not few:
+        return f"{tested}."
+    seeds = names.seeds({"": max(few.values())})
+    verb = "has" if seeds == "1 seed" else "have"
+    smallest = f"the smallest mean of the learned algorithms; {seeds} {verb} too little power to tell which are worse."
+    return f"{tested};{where} {smallest}" if where else f"Bold: {smallest}"
+
+
+def _seeds(table: pd.DataFrame) -> dict[str, int]:
+    """Return how many seeds each data set of a loss table has."""
+    return table.groupby("dataset", sort=False)["n_seeds"].max().to_dict()
+
+
+def _mean(row: Mapping, decimals: int = 3) -> str:
+    mean = number(row["mean"], f".{decimals}f")
+    return f"**{mean}**" if row["best"] else mean
+
+
+def _rows_of_selection(table: pd.DataFrame, selection: str) -> pd.DataFrame:
+    """Return the rows of one selection criterion, with ``best`` for the means that are printed bold."""
+    rows = table[table["selection"] == selection]
+    is_learned = ~rows["algorithm"].isin(ROLES)
+    smallest = rows["mean"].where(is_learned).groupby(rows["dataset"]).transform("min")
+    has_enough = rows["dataset"].map(_seeds(table)) >= ENOUGH_SEEDS
+    return rows.assign(best=rows["best"].where(has_enough, (rows["mean"] == smallest) & is_learned))
+
+
+def print_hyperparameters(table: pd.DataFrame, plan: Plan) -> PrintedTable:
+    """Return the range of each grid, and the values that were chosen on each data set with the number of seeds."""
+    names, rows = plan.names, []
+    for (algorithm, selection), group in table.groupby(["algorithm", "selection"], sort=False):
+        chosen = group[group["times_chosen"] > 0].sort_values("value")
+        texts = chosen["value"].map(power_of_ten) + ": " + chosen["times_chosen"].astype(str)
+        cells = texts.groupby(chosen["dataset"]).agg(", ".join).reindex(plan.datasets, fill_value="")
+        ends = " … ".join(map(power_of_ten, (group["value"].min(), group["value"].max())))
+        rows.append([names.label(str(algorithm)), ends, SCORES[str(selection)], *cells])
+    header = ["Algorithm", "Range", "Chosen by", *map(names.dataset, plan.datasets)]
+    return PrintedTable(
+        "The chosen values of each grid, and how many seeds chose them.", pd.DataFrame(rows, columns=header)
+    )
+
+
+def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedTable:
+    """Return our results in one metric next to the published ones, with numbered notes.
+
+    Algorithms without a hyper-parameter have one row.
+    """
+    cells = table[table["metric"] == metric]
+    caption = (
+        f"{names.loss(metric, cells['dataset'])}: mean ± standard error, and the difference from the paper and from "
+        "the public code. In brackets is the difference divided by a standard error, which is ours for the paper, "
+        "since it prints none, and the joint one for the public code. Algorithms without a hyper-parameter need no "
+        "selection criterion. The last column numbers the differences in data or protocol that are listed below."
+    )
+    cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
+    cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
+    notes: dict[str, int] = {}
+    groups = cells.groupby(["dataset", "algorithm"], sort=False)
+    rows = pd.DataFrame([_comparison_row(row, notes, names) for _, group in groups for row in group.to_dict("records")])
+    listed = "; ".join(f"({index}) {note}" for note, index in notes.items())
+    return PrintedTable(caption, rows.loc[:, (rows != "").any()], f"Differs, ours first: {listed}." if notes else "")
+
+
+def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[str, str]:
+    """Return the cells of an algorithm. New notes get the next number."""
+
+    def difference(value: float, in_errors: float) -> str:
+        return number(value, "+.3f") + ("" if np.isnan(in_errors) else f" ({number(in_errors, '+.1f')})")
+
+    has_code = not np.isnan(row["code"])
+    indices = [notes.setdefault(note, len(notes) + 1) for note in row["differs"].split("; ") if note]
+    code_difference = row["ours"] - row["code"], row["code_difference_in_errors"]
+    return {
+        "Data": names.dataset(row["dataset"]),
+        "Algorithm": names.label(row["algorithm"]),
+        "Chosen by": SCORES.get(row["selection"], ""),
+        "Paper": number(row["paper"]),
+        "Ours": with_error(number(row["ours"]), row["standard_error"]),
+        "Difference to paper": difference(row["difference"], row["difference_in_errors"]),
+        "Public code": with_error(number(row["code"]), row["code_standard_error"]) if has_code else "",
+        "Difference to code": difference(*code_difference) if has_code else "",
+        "Differs": ", ".join(map(str, sorted(indices))),
+    }
+
+
+def print_differences(table: pd.DataFrame, names: Names) -> PrintedTable:
+    """Return all paired differences to POEM."""
+    columns = {
+        "Metric": [names.loss(metric, [data]) for metric, data in zip(table["metric"], table["dataset"], strict=True)],
+        "Data": table["dataset"].map(names.dataset),
+        "Δ": table["replay_count"].astype(str),
+        "Chosen by": table["selection"].map(SCORES),
+        "Algorithm": table["algorithm"].map(names.label),
+        "Difference to POEM": _differences(table),
+        "p (larger)": table["p_larger"].map(_p_value),
+        "p (smaller)": table["p_smaller"].map(_p_value),
+        "Seeds": table["n_seeds"].astype(str),
+    }
+    caption = (
+        "Losses minus POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
+        "that the difference is larger or smaller than 0."
+    )
+    return PrintedTable(caption, pd.DataFrame(columns))
+
+
+def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
+    """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
+    chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
+    caption = (
+        f"{names.loss(metric, chosen['dataset'])} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
+        "standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's."
+    )
+    tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(_p_value)
+    chosen = chosen.assign(text=_differences(chosen) + tests.map(lambda test: test and f" ({test})"))
+    labels, rows = {name: names.label(name) for name in chosen["algorithm"]}, []
+    for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
+        seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
+        cells = group.set_index("algorithm")["text"].reindex(labels, fill_value="")
+        rows.append([names.dataset(str(data)), str(count), seeds, *cells])
+    return PrintedTable(caption, pd.DataFrame(rows, columns=["Data", "Δ", "Seeds", *labels.values()]))
+
+
+def _differences(table: pd.DataFrame) -> list[str]:
+    """Return the differences to POEM with their standard errors."""
+    return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in table.to_dict("records")]
+
+
+def _p_value(value: float) -> str:
+    return number(value, ".2g", missing="")
+
+
+def number(value: float, form: str = ".3f", missing: str = "missing") -> str:
+    """Return a number with a minus sign, or ``missing`` for NaN."""
+    return missing if np.isnan(value) else format(value, form).replace("-", "−")
+
+
+def with_error(text: str, error: float, decimals: int = 3) -> str:
+    """Return a formatted number with its standard error, unless the error is NaN."""
+    return text if np.isnan(error) else f"{text} ± {error:.{decimals}f}"
+
+
+def power_of_ten(value: float) -> str:
+    """Return a value as a power of ten if its exponent is a multiple of ½ (3.16 counts as √10)."""
+    exponent = round(2 * np.log10(value)) / 2
+    return f"10^{number(exponent, 'g')}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table of texts.
+
+    Attributes
+    ----------
+    caption : str
+        The text above the table.
+    frame : DataFrame of str
+        Numbers in ``**`` are bold, cells in ``*`` italic, and ``10^`` starts a power.
+    note : str
+        A text below the table.
+    """
+
+    caption: str
+    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
+    note: str = ""
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        caption, frame, note = self._in({r"\|": r"\\|"})
+        lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()] if len(frame.columns) else []
+        return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
+
+    def latex(self) -> str:
+        """Return the table in LaTeX, with the caption and the note as comments."""
+        caption, frame, note = self._in(LATEX)
+        heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
+        alignment = "l" + "c" * (len(heads) - 1)
+        body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)
+        return f"% {caption}\n" + (body if heads else "") + (note and f"\n% {note}\n")
+
+    def html(self) -> str:
+        """Return the table as part of a page."""
+        caption, frame, note = self._in(HTML)
+        body = frame.to_html(index=False, escape=False, border=0, justify="left")
+        return f"<p>{caption}</p>\n{body}\n" + (note and f"<p>{note}</p>\n")
+
+    def _in(self, patterns: Mapping[str, Any]) -> tuple[str, pd.DataFrame, str]:
+        """Return caption, frame and note with the marks and characters of a language."""
+
+        def translate(text: str) -> str:
+            for pattern, replacement in patterns.items():
+                text = re.sub(pattern, replacement, text)
+            return text
+
+        frame = self.frame.map(translate)
+        return translate(self.caption), frame.set_axis(frame.columns.map(translate), axis=1), translate(self.note)

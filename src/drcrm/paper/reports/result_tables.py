@@ -1,0 +1,267 @@
+"""Tables of an experiment: means over seeds with paired tests, and the comparison with published results."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.special import stdtr, stdtrit
+
+from drcrm.errors import InputError
+from drcrm.paper.reports.plan import Plan
+from drcrm.paper.reports.roles import LOGGING, LOSSES, REFERENCE, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
+from drcrm.selection.score_names import SCORES
+
+CELL = ["metric", "paper_dataset", "algorithm"]
+FOLDER = Path(__file__).parent / "data"
+COMPARISON = ["metric", "dataset", "algorithm", "selection", "paper_dataset", "paper", "ours", "difference"]
+COMPARISON += ["standard_error", "difference_in_errors", "n_seeds", "code", "code_standard_error"]
+COMPARISON += ["code_difference_in_errors", "differs"]
+
+PAPER = {  # protocol of the paper
+    "replay_count": 4,
+    "logging_fraction": 0.05,
+    "logging_c": 0.1,
+    "logging_sharpness": 1,
+    "heldout_fraction": 0.25,
+    "split_unit": "context",
+    "absent_label_score": "logged",
+    "variance_penalty_scale": "unit",
+    "selection": "IPS",
+}
+CODE = {  # protocol of the public code
+    **PAPER,
+    "split_unit": "row",
+    "absent_label_score": "half",
+    "variance_penalty_scale": "calibrated",
+    "stopping": "public_code",  # the paper's text does not mention it
+    "selection": "SNIPS",
+}
+
+PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
+PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
+LEVEL = 0.05
+ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
+
+
+def require_runs(metrics: pd.DataFrame, **values: Iterable) -> None:
+    """Raise an InputError for the first combination of values of the columns that no row has."""
+    runs = set(metrics[list(values)].itertuples(index=False, name=None))
+    for run in product(*values.values()):
+        if run not in runs:
+            words = (f"{column} {value!r}" for column, value in zip(values, run, strict=True))
+            raise InputError(f"no run with {', '.join(words)}")
+
+
+def require_all_runs(metrics: pd.DataFrame, plan: Plan) -> None:
+    """Raise an InputError for the first run of the plan without metrics."""
+    runs, columns = plan.of_runs(metrics), {"selection": plan.selections, "algorithm": [*plan.grids, *ROLES]}
+    for dataset in plan.datasets:
+        require_runs(runs, dataset=[dataset], seed=range(plan.seeds_of(dataset)), **columns)
+
+
+def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
+    """Return the tables by name. All are about the plan's runs, but the differences to POEM are about all runs.
+
+    Raises
+    ------
+    InputError
+        If a data set or a selection criterion of the plan has no runs.
+    """
+    order = {name: index for index, name in enumerate(plan.datasets)}
+    metrics = plan.of_algorithms(metrics)
+    metrics = metrics.sort_values("dataset", key=lambda names: names.map(order), kind="stable")  # unknown ones last
+    differences = paired_differences(metrics, REFERENCE, plan.selections)
+    metrics = plan.of_runs(metrics)
+    require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
+    losses = {metric: loss_table(metrics, metric, plan) for metric in LOSSES}
+    return {
+        **losses,
+        "hyperparameters": hyperparameter_table(metrics, plan.grids, plan.datasets, plan.selections),
+        "paper_comparison": paper_comparison(losses, plan),
+        "differences_to_poem": differences,
+    }
+
+
+def ablation_table(metrics: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Return the expected losses of an ablation's algorithms from each start, by the headline criterion."""
+    algorithms = [key for keys in plan.names.starts.values() for key in keys.values()]
+    metrics = plan.of_runs(metrics[metrics["algorithm"].isin(algorithms)])
+    return loss_table(metrics, "expected_loss", replace(plan, selections=plan.selections[:1]))
+
+
+def loss_table(metrics: pd.DataFrame, metric: str, plan: Plan) -> pd.DataFrame:
+    """Summarise one metric: one row per data set, selection criterion and algorithm of a plan.
+
+    A missing run makes its algorithm's mean missing. ``converged`` is the share of chosen fits that converged.
+    """
+    frames = []
+    for dataset, selection in product(plan.datasets, plan.selections):
+        cell = metrics[(metrics["dataset"] == dataset) & (metrics["selection"] == selection)]
+        losses = cell.pivot(index="seed", columns="algorithm", values=metric).reindex(range(plan.seeds_of(dataset)))
+        compared = compare(losses[list(dict.fromkeys(cell["algorithm"]))])
+        compared["converged"] = cell.groupby("algorithm")["converged"].mean()
+        frames.append(compared.rename_axis("algorithm").reset_index().assign(dataset=dataset, selection=selection))
+    table = pd.concat(frames, ignore_index=True)
+    keys = ["dataset", "algorithm", "selection"]
+    return table[[*keys, *table.columns.drop(keys)]]
+
+
+def hyperparameter_table(
+    metrics: pd.DataFrame, grids: Mapping[str, Sequence[float]], datasets: Sequence[str], selections: Sequence[str]
+) -> pd.DataFrame:
+    """Count how often each value of each grid was chosen."""
+    keys = ["dataset", "algorithm", "selection"]
+    counts = metrics.groupby([*keys, "hyperparameter"]).size()
+    rows = [(*key, value) for key in product(datasets, grids, selections) for value in grids[key[1]]]
+    table = pd.DataFrame(rows, columns=[*keys, "value"])
+    return table.assign(times_chosen=[int(counts.get(row, 0)) for row in rows])
+
+
+def paired_differences(metrics: pd.DataFrame, reference: str, selections: Sequence[str]) -> pd.DataFrame:
+    """Compare every learned algorithm with a reference on the same seeds, at every replay count.
+
+    ``difference`` is the mean loss minus the reference's. ``p_larger`` and ``p_smaller`` belong to one-tailed paired
+    t-tests. A seed that lacks one of the two makes the row missing. The table is empty without the reference.
+    """
+    rows = []
+    runs, keys = metrics[metrics["selection"].isin(selections)], ["dataset", "replay_count", "selection"]
+    for metric, (key, cell) in product(LOSSES, runs.groupby(keys, sort=False)):
+        losses = cell.pivot(index="seed", columns="algorithm", values=metric)
+        learned = [name for name in dict.fromkeys(cell["algorithm"]) if name not in (reference, *ROLES)]
+        for name in learned if reference in losses else ():
+            differences = losses[name] - losses[reference]
+            p_values = larger_p_value(losses[name], losses[reference]), larger_p_value(losses[reference], losses[name])
+            rows.append((metric, *key, name, *interval(differences).values(), *p_values, int(differences.count())))
+    return pd.DataFrame(rows, columns=PAIRED)
+
+
+def differences(ours: Mapping, theirs: Mapping, source: str, algorithm: str) -> list[str]:
+    """Return the differences between two protocols that concern an algorithm, in words."""
+    words = {  # option → sentence, and whether it concerns the algorithm
+        "replay_count": ("replay count {}, {}: {}", True),
+        "logging_fraction": ("π0 trained on {:.3g} of the contexts, {}: {:.3g}", algorithm != SKYLINE),
+        "logging_c": ("π0 with C = {:g}, {}: {:g}", algorithm != SKYLINE),
+        "logging_sharpness": ("π0's coefficients times {:g}, {}: {:g}", algorithm != SKYLINE),
+        "heldout_fraction": ("held out {:.3g}, {}: {:.3g}", algorithm != SKYLINE),
+        "split_unit": ("held out by {}, {}: by {}", algorithm != SKYLINE),
+        "selection": ("chosen by {}, {}: {}", algorithm not in WITHOUT_HYPERPARAMETER),
+        "absent_label_score": ("labels absent from π0's contexts: {}, {}: {}", algorithm == LOGGING),
+        "variance_penalty_scale": ("scale of λ: {}, {}: {}", algorithm == REFERENCE),
+        "stopping": ("stopping: {}, {}: {}", algorithm not in (LOGGING, SKYLINE)),
+    }
+    return [
+        sentence.format(ours[key], source, theirs[key])
+        for key, (sentence, concerns) in words.items()
+        if concerns and key in theirs and ours[key] != theirs[key]
+    ]
+
+
+def published(name: str, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return the first row of a published table for each metric, data set and algorithm, with renamed columns."""
+    table = pd.read_csv(FOLDER / f"{name}.csv").rename(columns={"dataset": "paper_dataset"})
+    return table.drop_duplicates(CELL)[[*CELL, *columns]].rename(columns=columns)
+
+
+def paper_comparison(tables: Mapping[str, pd.DataFrame], plan: Plan) -> pd.DataFrame:
+    """Compare each cell of the loss tables with the paper, and with the public code if it has the cell.
+
+    Returns
+    -------
+    DataFrame
+        One row per metric, data set, algorithm and selection. ``difference_in_errors`` is the difference from the paper
+        in our standard errors, ``code_difference_in_errors`` that from the public code in joint standard errors.
+        ``differs`` lists differences in data and protocol.
+    """
+    ours = pd.concat([table.assign(metric=metric) for metric, table in tables.items()], ignore_index=True)
+    ours = ours[ours["dataset"].isin(plan.papers)].rename(columns={"mean": "ours"})
+    ours["paper_dataset"] = [plan.papers[name][0] for name in ours["dataset"]]
+    code = published("reference_code", {"mean": "code", "standard_error": "code_standard_error"})
+    table = ours.merge(published("paper_tables", {"value": "paper"}), on=CELL).merge(code, "left", on=CELL)
+    errors, code_difference = table["standard_error"], table["ours"] - table["code"]
+    table["difference"] = table["ours"] - table["paper"]
+    table["difference_in_errors"] = table["difference"] / errors
+    table["code_difference_in_errors"] = code_difference / np.hypot(errors, table["code_standard_error"])
+    table["differs"] = [_differs(row, plan) for row in table.to_dict("records")]
+    return table.reindex(columns=COMPARISON)
+
+
+def _differs(row: Mapping, plan: Plan) -> str:
+    """Return the differences of a cell in data and protocol, in words."""
+    ours = {"replay_count": plan.counts[0], **plan.protocol, "selection": SCORES[row["selection"]]}
+    words = [plan.papers[row["dataset"]][1], *differences(ours, PAPER, "the paper's text", row["algorithm"])]
+    if not np.isnan(row["code"]):
+        words += differences(ours, CODE, "the public code", row["algorithm"])
+    return "; ".join(filter(None, words))
+
+
+def interval(values: ArrayLike) -> dict[str, float]:
+    """Return mean, standard_error, low and high of the values of n seeds, by Student's t at 95 %.
+
+    If a value is missing, so is the mean. One seed has no standard error.
+    """
+    values = np.asarray(values, dtype=float)
+    n, mean = len(values), values.mean() if len(values) else np.nan
+    error = values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    half = stdtrit(n - 1, 0.975) * error
+    return {"mean": mean, "standard_error": error, "low": mean - half, "high": mean + half}
+
+
+def larger_p_value(values: ArrayLike, best: ArrayLike) -> float:
+    """Return the p-value of a one-tailed paired t-test of whether ``values`` have the larger mean.
+
+    Seeds with both values are pairs. Values that are equal up to rounding count as equal. The p-value is ½ if all
+    differences are zero, and NaN for fewer than two pairs.
+    """
+    values, best = np.asarray(values, dtype=float), np.asarray(best, dtype=float)
+    difference = np.where(np.isclose(values, best, rtol=ROUNDING, atol=ROUNDING / 1000), 0, values - best)
+    difference = difference[np.isfinite(difference)]
+    if len(difference) < 2:
+        return np.nan
+    spread = difference.std(ddof=1)
+    if spread == 0:
+        return {0: 0.5, 1: 0.0, -1: 1.0}[int(np.sign(difference[0]))]
+    return float(stdtr(len(difference) - 1, -difference.mean() / (spread / np.sqrt(len(difference)))))
+
+
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """Return p-values of one family, adjusted by Holm's method."""
+    p_values = np.asarray(p_values, dtype=float)
+    order = np.argsort(p_values)
+    adjusted = np.empty_like(p_values)
+    adjusted[order] = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))
+    return np.minimum(adjusted, 1)
+
+
+def compare(losses: pd.DataFrame) -> pd.DataFrame:
+    """Summarise and compare algorithms for one data set, metric and selection criterion.
+
+    Parameters
+    ----------
+    losses : DataFrame (seeds × algorithms)
+        A missing value is a missing run. The mean of its algorithm is then missing too.
+
+    Returns
+    -------
+    DataFrame (algorithms × mean, standard_error, ci_low, ci_high, best, p_value, p_holm, n_seeds)
+        ``p_value`` tests whether the mean is larger than that of the best learned algorithm. The best algorithm and the
+        skyline have none. ``best`` is 1 for the best algorithm and for each learned algorithm that is not significantly
+        worse at level 0.05; one seed allows no test. ``p_holm`` is adjusted for all tests of the column.
+    """
+    columns, names = ["mean", "standard_error", "ci_low", "ci_high"], list(map(str, losses))
+    table = pd.DataFrame([[*interval(losses[name]).values()] for name in names], losses.columns, columns, dtype=float)
+    means = table["mean"].drop(list(ROLES), errors="ignore").dropna()
+    best = str(means.idxmin()) if len(means) else None
+    tested = [name for name in names if name not in (best, SKYLINE) and not np.isnan(table["mean"][name])]
+    p_values = {name: larger_p_value(losses[name], losses[best]) for name in tested if best is not None}
+    table["p_value"] = pd.Series(p_values, index=table.index, dtype=float)
+    table["best"] = [int(name in means.index and (name == best or table["p_value"][name] >= LEVEL)) for name in names]
+    table["p_holm"] = np.nan
+    is_tested = table["p_value"].notna()
+    if is_tested.any():
+        table.loc[is_tested, "p_holm"] = holm(table["p_value"][is_tested])
+    table["n_seeds"] = losses.notna().sum()
+    return table[[*columns, "best", "p_value", "p_holm", "n_seeds"]]

@@ -1,0 +1,354 @@
+"""Runs of an experiment, parameters of its steps, and plans of its report, read from the completed configuration.
+
+Parameters and plans contain only what a step uses, because Snakemake runs a step again if its parameters change.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, Names, Plan, join
+from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
+from drcrm.paper.sources import Source, local_digests, read_record
+from drcrm.risks import VariancePenalizedRisk
+from drcrm.selection.registry.algorithms import find_risk
+from drcrm.selection.score_names import MODELLED, SCORES
+
+CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
+
+SPLIT = ("split_unit", "logging_fraction", "heldout_fraction")
+SHARED = {"split": SPLIT, "skyline": SPLIT, "logging": (*SPLIT, "logging_c", "logging_sharpness")}  # files → options
+
+Run = tuple[str, int, int]  # data set, replay count, seed
+LOOKS = ("label", "colour", "marker", "group")
+SYMBOLS = {"variance_penalty": "λ", "temperature": "γ", "radius": "ε", "smoothing": "λ", "weight.exponent": "α"}
+
+
+def all_datasets(experiment: Mapping) -> list[str]:
+    """Return the data sets of an experiment's tables and of its replay-count figure."""
+    return list(dict.fromkeys(experiment["datasets"] + experiment.get("replay_curve", {}).get("datasets", [])))
+
+
+def all_runs(experiment: Mapping) -> list[Run]:
+    """Return the distinct runs of an experiment's tables and of its replay-count figure."""
+    curve = experiment.get("replay_curve", {"datasets": [], "counts": [], "seeds": 0})
+    count = experiment["replay_count"]
+    tables = {(d, count, s) for d in experiment["datasets"] for s in range(seeds_of(experiment, d))}
+    figure = {(d, c, s) for d in curve["datasets"] for c in curve["counts"] for s in range(curve["seeds"])}
+    return sorted(tables | figure)
+
+
+def home_of(config: Mapping, name: str, file: str) -> str:
+    """Return the experiment whose folder has the ``split``, the ``skyline`` or π0 (``logging``) of an experiment.
+
+    A variant shares such a file with its original experiment if they agree in the options on which the file depends.
+    """
+    experiments = config["experiments"]
+    original = experiments[name].get("variant_of", name)
+    is_shared = all(experiments[name][option] == experiments[original][option] for option in SHARED[file])
+    return original if is_shared else name
+
+
+def seeds_of(experiment: Mapping, dataset: str) -> int:
+    """Return the number of seeds of a data set in an experiment's tables."""
+    seeds = experiment["seeds"]
+    return seeds[dataset] if isinstance(seeds, Mapping) else seeds
+
+
+def run_algorithms(config: Mapping, name: str, dataset: str, replays: int, seed: int) -> list[str]:
+    """Return the algorithms that a run must fit for the tables, the ablation and the replay-count figure."""
+    experiment = config["experiments"][name]
+    in_tables = dataset in experiment["datasets"] and seed < seeds_of(experiment, dataset)
+    if not (in_tables and replays == experiment["replay_count"]):
+        return shown_algorithms(config, name, "replay_count")
+    in_ablation = seed < experiment.get("ablation", {"seeds": 0})["seeds"]
+    return all_algorithms(config, name) if in_ablation else experiment["algorithms"]
+
+
+def learned(config: Mapping, wildcards: Mapping) -> dict[str, list[str]]:
+    """Return the algorithms of a run, by the kind of their results: ``fits`` or ``classifiers``."""
+    run = wildcards["dataset"], int(wildcards["replay_count"]), int(wildcards["seed"])
+    kinds: dict[str, list[str]] = {"fits": [], "classifiers": []}
+    for name in run_algorithms(config, wildcards["experiment"], *run):
+        kinds["classifiers" if is_classifier(config, name) else "fits"].append(name)
+    return kinds
+
+
+def all_algorithms(config: Mapping, name: str) -> list[str]:
+    """Return the algorithms of an experiment's tables and of its ablation."""
+    experiment = config["experiments"][name]
+    starts = all_starts(config["algorithms"], experiment).values()
+    return list(dict.fromkeys([*experiment["algorithms"], *(key for by_start in starts for key in by_start.values())]))
+
+
+def all_starts(algorithms: Mapping, experiment: Mapping) -> dict[str, dict[str, str]]:
+    """Return the names of an ablation's algorithms by start: NAME with its default start, else NAME_from_START."""
+    ablation = experiment.get("ablation", {"algorithms": [], "starts": []})
+    by_algorithm = {}
+    for name in ablation["algorithms"]:
+        default = algorithms[name]["options"].get("start", "zero")
+        names = {start: name if start == default else f"{name}_from_{start}" for start in ablation["starts"]}
+        by_algorithm[name] = names
+    return by_algorithm
+
+
+def shown_algorithms(config: Mapping, name: str, figure: str) -> list[str]:
+    """Return the algorithms of a figure: those of the tables, except in the ablation and the replay-count figure."""
+    if figure == "ablation":
+        return all_algorithms(config, name)
+    experiment = config["experiments"][name]
+    curve = experiment["replay_curve"] if figure == "replay_count" else {}
+    return curve.get("algorithms", experiment["algorithms"])
+
+
+def uses_cost_model(config: Mapping, name: str) -> bool:
+    """Return whether fits or scores of an experiment use a cost model."""
+    from drcrm.estimates import ESTIMATES  # imported here: Snakemake reads this module at every start
+
+    for algorithm in all_algorithms(config, name):
+        options = config["algorithms"][algorithm]["options"]
+        estimate = ESTIMATES.get(options.get("estimate"))
+        if (estimate and estimate.uses_model) or options.get("start") == "model" or options.get("safe"):
+            return True
+    return any(score in MODELLED for score in config["experiments"][name]["selection"])
+
+
+def is_single(config: Mapping, dataset: str) -> bool:
+    """Return whether an action on a data set is one of K classes rather than a vector of labels."""
+    return config["datasets"][dataset].get("actions") == "single"
+
+
+def is_classifier(config: Mapping, algorithm: str) -> bool:
+    """Return whether an algorithm is a classifier or a user's competitor rather than an estimator."""
+    return not {"classifier", "competitor"}.isdisjoint(config["algorithms"].get(algorithm, {}))
+
+
+def n_labels(config: Mapping, dataset: str) -> int:
+    """Return the number of labels, or classes, of a data set."""
+    labels = config["datasets"][dataset]["labels"]
+    return labels if isinstance(labels, int) else len(labels)
+
+
+def study_runs(config: Mapping, study: str) -> list[tuple[str, str, int, int]]:
+    """Return the runs of a study: experiment, data set, replay count and seed."""
+    return [
+        (name, dataset, config["experiments"][name]["replay_count"], seed)
+        for name, datasets in config["studies"][study].get("runs", {}).items()
+        for dataset, seeds in datasets.items()
+        for seed in range(seeds)
+    ]
+
+
+def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
+    """Return the data sets of each figure of an experiment, by the figure's name."""
+    figures = {figure: experiment["datasets"] for figure in FIGURE_TITLES}
+    figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
+    if "ablation" not in experiment:
+        del figures["ablation"]
+    if REFERENCE not in experiment["algorithms"]:
+        del figures["paired"]
+    return figures
+
+
+def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> Plan:
+    """Return the plan of a part of the report: ``tables``, ``overview`` or a figure.
+
+    By default the plan has all data sets of the experiment.
+    """
+    experiment = config["experiments"][name]
+    datasets, selections = datasets or experiment["datasets"], experiment["selection"]
+    contents = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
+    names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
+    if part == "tables":
+        entries = {dataset: config["datasets"][dataset] for dataset in datasets}
+        return Plan(
+            datasets,
+            selections,
+            **contents,
+            names=names,
+            protocol={option: experiment[option] for option in PROTOCOL},
+            grids={key: config["algorithms"][key].get("grid", []) for key in experiment["algorithms"]},
+            papers={
+                key: (entry["paper"], entry.get("differs", "")) for key, entry in entries.items() if "paper" in entry
+            },
+        )
+    contents["translations"] = {dataset: translation(config, name, dataset) for dataset in datasets}
+    if part == "overview":
+        contents["log"] = describe_log(config, name, datasets)
+        return Plan(datasets, selections[:1], **contents, names=names, title=name)
+    if part == "ablation":
+        names = replace(names, starts=all_starts(config["algorithms"], experiment))
+    return Plan(
+        datasets, selections, **contents, names=names, figure=part, protocol={"split_unit": experiment["split_unit"]}
+    )
+
+
+def looks(config: Mapping, name: str, datasets: Sequence[str]) -> Names:
+    """Return the colours, markers and printed names of an experiment's algorithms and data sets."""
+    algorithms = {key: config["algorithms"][key] for key in all_algorithms(config, name)}
+    drawn = {
+        key: {**{part: entry[part] for part in LOOKS}, "parameter": quantity(entry, config["experiments"][name])}
+        for key, entry in algorithms.items()
+    }
+    kinds = {dataset: SINGLE if is_single(config, dataset) else LABELS for dataset in datasets}
+    return Names(drawn, {dataset: config["datasets"][dataset]["label"] for dataset in datasets}, actions=kinds)
+
+
+def quantity(entry: Mapping, experiment: Mapping) -> str:
+    """Return the name and the symbol of the quantity of an algorithm's grid."""
+    parameter = str(entry.get("parameter", ""))
+    name, symbol = parameter.rpartition(".")[2].replace("_", " "), SYMBOLS.get(parameter, "")
+    if parameter == "variance_penalty" and experiment["variance_penalty_scale"] == "calibrated":
+        symbol += "/λ0"
+    return f"{name} {symbol}".strip()
+
+
+def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """Return the seeds and the replay counts that a part of the report shows.
+
+    The replay-count figure and the ablation have their own seeds and counts. If the experiment has a number of seeds
+    for each data set, so does the result.
+    """
+    if part == "replay_count":
+        return {key: experiment["replay_curve"][key] for key in ("seeds", "counts")}
+    limit = experiment["ablation"]["seeds"] if part == "ablation" else math.inf
+    by_dataset = {dataset: min(limit, seeds_of(experiment, dataset)) for dataset in datasets or experiment["datasets"]}
+    seeds = by_dataset if isinstance(experiment["seeds"], Mapping) else max(by_dataset.values())
+    return {"seeds": seeds, "counts": [experiment["replay_count"]]}
+
+
+def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
+    """Return the unit and the offset for which an expected logged cost is unit · loss − offset."""
+    right, wrong = config["experiments"][name].get("click_rates", (1, 0))
+    return (right - wrong, right) if is_single(config, dataset) else (1, n_labels(config, dataset))
+
+
+def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:
+    """Describe unusual options of an experiment: π0's sharpness, click rates for one action of K, shifted test sets."""
+    experiment, parts = config["experiments"][name], []
+    sharpness, (right, wrong) = experiment.get("logging_sharpness", 1), experiment.get("click_rates", (1, 0))
+    if sharpness != 1:
+        parts.append(f"π0's scores × {sharpness:g}")
+    if (right, wrong) != (1, 0) and any(is_single(config, dataset) for dataset in datasets):
+        parts.append(f"clicks with probability {right:g} for the right action, {wrong:g} for another")
+    if (radius := experiment.get("test_shift")) is not None:
+        parts.append(f"test sets shifted within the KL divergence {radius:g}")
+    return ", ".join(parts)
+
+
+def caption_words(config: Mapping, name: str, part: str, datasets: Sequence[str] = ()) -> dict[str, object]:
+    """Return the words that fill in the caption of ``tables``, ``overview`` or a figure."""
+    experiment = config["experiments"][name]
+    datasets = datasets or experiment["datasets"]
+    names, runs = looks(config, name, datasets), runs_shown(experiment, part, datasets)
+    seeds = runs["seeds"] if isinstance(runs["seeds"], Mapping) else dict.fromkeys(datasets, runs["seeds"])
+    return {
+        "data": join(map(names.dataset, datasets)),
+        "actions": {kind: ", ".join(map(names.dataset, of)) for kind, of in names.by_actions(datasets).items()},
+        "loss": names.word("loss", datasets),
+        "supervised": names.word("supervised", datasets),
+        "log": describe_log(config, name, datasets),
+        "seeds": names.seeds(seeds),
+        "few_seeds": max(seeds.values()) < ENOUGH_SEEDS,
+        "counts": runs["counts"],
+        "selection": [SCORES[score] for score in experiment["selection"]],
+        "criteria": join((SCORES[score] for score in experiment["selection"]), "or"),
+        "held_out": experiment["split_unit"],
+        "certified": "the doubly robust estimate" if uses_cost_model(config, name) else "SNIPS",
+    }
+
+
+def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[str, object]:
+    """Return the entry of a data set without its printed names, and the digests of its files in a local mirror.
+
+    ``origin`` is the record of earlier fetches. If a digest changes, Snakemake fetches the files again.
+    """
+    entry = _without(config["datasets"][dataset], "label", "paper", "differs")
+    source, names = (
+        Source(mirror=config["mirror"], sha256=entry["sha256"]),
+        [*entry.get("train", []), *entry.get("test", [])],
+    )
+    return {**entry, "digests": local_digests(source, names, read_record(origin))}
+
+
+def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
+    """Return the entry of an algorithm. ``calibrated`` says whether its grid is in units of POEM's λ0."""
+    entry, experiment = config["algorithms"][algorithm], config["experiments"][name]
+    is_poem = find_risk(entry["estimator"]) is VariancePenalizedRisk
+    is_calibrated = is_poem and entry.get("parameter") == "variance_penalty"
+    return {
+        "estimator": entry["estimator"],
+        "parameter": entry.get("parameter"),
+        "grid": entry.get("grid", []),
+        "options": entry["options"],
+        "calibrated": is_calibrated and experiment["variance_penalty_scale"] == "calibrated",
+        "stopping": experiment["stopping"],
+    }
+
+
+def classifier_parameters(config: Mapping, wildcards: Mapping) -> dict[str, object]:
+    """Return the entry of a classifier, and the axes that name its random numbers."""
+    entry = config["algorithms"][wildcards["classifier"]]
+    axes = {"dataset": wildcards["dataset"], "seed": int(wildcards["seed"])}
+    return {**axes, **{key: entry.get(key) for key in ("classifier", "competitor", "weights")}}
+
+
+def own_files(entry: Mapping) -> list[Path]:
+    """Return the files in the working folder of a user's risk, weight, classifier or competitor.
+
+    A class is named ``module:Class``, or by a map from this name to parameters.
+    """
+    names = [entry.get(kind) for kind in ("estimator", "classifier", "competitor")] + [entry["options"].get("weight")]
+    paths = [str(next(iter(name)) if isinstance(name, dict) else name) for name in names if name]
+    files = [Path(*path.split(":")[0].split(".")).with_suffix(".py") for path in paths if ":" in path]
+    return [file for file in files if file.exists()]
+
+
+def mapping_of(config: Mapping, name: str) -> str:
+    """Return the mapping of a log as JSON. The entries of algorithms replace their names."""
+    mapping = _without(config["logs"][name], "path")
+    if algorithms := mapping.get("algorithm"):
+        algorithms = algorithms if isinstance(algorithms, list) else [algorithms]
+        mapping["algorithm"] = [_entry(config["algorithms"], algorithm) for algorithm in algorithms]
+    return json.dumps(mapping, sort_keys=True)
+
+
+def _entry(algorithms: Mapping, algorithm: object) -> object:
+    """Return the entry of an algorithm for a mapping. An entry, or the name of a classifier, is returned unchanged."""
+    if not isinstance(algorithm, str) or "estimator" not in algorithms.get(algorithm, {}):
+        return algorithm
+    entry = {key: algorithms[algorithm].get(key) for key in ("label", "estimator", "parameter", "grid", "options")}
+    return {"name": algorithm, **{key: value for key, value in entry.items() if value}}
+
+
+def study_options(config: Mapping, study: str) -> dict[str, object]:
+    """Return the options of a study except its runs, repetitions and files, with the entries of its algorithms."""
+    options = _without(config["studies"][study], "runs", "repetitions", "files", "folder")
+    if "algorithms" in options:
+        options["algorithms"] = {name: _without(config["algorithms"][name], *LOOKS) for name in options["algorithms"]}
+    return options
+
+
+def provenance_parameters(config: Mapping, name: str) -> dict[str, Mapping]:
+    """Return the configuration of an experiment, the theory or ``studies/NAME``, without the mirror.
+
+    For a study, the result includes the configuration of its experiments.
+    """
+    kind, _, study = name.partition("/")
+    if study:
+        runs = {key: provenance_parameters(config, key) for key in config["studies"][study].get("runs", {})}
+        algorithms = study_options(config, study).get("algorithms", {})
+        return {"experiment": config["studies"][study], "datasets": {}, "algorithms": algorithms, "runs": runs}
+    experiment = config["theory"] if kind == "theory" else config["experiments"][kind]
+    algorithms = [] if kind == "theory" else all_algorithms(config, kind)
+    return {
+        "experiment": experiment,
+        "datasets": {key: config["datasets"][key] for key in all_datasets(experiment)},
+        "algorithms": {key: config["algorithms"][key] for key in algorithms},
+    }
+
+
+def _without(entry: Mapping, *keys: str) -> dict:
+    return {key: value for key, value in entry.items() if key not in keys}

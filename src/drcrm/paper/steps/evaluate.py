@@ -1,0 +1,179 @@
+"""Measure the losses of all policies of a run.
+
+A run is one data set, seed and replay count.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.stored_estimators import from_bytes
+from drcrm.arrays.validation import Features
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.estimates import default_estimate
+from drcrm.evaluation.policy_certificate import policy_certificate
+from drcrm.files import read_npz, write_csv
+from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.paper.array_files import read_cost_model, read_fits, read_log, read_policy, read_truth
+from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS, LOGGING, SKYLINE
+from drcrm.paper.simulation.truth import Rates, Truth
+from drcrm.policies.exponential import LinearPolicy, make_policy
+from drcrm.risks import KLBall
+from drcrm.selection.score_names import SCORES
+
+
+def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Measure all policies of a run: losses on the test contexts, and certificates on the held-out part of the log.
+
+    Parameters
+    ----------
+    files
+        ``test`` contexts, ``log``, the policies ``logging`` (π0) and ``skyline``, and lists of ``fits`` and
+        ``classifiers``, whose file names are those of their algorithms. ``cost_model`` is optional. It
+        writes two csv files: ``metrics`` has a row for each algorithm and selection criterion, and ``grids`` one for
+        each grid value of each algorithm, with its held-out scores and losses.
+    settings
+        ``dataset``, ``seed``, ``replay_count``, ``selection``, ``click_rates``, ``test_shift`` and
+        ``absent_label_score``. The last concerns labels that occur in no training context of π0. Their part of π0's
+        loss is computed from π0's probabilities ("logged"), or it is ½ ("half"). ``test_shift`` is None, or the radius
+        within which classes, or quarters by a feature, get the shares in the test set that are worst for π0.
+
+    Notes
+    -----
+    Losses are Hamming losses in labels, or error rates for one action of K. The columns ``estimate`` and ``bound`` of a
+    chosen policy have the same unit. The estimate is doubly robust with a cost model and self-normalised without one.
+    The bound comes from a KL ball, with contexts as independent units. The bounds for all values of a grid hold
+    simultaneously, with a probability that tends to at least 0.95 as the number of contexts grows. Actions without
+    support under π0 are charged the largest cost. Bounds can be too low if ``effective_size``, in rows, is below about
+    10. If rows rather than contexts are held out, the bound is on the cost in the logged contexts, not in new ones.
+    """
+    selections = settings["selection"]
+    X, truth = read_truth(files["test"])
+    logging_policy, skyline = (read_policy(files[name], truth.actions) for name in (LOGGING, SKYLINE))
+    train, heldout = read_log(files["log"])
+    model = None
+    if "cost_model" in files:
+        model = SupportedModel.of(read_cost_model(files["cost_model"]), train, logging_policy, SUPPORT)
+    certify = partial(_certify, heldout, truth, settings["click_rates"], logging_policy, model)
+    drawn: Any = slice(None)
+    if settings["test_shift"] is not None:
+        drawn = shifted_rows(truth, X, logging_policy, settings["test_shift"])
+        X, truth = X[drawn], truth[drawn]
+    half = settings["absent_label_score"] == "half"
+    absent = read_npz(files["logging"], ["absent"])["absent"] if half else None
+    by_algorithm = {LOGGING: dict.fromkeys(selections, truth.losses(logging_policy, X, absent))}
+    key = {name: settings[name] for name in ("dataset", "replay_count", "seed")}
+    grid_rows = []
+    for path in map(Path, files["fits"]):
+        rows, by_algorithm[path.stem] = _grid(path, X, truth, train.X, certify, selections)
+        grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
+    for path in map(Path, files["classifiers"]):
+        probability = read_npz(path, ["probability"])["probability"][drawn]
+        by_algorithm[path.stem] = dict.fromkeys(selections, truth.losses_of_probabilities(probability))
+    by_algorithm[SKYLINE] = dict.fromkeys(selections, truth.losses(skyline, X))
+    rows = [
+        {**dict.fromkeys(COLUMNS), **key, "algorithm": algorithm, "selection": selection, **measured}
+        for algorithm, by_selection in by_algorithm.items()
+        for selection, measured in by_selection.items()
+    ]
+    write_csv(files["grids"], GRID_COLUMNS, grid_rows)
+    write_csv(files["metrics"], COLUMNS, rows)
+
+
+def shifted_rows(truth: Truth, X: Features, logging_policy: LinearPolicy, radius: float) -> np.ndarray:
+    """Return as many contexts as there are, some of them repeatedly, after the worst change of the shares of groups.
+
+    Groups are classes, or quarters by a feature. Their shares are within the KL divergence ``radius`` of today's, and
+    the expected loss of the logging policy is the largest. Within a group, contexts are repeated equally often.
+    """
+    groups = truth.groups(X)
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    size = np.array([*map(len, members)])
+    loss = [truth[rows].losses(logging_policy, X[rows])["expected_loss"] for rows in members]
+    _, share = KLBall(radius)(np.array(loss), size)
+    cumulated = np.cumsum(np.repeat(share / size, size))
+    drawn = np.searchsorted(cumulated / cumulated[-1], (np.arange(len(truth)) + 0.5) / len(truth))
+    return np.sort(np.concatenate(members)[drawn])
+
+
+def _certify(
+    heldout: BanditLog,
+    truth: Truth,
+    clicks: Rates,
+    logging_policy: LinearPolicy,
+    cost_model: SupportedModel | None,
+    policy: LinearPolicy,
+    choices: int,
+) -> dict[str, float]:
+    """Return estimate, bound and effective size of one of ``choices`` policies; {} if there is no certificate.
+
+    They come from the held-out part of a log; the fits and the cost model come from its training part.
+    """
+    try:
+        with warnings.catch_warnings():
+            # The column effective_size replaces the first warning.
+            warnings.filterwarnings("ignore", "the effective sample size is|the mean weight is")
+            certificate = policy_certificate(
+                policy,
+                heldout,
+                confidence=0.95,
+                choices=choices,
+                estimate=default_estimate(cost_model is not None),
+                cost_model=cost_model,
+                logging_policy=logging_policy,
+                method="kl",  # the paper's bound, without the correction for skewed tails
+                by="context",
+                check_tails=False,
+            )
+    except InputError:
+        return {}
+    value, bound = (truth.loss(cost, clicks) for cost in (certificate.value, certificate.bound))
+    return dict(zip(CERTIFICATE, (value, bound, certificate.effective_size), strict=True))
+
+
+def _grid(
+    path: Path, X: Features, truth: Truth, X_train: Features, certify: Callable[..., dict], selections: Iterable[str]
+) -> tuple[list[dict], dict[str, dict]]:
+    """Return a row of losses and held-out scores for each fit, and the row that each selection criterion chooses.
+
+    A chosen row also has a certificate and the score that chose it. It is empty if no fit has a score.
+    """
+    fits = read_fits(path)
+    features = _features(fits, X_train)
+    policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
+    rows = [
+        {
+            "hyperparameter": float(value),
+            **dict(zip(SCORES, map(float, scores), strict=True)),
+            **truth.losses(policy, X),
+            "iterations": int(iterations),
+            "converged": bool(converged),
+            "tilt": float(fits["tilt"][0]),
+        }
+        for policy, value, iterations, converged, scores in zip(
+            policies, *(fits[name] for name in ("grid", "iterations", "converged", "scores")), strict=True
+        )
+    ]
+    indices = np.zeros(len(SCORES), dtype=int) if len(rows) == 1 else fits["chosen"]
+    chosen = dict(zip(SCORES, map(int, indices), strict=True))
+    for index in {chosen[selection] for selection in selections} - {-1}:
+        rows[index] |= certify(policies[index], len(rows))
+    best = {selection: rows[chosen[selection]] if chosen[selection] >= 0 else {} for selection in selections}
+    return rows, {selection: {**row, "score": row.get(selection)} for selection, row in best.items()}
+
+
+def _features(fits: Mapping[str, Any], X_train: Features) -> Any:
+    """Return the feature map of the fits, which is fitted again to the training contexts unless it is stored."""
+    if not {"features", "feature_map"} & {*fits}:
+        return None
+    from drcrm.policies.feature_maps import FeatureMap, as_transformer
+
+    if "feature_map" in fits:
+        return from_bytes(fits["feature_map"], FeatureMap, "feature_map")
+    return FeatureMap(as_transformer(json.loads(str(fits["features"]))), X_train)

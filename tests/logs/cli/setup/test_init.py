@@ -1,0 +1,312 @@
+"""Proposed mappings: usable if all keys are certain; otherwise comments name the candidates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from drawn_actions import draw_actions
+from scipy.special import softmax
+
+from drcrm.logs.cli.setup.example import MAPPING, draw_visits
+from drcrm.logs.read_log import read_raw_log
+from drcrm.mapping.log_mapping import as_mapping
+
+
+@pytest.fixture
+def propose(run, tmp_path):
+    """Return the mapping that is proposed for a table, as text and parsed."""
+
+    def propose(frame: pd.DataFrame, *options, **csv) -> tuple[str, dict]:
+        frame.to_csv(tmp_path / "log.csv", index=False, **csv)
+        (tmp_path / "m.yaml").unlink(missing_ok=True)
+        status, _, error = run("init", tmp_path / "log.csv", "--output", tmp_path / "m.yaml", *options)
+        assert (status, error) == (0, "")
+        text = (tmp_path / "m.yaml").read_text("utf-8")
+        return text, yaml.safe_load(text)
+
+    return propose
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_example_needs_no_changes(suffix, tmp_path, run):
+    frame, log = draw_visits(2000, 0.7, 0)[0], tmp_path / f"log.{suffix}"
+    frame.to_csv(log, index=False) if suffix == "csv" else frame.to_parquet(log, index=False)
+    status, output, _ = run("init", log, "--output", tmp_path / "new/m.yaml")
+    assert (status, "then learn a policy" in output) == (0, True)
+    expected = yaml.safe_load(MAPPING)
+    del expected["slice"]  # a choice of the user
+    assert yaml.safe_load((tmp_path / "new/m.yaml").read_text("utf-8")) == expected
+    assert len(read_raw_log(log, tmp_path / "new/m.yaml").Y) == 2000
+    status, _, error = run("init", log, "--output", tmp_path / "new/m.yaml")
+    assert (status, "exists already" in error) == (1, True)
+
+
+def draw_table(n: int = 500) -> pd.DataFrame:
+    """Return columns of all kinds, with names that need quotes in YAML."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "Row": np.arange(n),
+        "userId": rng.integers(0, 100, n),
+        "user_age": rng.integers(18, 80, n),
+        "arm": rng.integers(0, 3, n),
+        "action_prob": rng.uniform(0.1, 0.9, n),
+        "share": rng.uniform(0.1, 0.9, n),
+        "clicked": rng.integers(0, 2, n),
+        "bought": rng.integers(0, 2, n),
+        "created at": pd.date_range("2024-01-01", periods=n, freq="h"),
+        "größe: 1": np.where(np.arange(n) % 9, rng.normal(size=n), np.nan),
+        "yes": rng.choice(["a # b", "c"], n),
+        "same": 7,
+        "comment": [f"text {row}" for row in range(n)],
+        "product_category": rng.choice(list("abc"), n),
+    }
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("csv", [{}, {"sep": ";", "decimal": ","}, {"sep": "|"}], ids=str)
+def test_uncertain_keys_are_comments(propose, csv):
+    options = ["--delimiter", "|"] if csv.get("sep") == "|" else []
+    text, mapping = propose(draw_table(), *options, **csv)
+    assert mapping.pop("delimiter", None) == (options or [None])[-1]
+    assert mapping.pop("decimal", None) == csv.get("decimal")
+    assert mapping == {
+        "action": "arm",
+        "propensity": "action_prob",
+        "group": "userId",
+        "time": "created at",
+        "features": {"numeric": ["user_age", "share", "größe: 1"], "categorical": ["yes", "product_category"]},
+    }
+    assert {"# reward: clicked", "# reward: bought"} <= {line.partition("  #")[0] for line in text.splitlines()}
+    for name in ("Row", "same", "comment"):
+        assert f"# not a feature: {name} (" in text
+
+
+def draw_outcomes(seed: int, lift: float) -> pd.DataFrame:
+    """Return a log of a softmax policy among three offers, whose effect on the click is ``lift``."""
+    rng, n = np.random.default_rng(seed), 4000
+    x, tier = rng.normal(size=n), rng.choice(["gold", "silver", "basic"], n)
+    p = softmax(np.outer(x, [-0.5, 0, 0.5]) + np.log([1, 1.6, 1]), axis=1)
+    drawn = draw_actions(p, rng)
+    click = rng.random(n) < 0.2 + lift * (drawn == 1) + 0.1 * (x > 0)
+    columns = {"x": x, "tier": tier, "offer": np.array(["call", "mail", "wait"])[drawn]}
+    columns |= {"propensity": p[np.arange(n), drawn], "click": click, "member": rng.integers(0, 2, n)}
+    return pd.DataFrame(columns)
+
+
+def test_the_only_column_of_0_and_1_is_the_reward(propose):
+    _, mapping = propose(draw_outcomes(0, 0.3).drop(columns="member").rename(columns={"click": "klick"}))
+    assert mapping == {
+        "action": "offer",
+        "propensity": "propensity",
+        "reward": "klick",
+        "features": {"numeric": ["x"], "categorical": ["tier"]},
+    }
+    text, mapping = propose(draw_outcomes(0, 0.3).rename(columns={"click": "klick", "offer": "aktion"}))
+    assert mapping.keys() == {"propensity", "features"}
+    assert {"# action: aktion", "# reward: klick", "# reward: member"} <= {
+        line.partition("  #")[0] for line in text.splitlines()
+    }
+
+
+@pytest.mark.parametrize("name", ["request", "session_id"])
+def test_a_row_for_each_candidate_is_a_list(propose, tmp_path, name):
+    rng, n = np.random.default_rng(0), 300
+    sizes = rng.integers(2, 5, n)
+    request = np.repeat(np.arange(n), sizes)
+    first = np.append(0, np.cumsum(sizes)[:-1])
+    chosen, click = np.zeros(len(request), int), rng.integers(0, 2, n)
+    chosen[first + rng.integers(0, sizes)] = 1
+    frame = pd.DataFrame({name: request, "price": rng.normal(size=len(request)).round(2), "shown": chosen})
+    frame["p"] = np.where(chosen, np.repeat(1 / sizes, sizes), np.nan)
+    frame["click"] = np.where(chosen, np.repeat(click, sizes), np.nan)
+    _, mapping = propose(frame)
+    expected = {"list": name, "chosen": "shown", "propensity": "p", "reward": "click"}
+    assert mapping == expected | {"features": {"numeric": ["price"]}}
+    assert len(read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").Y) == n
+
+
+def test_outcomes_as_texts_and_propensities_in_per_cent_are_no_features(propose, tmp_path):
+    frame = draw_outcomes(0, 0.3)
+    frame["click"] = np.where(frame["click"], "Yes", "No")
+    _, mapping = propose(frame)
+    assert (mapping["reward"], mapping["booleans"]) == ("click", "yes/no")
+    reward = -read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").cost
+    assert np.array_equal(reward, frame["click"] == "Yes")
+    text, mapping = propose(frame.assign(propensity=100 * frame["propensity"]))
+    assert mapping["features"] == {"numeric": ["x", "member"], "categorical": ["tier"]}
+    assert "# not a feature: propensity (its name suggests a propensity)" in text
+
+
+def test_booleans_of_several_columns_can_be_read(propose, tmp_path):
+    """A column is boolean if its texts are of one pair. Texts of an action need no pair."""
+    frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)
+    frame["member"], frame["vip"] = (np.where(rng.random(4000) < 0.5, *texts) for texts in (("yes", "No"), ("y", "n")))
+    frame["hand"], frame["source"] = (
+        rng.choice(values, 4000) for values in (["t", "f", "n"], ["yes", "no", "on", "off"])
+    )
+    frame.loc[:9, "vip"] = ""
+    _, mapping = propose(frame)
+    assert mapping["features"] == {"numeric": ["x", "member", "vip"], "categorical": ["tier", "hand", "source"]}
+    X = read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").X
+    assert np.array_equal(X.columns["member"], frame["member"] == "yes")
+    assert np.array_equal(X.columns["vip"][10:], frame["vip"][10:] == "y")
+    _, mapping = propose(draw_outcomes(0, 0.3).assign(offer=rng.choice(["yes", "no"], 4000), propensity=0.5, member=0))
+    assert (mapping["action"], "booleans" in mapping) == ("offer", False)
+
+
+def test_texts_named_like_outcomes_are_features_if_their_name_has_another_word(propose):
+    frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(1)
+    texts = {name: rng.choice(["aa", "bb", "cc"], 4000) for name in ("click_source", "cost_center", "Conversion_2")}
+    text, mapping = propose(frame.assign(**texts))
+    assert mapping["features"]["categorical"] == ["tier", "click_source", "cost_center"]
+    assert "# not a feature: Conversion_2 (its name suggests a reward)" in text
+
+
+def test_outcomes_are_neither_features_nor_rivals_of_the_reward(propose):
+    """Earlier outcomes and predictions are features."""
+    rng, frame = np.random.default_rng(5), draw_outcomes(0, 0.3)
+    before = {"clicks_before": rng.poisson(2, 4000), "item_rating": rng.integers(1, 6, 4000)}
+    before |= {"p_churn": rng.uniform(0.01, 1, 4000), "days_since_signup": rng.integers(0, 900, 4000)}
+    after = {"unsubscribed": rng.integers(0, 2, 4000), "signup": rng.integers(0, 2, 4000)}
+    text, mapping = propose(frame.assign(**before, **after))
+    assert (mapping["action"], mapping["propensity"], mapping["reward"]) == ("offer", "propensity", "click")
+    assert mapping["features"] == {"numeric": ["x", "member", *before], "categorical": ["tier"]}
+    for name in after:
+        assert f"# not a feature: {name} (its name suggests an outcome" in text
+    guardrails = uncomment_guardrails(text)
+    assert guardrails == {
+        "unsubscribed": {"cost": "unsubscribed", "at_most": "1 %"},
+        "signup": {"reward": "signup", "at_least": "-1 %"},
+    }
+    assert as_mapping(mapping | {"guardrails": guardrails}).guardrail_columns == [*guardrails]
+
+
+def uncomment_guardrails(text: str) -> dict:
+    """Return the guardrails in the comments of a mapping."""
+    comments = "\n".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+    block = comments[comments.index("guardrails:") :].split("\n")
+    return yaml.safe_load("\n".join([block[0], *(line for line in block if line.startswith("  "))]))["guardrails"]
+
+
+def test_without_propensities_the_mapping_says_how_to_estimate_them(propose, tmp_path, run):
+    frame = draw_table().drop(columns=["action_prob", "bought"])
+    text, mapping = propose(frame)
+    assert "propensity" not in mapping
+    assert "# propensity: share  # 500 values from 0.1" in text
+    estimated = text.replace("# propensity: null", "propensity: null").replace("# propensity_model", "propensity_model")
+    raw_log = read_raw_log(tmp_path / "log.csv", yaml.safe_load(estimated))
+    assert (raw_log.propensity, len(raw_log.Y)) == (None, 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.csv", "", "has no rows"),
+        ("log.csv", "a,b\n", "has no rows"),
+        ("log.csv", "a|b\n1|2\n", "add --delimiter '|'"),
+        ("log.csv", "item_id,position,click,propensity_score\n1,1,0,0.5\n", "needs no mapping"),
+        ("log.dsjson", "{}\n", "is dsjson, which needs no mapping"),
+        ("log.xlsx", "", "has no rows"),
+    ],
+)
+def test_logs_without_columns_to_map_are_one_line(name, content, message, tmp_path, run):
+    (tmp_path / name).write_text(content)
+    status, _, error = run("init", tmp_path / name)
+    assert (status, error.count("\n")) == (1, 1)
+    assert message in error
+
+
+def test_an_unclear_comma_is_a_decimal_one_if_another_column_shows_it(propose):
+    frame = draw_outcomes(0, 0.3).rename(columns={"click": "revenue"})
+    revenue = [f"1,{number:03d}" for number in range(100, 100 + len(frame))]
+    texts = {name: frame[name].map(lambda number: f"{number:.4f}".replace(".", ",")) for name in ("x", "propensity")}
+    _, mapping = propose(frame.assign(revenue=revenue, **texts))
+    assert (mapping["reward"], mapping["propensity"], mapping["decimal"]) == ("revenue", "propensity", ",")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("texts", "obstacle"),
+    [
+        (lambda x: f"{x:,}", "separate thousands"),
+        (lambda x: f"{1000 * x:,}", "without thousands"),
+        (lambda x: f"{x:,}.5", "without thousands"),
+        (lambda x: f"{x / 10}".replace(".", ","), "points in other columns"),
+    ],
+)
+def test_numbers_in_unclear_forms_are_left_out(tmp_path, run, suffix, texts, obstacle):
+    frame = draw_outcomes(0, 0.3).rename(columns={"click": "revenue"})
+    amounts = np.random.default_rng(0).integers(500, 9000, len(frame))
+    amounts[0] = 1006
+    frame, log = frame.assign(revenue=[*map(texts, amounts)]), tmp_path / f"log.{suffix}"
+    frame.to_csv(log, index=False) if suffix == "csv" else frame.to_parquet(log)
+    assert run("init", log, "--output", tmp_path / "m.yaml")[0] == 0
+    text = (tmp_path / "m.yaml").read_text("utf-8")
+    assert yaml.safe_load(text) == {
+        "action": "offer",
+        "propensity": "propensity",
+        "features": {"numeric": ["x", "member"], "categorical": ["tier"]},
+    }
+    [line] = [line for line in text.splitlines() if line.startswith("# reward: revenue")]
+    assert obstacle in line
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_with_empty_cells(tmp_path, run, suffix):
+    """Columns without values are left out. Dates may be missing in features, but not in the key time."""
+    frame, log, output = draw_outcomes(0, 0.3), tmp_path / f"log.{suffix}", tmp_path / "m.yaml"
+    has_value, when = (
+        np.arange(len(frame)) % 3 > 0,
+        pd.Series(pd.date_range("2024-01-01", periods=len(frame), freq="h")),
+    )
+    frame["visit"], frame["notes"], frame["day"] = when.where(has_value), None, when.dt.strftime("%d.%m.%Y")
+    frame["born"], frame["score"] = frame["day"].where(has_value), np.nan
+    frame["tags"] = [["a"] if value else None for value in has_value] if suffix == "parquet" else None
+    frame.to_csv(log, index=False) if suffix == "csv" else frame.to_parquet(log, index=False)
+    assert run("init", log, "--output", output)[0] == 0
+    text = output.read_text("utf-8")
+    mapping = yaml.safe_load(text)
+    assert (mapping["reward"], mapping["time"], mapping["features"]["time"]) == ("click", "day", ["visit", "born"])
+    assert {"# not a feature: notes (no values)", "# not a feature: score (no values)"} <= {*text.splitlines()}
+    assert len(read_raw_log(log, output).Y) == len(frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "obstacle"),
+    [
+        (lambda p: p.where(p.index != 3, 0), "expected numbers in (0, 1] in all rows"),
+        (lambda p: p.where(p.index < 3980), "expected numbers in (0, 1] in all rows"),
+        (lambda p: p * np.nan, "no values"),
+        (lambda p: 100 * p, "expected numbers in (0, 1] in all rows"),
+        (lambda p: [f"{100 * x:.2f}%" for x in p], "expected a finite number; write 0.2 for 20 %"),
+    ],
+)
+def test_obstacles_to_propensities_are_named(propose, change, obstacle):
+    """Estimated propensities are not proposed if there are others."""
+    frame = draw_outcomes(0, 0.3).rename(columns={"propensity": "p"})
+    text, mapping = propose(frame.assign(p=change(frame["p"])))
+    assert (mapping["reward"], "propensity" in mapping, "propensity_model" in text) == ("click", False, False)
+    [line] = [line for line in text.splitlines() if line.startswith("# propensity: p  # ")]
+    assert obstacle in line
+
+
+def test_obstacles_to_rewards_are_named(propose):
+    """A reward that cannot be read is not replaced by another column of 0 and 1."""
+    frame = draw_outcomes(0, 0.3).drop(columns="click")
+    text, mapping = propose(frame.assign(revenue="$0.35", **{"cost\n2": ["$1", "$2"] * 2000}))
+    assert mapping.keys() == {"action", "propensity", "features"}
+    assert "# reward: revenue  # 1 values: $0.35; revenue is '$0.35' in row 0, expected a finite number" in text
+    assert "# cost: \"cost\\n2\"  # 2 values: $1, $2; cost\\n2 is '$1' in row 0, expected a finite number" in text
+    assert "# reward: member" not in text
+    _, mapping = propose(frame.assign(clicks=[0, 1] * 2000, reward=["$1", "$2"] * 2000))
+    assert mapping["reward"] == "clicks"
+
+
+def test_slices_are_one_key_and_dt_is_a_time(propose):
+    frame, rng = draw_outcomes(0, 0.3), np.random.default_rng(0)
+    frame = frame.assign(dt=pd.date_range("2024-01-01", periods=len(frame), freq="h"))
+    text, mapping = propose(frame)
+    assert (mapping["time"], "# slice: [tier]  # optional: " in text) == ("dt", True)
+    text, mapping = propose(frame.assign(city=rng.choice(["Bern", "Rome"], len(frame))))
+    assert "# slice: [tier, city]  # optional: " in text
+    assert as_mapping(mapping | {"slice": ["tier", "city"]}).slice_columns == ["tier", "city"]

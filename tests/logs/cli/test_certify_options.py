@@ -1,0 +1,309 @@
+"""Options of ``certify`` and ``evaluate_policy``: --anytime, --sensitivity and --shift, against the library."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from shop import CITIES, MAPPING, NAMES, decisions
+from shop_fixtures import answer_of
+
+from drcrm import off_policy_value, read_log
+from drcrm.certificates import policy_certificate, sensitivity, upper_bound
+from drcrm.cost_models.missing_cells import mark_missing
+from drcrm.logs.decisions.candidates import read_algorithms
+from drcrm.logs.decisions.running_bounds import infer_cost_range
+from drcrm.logs.policy_file import read_policy
+from drcrm.mapping.log_mapping import as_mapping
+
+RULE, KAPPA, COMMANDS = "column:mine", 0.05, ("certify", "evaluate_policy")
+SECTION = "Shift of the environment"
+
+
+def weekly(n: int, seed: int = 0) -> pd.DataFrame:
+    """Return decisions with the probabilities of a policy that mostly takes the right item, and a day."""
+    frame = decisions(n, seed)
+    right = NAMES[(pd.Index(CITIES).get_indexer(frame["city"]) + (frame["price"] > 30)) % 3]
+    day = np.random.default_rng(seed).permutation(n)
+    return frame.assign(mine=np.where(frame["item"] == right, 0.8, 0.1), day=day)
+
+
+@pytest.fixture
+def watch(answer, tmp_path):
+    """Certify the policy of a column at every look; return the answer."""
+
+    def watch(*frames: pd.DataFrame, options: tuple[str, ...] = (), **changes) -> dict:
+        paths = [tmp_path / f"week{number}.csv" for number in range(len(frames))]
+        for path, frame in zip(paths, frames, strict=True):
+            frame.to_csv(path, index=False)
+        mapping = MAPPING | {"features": {"numeric": ["age", "price"], "categorical": ["city"]}} | changes
+        config = json.dumps({key: value for key, value in mapping.items() if value is not None})
+        arguments = ["certify", RULE, *paths, "--config", config, "--anytime", "--report", tmp_path / "r.html"]
+        return answer(*arguments, *options)[0]
+
+    return watch
+
+
+@pytest.fixture
+def later(shop, tmp_path):
+    """Return the learned policy, a later log, and this log in memory with the policy's features."""
+    decisions(900, seed=5).to_csv(tmp_path / "later.csv", index=False)
+    stored, log = read_policy(shop / "policy.npz"), read_log(tmp_path / "later.csv", MAPPING)
+    return stored, tmp_path / "later.csv", log.replace(X=stored.encoding.contexts(decisions(900, seed=5)))
+
+
+def terms(frame: pd.DataFrame) -> np.ndarray:
+    return (1 - frame["mine"] / frame["p"]).to_numpy() * frame["click"].to_numpy()
+
+
+def bound_of(z: np.ndarray, high: float = 1):
+    """Return the library's bound at every look, to compare with."""
+    return pytest.approx(upper_bound(z, method="anytime", high=high), abs=1e-9)
+
+
+class TestAnytime:
+    """Bounds that hold at every look, over several files."""
+
+    def test_the_bounds_are_those_of_the_library(self, watch, tmp_path):
+        weeks = weekly(700), weekly(600, seed=1)
+        answer, frame = watch(*weeks), pd.concat(weeks)
+        running, cost = answer["running"], -(frame["mine"] / frame["p"] * frame["click"]).to_numpy()
+        assert (running["n"], running["by"], running["bound"]) == (1300, "row", bound_of(cost, 0))
+        assert running["difference_bound"] == bound_of(terms(frame))
+        assert answer["candidates"][0]["certificate"]["bound"] == running["bound"]
+        assert all(bound == bound_of(terms(frame)[:rows]) for rows, bound in running["curve"][::20])
+        assert "Bound at every look" in (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert answer["breakeven_shift"] is None
+
+    def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
+        frame = weekly(3000)
+        answer, z = watch(frame, time="day"), terms(frame.sort_values("day"))
+        first, looks = answer["running"]["first_better"], [look for look, _ in answer["running"]["curve"]]
+        rows = range(max((look for look in looks if look < first), default=0) + 1, first + 1)
+        is_below = [upper_bound(z[:n], method="anytime", high=1) < 0 for n in rows]
+        assert is_below == [False] * (len(rows) - 1) + [True]
+        assert answer["verdict"]["verdict"] == "certified"
+        assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
+
+    def test_a_group_is_one_unit_at_its_last_row(self, watch):
+        frame = weekly(900).assign(user=np.random.default_rng(2).permutation(900) % 300)
+        running, users = watch(frame, group="user")["running"], frame["user"].to_numpy()
+        last = pd.Series(np.arange(900)).groupby(users).max().sort_values()
+        means = pd.Series(terms(frame)).groupby(users).mean().loc[last.index].to_numpy()
+        assert (running["n"], running["by"], running["difference_bound"]) == (len(means), "group", bound_of(means))
+        assert running["curve"][-1][0] == 900
+
+    def test_a_constant_changes_neither_the_difference_nor_its_bound(self, watch):
+        frame = weekly(1500)
+        frame["minutes"] = frame["late"] = 2000.0 - frame["click"]
+        rails = {"late": {"cost": "late", "at_most": 0.1, "range": [1999, 2000]}}
+        for options in ((), ("--asymptotic",)):
+            other = {"reward": None, "cost": "minutes", "cost_range": [1999, 2000], "guardrails": rails}
+            plain, moved = (watch(frame, options=options, **changes) for changes in ({}, other))
+            [was], [found], [rail] = plain["candidates"], moved["candidates"], moved["guardrails"]
+            expected = pytest.approx(plain["running"]["difference"], abs=1e-9)
+            assert (found["difference"]["value"], rail["difference"]["value"]) == (expected, expected)
+            bound = pytest.approx(plain["running"]["difference_bound"], abs=1e-9)
+            assert (found["difference"]["bound"], rail["difference"]["bound"]) == (bound, bound)
+            estimate, before = found["estimates"]["ips"], was["estimates"]["ips"]
+            for end in ("value", "low", "high"):
+                assert estimate[end] - 2000 == pytest.approx(before[end])
+            assert estimate["value"] == pytest.approx(moved["running"]["value"])
+            assert estimate["value"] < found["certificate"]["bound"]
+
+    def test_groups_of_different_sizes_need_asymptotic_bounds_of_the_mean_per_row(self, run, watch, tmp_path):
+        """Users with 10 rows lose, those with 1 row win: the mean per user rises, and the mean per row falls."""
+        rng = np.random.default_rng(1)
+        rows = np.where(rng.random(400) < 0.3, 10, 1)
+        frame = decisions(rows.sum(), 3).assign(user=np.repeat(np.arange(400), rows))
+        is_mine, is_frequent = rng.random(len(frame)) < 0.5, np.repeat(rows == 10, rows)
+        chance = np.where(is_frequent, 0.8 - 0.6 * is_mine, 0.1 + 0.8 * is_mine)
+        frame = frame.assign(
+            item=np.where(is_mine, NAMES[0], NAMES[1]),
+            p=0.5,
+            mine=np.where(is_mine, 0.9, 0.1),
+            click=(rng.random(len(frame)) < chance) * 1,
+        )
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}, "group": "user"})
+        status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
+        assert (status, "groups or contexts with equally many rows, but they have 1 to 10" in error) == (1, True)
+        running = watch(frame, options=("--asymptotic",), group="user")["running"]
+        truth = 0.4 * np.where(is_frequent, 0.6, -0.8).mean()
+        assert 0 < truth - 0.1 < running["difference"] < truth + 0.1
+        assert running["difference_bound"] > truth
+
+    def test_other_outcomes_need_their_range(self, run, tmp_path):
+        weekly(300).assign(click=lambda frame: 2.5 * frame["click"]).to_csv(tmp_path / "log.csv", index=False)
+        for changes, expected in (({}, "--anytime needs cost_range in the mapping"), ({"cost_range": [-2.5, 0]}, "")):
+            config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}} | changes)
+            status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
+            assert (status, expected in error) == (1 if expected else 0, True)
+
+    @pytest.mark.parametrize("is_reward", [False, True])
+    def test_the_range_of_clicks_is_known_whatever_their_sign(self, is_reward):
+        for costs, expected in (([0, 1], (0, 1)), ([-1, 0], (-1, 0)), ([0, 0], (-1, 0) if is_reward else (0, 1))):
+            assert infer_cost_range(None, np.array(costs, dtype=float), is_reward) == expected
+        assert infer_cost_range(None, np.array([-1.0, 1.0]), is_reward) is None
+        assert infer_cost_range((-2, 3), np.array([0.0, 1.0]), is_reward) == (-2, 3)
+
+    def test_only_the_estimate_of_the_bounds_is_accepted(self, later, shop, run, answer):
+        _, path, _ = later
+        arguments = "certify", shop / "policy.npz", path, "--anytime"
+        for options in (["snips"], ["dr"], ["snips", "--asymptotic"]):
+            status, _, error = run(*arguments, "--estimate", *options)
+            assert (status, f"ips, or dr with --asymptotic, got {options[0]}" in error) == (1, True)
+
+    def test_inconsistent_propensities_are_not_certified(self, watch):
+        answer = watch(weekly(2000).assign(p=1 / 3))
+        assert (answer["verdict"]["verdict"], answer["running"]) == ("the log is wrong", None)
+
+
+class TestAsymptotic:
+    """Bounds of the confidence sequence, which need no range of outcomes."""
+
+    def test_bounds_of_a_learned_policy_are_those_of_the_library_at_every_look(self, later, shop, answer):
+        stored, path, log = later
+        result, text = answer("certify", shop / "policy.npz", path, "--anytime", "--asymptotic")
+        running, options = result["running"], {"method": "confidence_sequence", "cost_model": stored.model}
+        log = mark_missing(log, stored.cells)
+        for rows, bound in [*running["curve"][20::30], running["curve"][-1]]:
+            part = log.recount(np.arange(900) < rows)
+            expected = policy_certificate(stored.policy, part, "dr", baseline="logging", **options).bound
+            assert bound == pytest.approx(expected, abs=1e-9)
+        cost = policy_certificate(stored.policy, log, "dr", **options)
+        assert (running["bound"], running["value"]) == pytest.approx((cost.bound, cost.value), abs=1e-9)
+        assert (running["estimate"], running["asymptotic"]) == ("dr", True)
+        assert result["candidates"][0]["certificate"]["estimate"] == "dr"
+        assert "holds approximately with 95 % confidence: the bounds are asymptotic." in " ".join(text.split())
+        plain = answer("certify", shop / "policy.npz", path, "--anytime")[0]["running"]
+        assert running["difference_bound"] < plain["difference_bound"]
+        assert running["first_better"] <= (plain["first_better"] or 901)
+        assert plain["asymptotic"] is False
+
+    def test_revenue_needs_no_range_and_groups_count_with_the_rows_so_far(self, watch, tmp_path):
+        frame = weekly(2000).assign(user=np.random.default_rng(2).integers(0, 800, 2000))
+        frame["click"] *= np.random.default_rng(3).lognormal(sigma=0.3, size=2000)
+        answer = watch(frame, options=("--asymptotic",), group="user", time="day")
+        running, ordered = answer["running"], frame.sort_values("day", ignore_index=True)
+        for rows, bound in running["curve"][20::25]:
+            seen = ordered[:rows]
+            mean, weight = seen["click"].mean(), seen["mine"] / seen["p"]
+            z, users = ((1 - weight) * (seen["click"] - mean)).to_numpy(), seen["user"].value_counts()
+            excess = pd.Series(z - z.mean()).groupby(seen["user"].to_numpy()).sum()
+            values = z.mean() + excess * (len(users) / len(z))
+            assert bound == pytest.approx(upper_bound(values, method="confidence_sequence"), abs=1e-9)
+        assert (running["by"], running["n"], running["curve"][0][1]) == ("group", frame["user"].nunique(), None)
+        assert "because they are asymptotic" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+    def test_rows_too_few_or_too_skewed_cannot_say(self, watch):
+        skewed = weekly(300)
+        skewed["click"] *= np.random.default_rng(0).lognormal(sigma=3, size=300)
+        for frame, reason in ((weekly(40), "at least 50 rows"), (skewed, "% of the weighted costs")):
+            answer = watch(frame, options=("--asymptotic",))
+            assert answer["verdict"]["verdict"] == "the log cannot say"
+            assert (answer["running"], answer["sensitivity"], answer["breakeven_shift"]) == (None, None, None)
+            assert reason in answer["verdict"]["sentence"]
+            assert answer["candidates"][0]["certificate"].keys() == {"refused"}
+        assert watch(weekly(300), options=("--asymptotic",))["running"] is not None
+
+
+def test_a_known_least_propensity_shows_that_no_action_is_missing(tmp_path, answer):
+    """By chance, a log has too few rows with large weights, so their mean is significantly below 1."""
+    frame = weekly(900)
+    frame = frame[(frame["mine"] < frame["p"]) | (np.arange(900) % 2 > 0)]
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    mapping = MAPPING | {"features": {"numeric": ["age", "price"]}}
+    for keys, missing in (({}, True), ({"least_propensity": frame["p"].min()}, False)):
+        config = json.dumps(mapping | keys)
+        view, _ = answer("evaluate_policy", RULE, tmp_path / "log.csv", "--config", config)
+        [entry] = view["candidates"]
+        assert entry["certificate"]["missing"] is missing
+
+
+class TestSensitivity:
+    """The worst case if propensities are wrong."""
+
+    def test_a_better_policy_has_a_factor_up_to_which_it_is_better(self, shop):
+        answer = answer_of(shop / "answer.json")
+        view = answer["sensitivity"]
+        factor = f"{np.floor(100 * view['breakeven']) / 100:.3g}"
+        assert f"every propensity's odds are off by a factor of at most {factor}." in answer["verdict"]["sentence"]
+        assert view["curve"][0][2] < 0 < view["curve"][-1][2]
+        assert "Sensitivity to wrong propensities" in (shop / "report.html").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_the_answer_has_the_bound_at_a_given_factor(self, command, shop, answer, later):
+        stored, path, log = later
+        view = answer(command, shop / "policy.npz", path, "--sensitivity", "1.3")[0]["sensitivity"]
+        expected = sensitivity(stored.policy, log, 1.3, "dr", stored.model)
+        values = view["gamma"], view["worst"], view["bound"]
+        assert values == pytest.approx((1.3, expected.worst, expected.bound), abs=1e-9)
+
+    def test_without_a_better_policy_only_the_option_computes_it(self, tmp_path, run, answer):
+        coins = np.random.default_rng(1).integers(0, 2, 300)
+        decisions(300).assign(click=coins).to_csv(tmp_path / "log.csv", index=False)
+        config = json.dumps(MAPPING | {"algorithm": "cips"})
+        arguments = ["learn", tmp_path / "log.csv", "--config", config, "--output", tmp_path / "p.npz"]
+        assert answer(*arguments)[0]["sensitivity"] is None
+        assert answer(*arguments, "--sensitivity", "2")[0]["sensitivity"] is not None
+        status, _, error = run(*arguments, "--sensitivity", "0.5")
+        assert (status, "'0.5', expected a number of at least 1" in error) == (2, True)
+
+
+class TestShift:
+    """Comparisons of worst cases around the environment, and the radius up to which a policy is better."""
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_bounds_are_those_of_the_library(self, command, shop, answer, later):
+        stored, path, log = later
+        plain, _ = answer(command, shop / "policy.npz", path)
+        shifted, text = answer(command, shop / "policy.npz", path, "--shift", str(KAPPA))
+        assert all(words in text for words in (f"under a shift of {KAPPA}", "worst case ≥"))
+        assert ("shift" in plain, shifted["shift"], shifted["sensitivity"]) == (False, KAPPA, None)
+        [caution] = [caution for caution in shifted["verdict"]["cautions"] if "subpopulation" in caution]
+        assert "at least 95.1 % of the traffic" in caution, "e^−0.05"
+        options = {"cost_model": stored.model, "shift": KAPPA}
+        difference = off_policy_value(stored.policy, log, "dr", **options, baseline="logging")
+        bounds = [
+            policy_certificate(stored.policy, log, "dr", **options, baseline=baseline).bound
+            for baseline in ("logging", None)
+        ]
+        [entry] = shifted["candidates"]
+        found = entry["difference"]["value"], entry["difference"]["low"], entry["difference"]["bound"]
+        assert found == pytest.approx((difference, difference.low, bounds[0]), abs=1e-9)
+        assert entry["certificate"]["bound"] == pytest.approx(bounds[1], abs=1e-9)
+        assert bounds[1] > plain["candidates"][0]["certificate"]["bound"]
+
+    def test_a_mapping_with_shift_learns_and_compares_at_its_radius(self, tmp_path, run, answer):
+        decisions(3000, seed=1).to_csv(tmp_path / "log.csv", index=False)
+        mapping = {key: value for key, value in MAPPING.items() if key != "algorithm"} | {"shift": KAPPA}
+        policy = tmp_path / "p.npz"
+        arguments = ["learn", tmp_path / "log.csv", "--config", json.dumps(mapping), "--output", policy]
+        learned, _ = answer(*arguments)
+        [candidate] = [entry for entry in learned["candidates"] if entry["name"] != "logging"]
+        names = learned["shift"], candidate["name"], candidate["parameter"], learned["verdict"]["verdict"]
+        assert names == (KAPPA, "shift_snips", "radius", "better")
+        assert f"worst-case click under a shift of {KAPPA}" in learned["verdict"]["sentence"]
+        assert answer("certify", policy, tmp_path / "log.csv")[0]["shift"] == KAPPA
+        for option in (["--anytime"], ["--sensitivity", "2"]):
+            status, _, error = run("certify", policy, tmp_path / "log.csv", *option)
+            assert (status, f"{option[0]} " in error, "leave out one of them" in error) == (1, True, True)
+        status, _, error = run(*arguments, "--shift", "0")
+        assert (status, "expected a number above 0" in error) == (2, True)
+
+    def test_shipped_algorithms_take_the_radius_of_the_mapping(self):
+        own = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1, 0.2]}
+        for algorithms in (None, ["shift_snips", "kl_dro_dr", own]):
+            entries = read_algorithms(as_mapping({"algorithm": algorithms, "shift": 0.3}))
+            assert {entry.shift for entry in entries} == {0.3}
+            assert entries[0].grid == (0.3,)
+        assert entries[2].grid == (0.1, 0.2)
+        named = read_algorithms(as_mapping({"algorithm": ["kl_dro_dr", "shift_snips"]}))
+        assert (replace(entries[1], shift=None), named[1].shift) == (named[0], None)
+
+    def test_a_better_policy_has_worst_cases_up_to_its_breakeven(self, shop):
+        answer, page = answer_of(shop / "answer.json"), (shop / "report.html").read_text(encoding="utf-8")
+        breakeven = f"κ = {np.floor(1000 * answer['breakeven_shift']) / 1000:g})"
+        assert all(text in page for text in (SECTION, breakeven, "not the policies in every environment"))

@@ -1,0 +1,69 @@
+"""Comparisons with estimated propensities: forecasts remove bias, and two estimates give the less favourable bounds."""
+
+import numpy as np
+import pytest
+from drawn_actions import draw_actions
+from scipy.special import softmax
+
+from drcrm.arrays.tables import Table
+from drcrm.cost_models.ridge_model import CostModel
+from drcrm.cost_models.tabular_model import follow_forecasts
+from drcrm.data.bandit_log import BanditLog
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.estimated_propensities import FORECASTS, SECOND
+
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def case() -> tuple[BanditLog, np.ndarray, np.ndarray]:
+    """Return a log whose costs and logging policy depend on x·y, the shares of its actions, and a policy.
+
+    All actions have the same cost.
+    """
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=(ROWS, 2)), np.ones(ROWS)])
+    product = X[:, 0] * X[:, 1]
+    mean = softmax(np.outer(product, [-1, 0, 0]), axis=1)
+    action = draw_actions(mean, rng)
+    log = BanditLog(X, action, mean[np.arange(ROWS), action], product + rng.normal(size=ROWS), n_actions=3)
+    log = log.replace(imitated_propensities=True, rows=Table(ROWS, {FORECASTS: product[:, None]}))
+    return log, np.bincount(action)[action] / ROWS, np.tile([0.8, 0.1, 0.1], (ROWS, 1))
+
+
+def test_forecasts_remove_the_bias_of_wrong_propensities(case):
+    log, shares, policy = case
+    model, wrong = CostModel().fit(log), log.replace(propensity=shares)
+    followed = compare_with_logging(policy, wrong, cost_model=model)
+    plain = compare_with_logging(policy, wrong.replace(rows=None), cost_model=model)
+    assert plain.certificate.bound < 0  # a false claim
+    assert followed.certificate.bound > 0 > followed.lower_bound
+    assert abs(followed.difference) < 0.2 * abs(plain.difference)
+    assert followed.difference.standard_error < plain.difference.standard_error
+    right = compare_with_logging(policy, log, cost_model=model)
+    assert right.difference.low < 0 < right.difference.high
+
+
+def test_the_bounds_are_the_less_favourable_ones_of_two_estimates(case):
+    log, shares, policy = case
+    model, wrong = CostModel().fit(log), log.replace(propensity=shares)
+    results = [compare_with_logging(policy, part, cost_model=model) for part in (log, wrong)]
+    both = log.replace(rows=log.rows.assign(**{SECOND: shares}))
+    swapped = wrong.replace(rows=log.rows.assign(**{SECOND: log.propensity}))
+    for part in (both, swapped):
+        joined = compare_with_logging(policy, part, cost_model=model)
+        assert joined.certificate.bound == max(result.certificate.bound for result in results)
+        assert joined.lower_bound == min(result.lower_bound for result in results)
+
+
+def test_costs_that_follow_forecasts_are_a_least_squares_fit(case):
+    log, *_ = case
+    model = CostModel().fit(log)
+    followed, effects = follow_forecasts(model, log, log.column(FORECASTS)), model.effects(log.X, log.actions)
+    taken = np.arange(ROWS), log.Y
+    residual = log.cost - followed[taken]
+    predictors = np.ones(ROWS), log.column(FORECASTS)[:, 0], effects.mean(axis=1), effects[taken]
+    assert max(abs(residual @ predictor) for predictor in predictors) < 1e-8
+    assert np.diff(followed, axis=1).std() < 0.3 * np.diff(effects, axis=1).std()  # no action has an effect
+    assert follow_forecasts(model, log, None) is model
+    assert follow_forecasts(None, log, log.column(FORECASTS)) is None

@@ -1,0 +1,149 @@
+"""Mappings: every key, and every kind of error."""
+
+import json
+import re
+
+import pytest
+
+from drcrm.errors import InputError
+from drcrm.mapping.log_mapping import LogMapping, as_mapping
+
+WHOLE = {
+    "action": "item",
+    "propensity": "p",
+    "reward": "click",
+    "features": {"numeric": ["age"], "categorical": ["city"], "time": ["ts"]},
+    "time": "ts",
+    "delimiter": ";",
+    "decimal": ",",
+    "slice": "position",
+    "group": "user",
+    "candidate": "q",
+    "algorithm": {"estimator": "KLDRO", "grid": [0.1]},
+    "split": "last 12.5 %",
+    "cost_range": [-1, 0],
+    "shift": 0.2,
+}
+
+
+@pytest.mark.parametrize("left_out", [None, "slice", "group", "candidate", "algorithm", "split", "cost_range"])
+def test_a_mapping_survives_json(left_out):
+    mapping = as_mapping({key: value for key, value in WHOLE.items() if key != left_out})
+    assert as_mapping(json.loads(json.dumps(mapping.as_dict()))) == mapping
+
+
+def test_dict_yaml_and_json_have_the_same_mapping(tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps(WHOLE))
+    (tmp_path / "m.yaml").write_text("\ufeff" + json.dumps(WHOLE), encoding="utf-8")
+    for path in ("m.json", "m.yaml"):
+        assert as_mapping(tmp_path / path) == as_mapping(str(tmp_path / path)) == as_mapping(WHOLE)
+
+
+def test_the_default_split():
+    assert as_mapping({}).split_rule == ("random", 0.25)
+    assert as_mapping({"group": "user"}).split_rule == ("group", 0.25)
+    assert as_mapping({"split": "last 10%"}).split_rule == ("last", 0.1)
+    assert as_mapping(None) == LogMapping()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acton": "item"}, "mapping has the key 'acton', expected only the keys action, labels, list, chosen"),
+        ({"action": 3}, "action is 3, expected a column's name"),
+        ({"action": ""}, "action is '', expected a column's name"),
+        ({"slice": True}, "slice is True, expected a column's name, in quotes"),
+        ({"labels": ["a"]}, "mapping has action and labels, expected only one of them"),
+        ({"action": None, "labels": "a"}, "labels is 'a', expected a list of columns"),
+        ({"action": None, "labels": []}, "labels is [], expected a list of at least one column"),
+        ({"action": None, "labels": ["a", "a"]}, "labels is ['a', 'a'], expected a list of columns, each once"),
+        ({"cost": "c"}, "mapping has reward and cost, expected only one of them"),
+        ({"propensity": None}, "propensity is null; name a column, or add propensity_model: auto"),
+        ({"propensity_model": "softmax"}, "propensity_model is 'softmax', but propensity is a column"),
+        (
+            {"propensity": None, "propensity_model": "forest"},
+            "propensity_model is 'forest', expected 'softmax'",
+        ),
+        ({"features": ["age"]}, "features is ['age'], expected {numeric: [...], categorical: [...], time: [...]}"),
+        ({"features": {"numeric": "age"}}, "features.numeric is 'age', expected a list of columns"),
+        (
+            {"features": {"text": ["age"]}},
+            "features has the key 'text', expected only the keys numeric, categorical, time, in {numeric: [...], ",
+        ),
+        ({"features": {"numeric": ["a"], "categorical": ["a"]}}, "'a' is a numeric feature and a categorical feature"),
+        ({"features": {"categorical": ["a"], "time": ["a"]}}, "'a' is a categorical feature and a time feature"),
+        ({"features": {"time": ["click"]}}, "'click' is reward and a time feature, expected"),
+        ({"time": 3}, "time is 3, expected a column's name"),
+        ({"time": "click"}, "'click' is reward and time, expected a different column"),
+        ({"delimiter": "x"}, "delimiter is 'x', expected one of ',', ';'"),
+        ({"encoding": "utf-77"}, "encoding is 'utf-77', expected an encoding such as"),
+        ({"features": {"numeric": ["click"]}}, "'click' is reward and a numeric feature, expected"),
+        ({"features": {"categorical": ["item"]}}, "'item' is action and a categorical feature"),
+        ({"propensity": "click"}, "'click' is propensity and reward, expected a different column for each"),
+        ({"split": "first 10 %"}, "split is 'first 10 %', expected a text such as 'random 25 %'"),
+        ({"split": "last 100 %"}, "split is 'last 100 %', expected a text such as"),
+        ({"split": 0.25}, "split is 0.25, expected a text such as"),
+        ({"group": None, "split": "group 25 %"}, "split is 'group 25 %', but the mapping has no group"),
+        ({"cost_range": [0, -1]}, "cost_range is [0.0, -1.0], expected [least, largest]"),
+        ({"cost_range": [0, float("inf")]}, "cost_range is [0.0, inf], expected [least, largest]"),
+        ({"cost_range": 1}, "cost_range is 1, expected [least, largest]"),
+        *(({"shift": value}, f"shift is {value!r}, expected a number above 0") for value in (0, -1, "a lot")),
+        *(({"explore": value}, f"explore is {value!r}, expected a number from 0 to 1") for value in (-0.1, 1.5, "x")),
+        *(({"least_propensity": value}, "expected a number above 0 and at most 1") for value in (0, -1, 1.1)),
+        ({"algorithm": 3}, "algorithm is 3, expected a name, or a map (estimator"),
+        ({"algorithm": {"weights": "none"}}, "algorithm is {'weights': 'none'}, expected a map with the key estimator"),
+        ({"algorithm": {"estimator": None}}, "algorithm is {'estimator': None}, expected a map with the key estimator"),
+        ({"algorithm": {"estimator": 3}}, "algorithm.estimator is 3, expected a name"),
+        ({"algorithm": ["kl_dro", {"estimater": "POEM"}]}, "algorithm[1] has the key 'estimater', expected only the"),
+        ({"algorithm": {"estimator": "POEM", "grid": 1}}, "algorithm.grid is 1, expected a list of numbers"),
+        ({"algorithm": {"estimator": "POEM", "grid": [True]}}, "algorithm.grid[0] is True, expected a number"),
+        (
+            {"algorithm": {"estimator": "POEM", "options": {1: 2}}},
+            "algorithm.options is 1, expected a key that is a text",
+        ),
+    ],
+)
+def test_invalid_mappings_are_rejected_in_one_line(changes, message):
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        as_mapping({**WHOLE, **changes})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.yaml", b"a: [", "line 1: not YAML: "),
+        ("m.yaml", b"", "has no mapping of keys"),
+        ("m.yaml", b"- action", "has no mapping of keys"),
+        ("m.yaml", "city: Zürich".encode("latin-1"), "is not UTF-8 text"),
+        ("m.json", b"{", "is not JSON: "),
+        ("m.json", b"[" * 100_000, "is not JSON: "),
+        ("m.json", b'{"action": 1}', "action is 1"),
+    ],
+)
+def test_files_of_other_content_are_rejected(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path / name}: {message}")) as error:
+        as_mapping(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "message"),
+    [
+        ("action", "mapping has no action"),
+        ("reward", "mapping has no reward"),
+        ("propensity", "expected a column's name, {uniform: true}, or null with propensity_model: auto"),
+        ("features", "mapping has no features"),
+    ],
+)
+def test_a_table_needs_four_keys(left_out, message):
+    with pytest.raises(InputError, match=message):
+        as_mapping({key: value for key, value in WHOLE.items() if key != left_out}).require_table()
+
+
+@pytest.mark.parametrize("key", ["action", "slice", "features"])
+def test_files_without_named_columns_have_none_in_the_mapping(key):
+    with pytest.raises(InputError, match=f"mapping has {key}, but dsjson has no named columns"):
+        as_mapping({key: WHOLE[key]}).require_no_columns("dsjson")
+    assert as_mapping({"split": "last 25 %"}).require_no_columns("dsjson").split == "last 25 %"

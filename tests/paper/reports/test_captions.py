@@ -1,0 +1,113 @@
+"""Captions, tables and figures name the loss of their data sets: Hamming loss of label vectors, or error rate."""
+
+from copy import deepcopy
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from jinja2 import Template
+
+from drcrm.paper.config import project_config
+from drcrm.paper.reports.experiment_figures import FIGURES
+from drcrm.paper.reports.figure_data import DatasetResults, certified, surprises
+from drcrm.paper.reports.plan import Names, Plan
+from drcrm.paper.runs import caption_words, report_plan
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = {"labels": ["scene"], "single": ["yeast"], "mixed": ["scene", "yeast"]}  # Yeast is one action of K here
+ALGORITHMS = {"logging": 0.6, "cips": 0.5, "poem": 0.4, "trees": 0.3, "skyline": 0.1}
+SEEDS = {"scene": 6, "yeast": 3}
+CAPTIONS = [("tables", "tables"), ("overview", "overview"), *(("figures", figure) for figure in FIGURES)]
+
+
+@pytest.fixture(scope="module")
+def config() -> dict:
+    """The shipped configuration, with Yeast as one action of K, fewer seeds there, and an unusual log."""
+    changed = deepcopy(project_config(ROOT))
+    changed["datasets"]["yeast"]["actions"] = "single"
+    options = {"datasets": ["scene", "yeast"], "seeds": SEEDS, "logging_sharpness": 4, "click_rates": [0.7, 0.2]}
+    changed["experiments"]["beyond"] |= options
+    return changed
+
+
+def rendered(config: dict, file: str, part: str, datasets: list[str]) -> str:
+    template = Template((ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8"))
+    words = {"words": caption_words(config, "beyond", part, datasets)}
+    job = {"wildcards": {"experiment": "beyond", "figure": part}, "params": words}
+    return " ".join(template.render(snakemake=job).split())
+
+
+@pytest.mark.parametrize(("file", "part"), CAPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_captions_name_the_loss_of_their_data_sets(config, file, part, kind):
+    text = rendered(config, file, part, KINDS[kind])
+    if part != "surprise":
+        assert ("Hamming loss" in text) == (kind != "single")
+        assert ("error rate" in text) == (kind != "labels")
+    assert kind != "single" or not {"Hamming", "CRF", "labels"} & set(text.replace(",", " ").split())
+    assert ("clicks with probability 0.7 for the right action, 0.2 for another" in text) == (kind != "labels")
+    assert "The log: π0's scores × 4" in text
+    assert "{" not in text
+
+
+def test_a_plan_translates_losses_to_logged_costs(config):
+    """Hamming loss minus the number of labels, or −1 for a click."""
+    plan = report_plan(config, "beyond", "overview")
+    assert plan.translations["scene"] == (1, 6)
+    assert plan.translations["yeast"] == pytest.approx((0.5, 0.7))
+    assert plan.log == "π0's scores × 4, clicks with probability 0.7 for the right action, 0.2 for another"
+    assert (plan.seeds_of("scene"), plan.seeds_of("yeast"), plan.seeds_in_words) == (6, 3, "6 seeds (Yeast 3)")
+    assert asdict(plan)["seeds"] == SEEDS
+
+
+@pytest.fixture(scope="module")
+def metrics() -> pd.DataFrame:
+    """Noisy losses. A click is −1, so a cost is loss/2 − 0.7. Trees have no score and no certificate."""
+    rng, rows = np.random.default_rng(0), []
+    for dataset, seeds in {**SEEDS, "digits": 1}.items():
+        for seed in range(seeds):
+            for name, mean in ALGORITHMS.items():
+                loss = mean + 0.01 * rng.normal()
+                key = {"dataset": dataset, "replay_count": 4, "seed": seed, "algorithm": name, "selection": "snips"}
+                scores = {"score": loss / 2 - 0.7 - 0.1, "bound": loss + 0.1} if name in ("cips", "poem") else {}
+                chosen = {"hyperparameter": 0.1 if name == "poem" else None, "converged": None}
+                rows.append({**key, "expected_loss": loss, "greedy_loss": loss - 0.05, **chosen, **scores})
+    return pd.DataFrame(rows).astype({"score": float, "bound": float, "converged": float})
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    labels = {"cips": {"label": "CIPS"}, "poem": {"label": "POEM"}}
+    return Plan(
+        ["scene", "yeast"],
+        ["snips"],
+        SEEDS,
+        [4],
+        names=Names(labels, {"scene": "A|B", "yeast": "Yeast"}, actions={"scene": "labels", "yeast": "single"}),
+        protocol={
+            "split_unit": "row",
+            "logging_c": 1,
+            "absent_label_score": "logged",
+            "variance_penalty_scale": "unit",
+        },
+        translations={"scene": (1, 6), "yeast": (0.5, 0.7)},
+        grids={"cips": [], "poem": [0.01, 0.1], "trees": []},
+    )
+
+
+def results_on(metrics: pd.DataFrame, plan: Plan, dataset: str) -> DatasetResults:
+    grids = metrics.assign(hyperparameter=0.1)[metrics["algorithm"] == "poem"]
+    return DatasetResults.of(metrics, grids, dataset, plan)
+
+
+def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, plan):
+    """Each score is a tenth smaller than the logged cost."""
+    yeast = results_on(metrics, plan, "yeast")
+    assert surprises(yeast).set_index("algorithm")["mean"].to_dict() == pytest.approx({"cips": -0.1, "poem": -0.1})
+    assert set(certified(yeast)["algorithm"]) == {"cips", "poem"}
+    assert yeast.learned == ["cips", "poem", "trees"]
+    only_trees = results_on(metrics[~metrics["algorithm"].isin(["cips", "poem"])], plan, "yeast")
+    for draw in FIGURES.values():
+        draw(only_trees).draw_without_rendering()

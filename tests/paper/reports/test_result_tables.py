@@ -1,0 +1,95 @@
+"""Comparisons with the paper, and intervals and paired tests against scipy and statsmodels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from drcrm.paper.reports.result_tables import PAPER, compare, differences, holm, interval, larger_p_value
+
+ALGORITHMS = ["logging", "cips", "poem", "kl_dro", "skyline"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence", "concerned"),
+    [
+        ("replay_count", 8, "replay count 8, the paper's text: 4", ALGORITHMS),
+        ("logging_c", 10, "π0 with C = 10, the paper's text: 0.1", ALGORITHMS[:-1]),
+        ("logging_fraction", 0.5, "π0 trained on 0.5 of the contexts, the paper's text: 0.05", ALGORITHMS[:-1]),
+        ("heldout_fraction", 0.5, "held out 0.5, the paper's text: 0.25", ALGORITHMS[:-1]),
+        ("logging_sharpness", 4, "π0's coefficients times 4, the paper's text: 1", ALGORITHMS[:-1]),
+        ("split_unit", "row", "held out by row, the paper's text: by context", ALGORITHMS[:-1]),
+        ("absent_label_score", "half", "labels absent from π0's contexts: half, the paper's text: logged", ["logging"]),
+        ("variance_penalty_scale", "calibrated", "scale of λ: calibrated, the paper's text: unit", ["poem"]),
+    ],
+)
+def test_a_difference_is_listed_for_the_algorithms_it_concerns(option, value, sentence, concerned):
+    ours = PAPER | {option: value}
+    listed = {algorithm: differences(ours, PAPER, "the paper's text", algorithm) for algorithm in ALGORITHMS}
+    assert listed == {algorithm: [sentence] * (algorithm in concerned) for algorithm in ALGORITHMS}
+
+
+@pytest.mark.parametrize("n", [2, 20])
+def test_p_value_and_interval_are_those_of_scipy(n):
+    rng = np.random.default_rng(n)
+    first, second = rng.normal(size=n), rng.normal(size=n) + 0.5
+    expected = stats.ttest_rel(second, first, alternative="greater").pvalue
+    assert larger_p_value(second, first) == pytest.approx(expected, rel=1e-10)
+    summary = interval(first)
+    ends = stats.t.interval(0.95, n - 1, first.mean(), stats.sem(first))
+    assert (summary["low"], summary["high"]) == pytest.approx(ends)
+    assert summary["standard_error"] == pytest.approx(stats.sem(first))
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "expected"),
+    [
+        ([1.0], [0.0], np.nan),
+        ([1.0, 2.0], [1.0, 2.0], 0.5),
+        ([2.0, 3.0], [1.0, 2.0], 0.0),
+        ([1.0, 2.0], [2.0, 3.0], 1.0),
+        ([0.1 + 0.2] * 5, [0.3] * 5, 0.5),  # equal up to rounding
+        ([0.3 + 1e-9] * 5, [0.3] * 5, 0.0),
+    ],
+)
+def test_p_values_of_differences_without_spread(values, best, expected):
+    assert larger_p_value(values, best) == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+def test_a_single_or_missing_seed_has_no_error():
+    assert [*interval([1.0]).values()] == pytest.approx([1.0, np.nan, np.nan, np.nan], nan_ok=True)
+    assert np.isnan(interval([1.0, np.nan])["mean"])
+
+
+def test_p_values_are_adjusted_by_holm():
+    """The smallest of three is multiplied by 3, the next by 2; none becomes smaller than the one before it."""
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+
+
+def losses(n: int = 20) -> pd.DataFrame:
+    """POEM and KL-DRO are equally good, CIPS is worse by more than the noise of differences."""
+    rng = np.random.default_rng(0)
+    base = 5 + rng.normal(size=n)
+    noise = {name: 0.02 * rng.normal(size=n) for name in ("poem", "kl_dro", "cips")}
+    shifts = {"logging": 2, "cips": 0.1, "poem": -0.002, "kl_dro": 0, "skyline": -3}
+    return pd.DataFrame({name: base + shift + noise.get(name, 0) for name, shift in shifts.items()})
+
+
+def test_only_planted_differences_are_significant():
+    table = compare(losses())
+    best = table["mean"][["cips", "poem", "kl_dro"]].idxmin()
+    assert best in ("poem", "kl_dro")
+    assert table["best"].to_dict() == {"logging": 0, "cips": 0, "poem": 1, "kl_dro": 1, "skyline": 0}
+    assert set(table.index[table["p_value"].isna()]) == {best, "skyline"}
+    expected = stats.ttest_rel(losses()["cips"], losses()[best], alternative="greater").pvalue
+    assert table["p_value"]["cips"] == pytest.approx(expected)
+    tested = table["p_value"].dropna()
+    assert table["p_holm"][tested.index].to_numpy() == pytest.approx(multipletests(tested, method="holm")[1])
+
+
+def test_one_seed_has_means_without_tests():
+    table = compare(losses(1))
+    assert table["p_value"].isna().all()
+    assert table["mean"].notna().all()
+    assert table["best"].sum() == 1

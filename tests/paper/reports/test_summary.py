@@ -1,0 +1,76 @@
+"""First page of an experiment's report: its sentences agree with the rows."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from drcrm.paper.reports.figure_data import DatasetResults
+from drcrm.paper.reports.plan import Plan
+from drcrm.paper.reports.summary import findings
+
+MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
+GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}
+
+
+@pytest.fixture
+def results(names):
+    """Losses with these means. All algorithms except POEM share the same noise."""
+
+    def make(dataset: str = "scene", improvement: float = 0.0, seeds: int = 8) -> DatasetResults:
+        shared, noise_of_poem = 0.02 * np.random.default_rng(0).normal(size=(2, seeds))
+        rows = []
+        for name, mean in MEANS.items():
+            is_poem = name == "poem"
+            noise = noise_of_poem if is_poem else shared
+            for seed in range(seeds):
+                key = {"dataset": dataset, "replay_count": 4, "seed": seed, "algorithm": name, "selection": "snips"}
+                loss = mean - improvement * is_poem + noise[seed]
+                greedy = GREEDY.get(name, mean) + shared[seed]
+                rows.append({**key, "expected_loss": loss, "greedy_loss": greedy})
+        frame = pd.DataFrame(rows)
+        return DatasetResults(frame, frame.iloc[:0], dataset, Plan([dataset], ["snips"], seeds, [4], names=names))
+
+    return make
+
+
+def with_greedy_loss(results: DatasetResults, algorithm: str, loss: float) -> DatasetResults:
+    greedy = results.metrics["greedy_loss"].where(results.metrics["algorithm"] != algorithm, loss)
+    return replace(results, metrics=results.metrics.assign(greedy_loss=greedy))
+
+
+def numbers_in(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\d\.\d{3}", text)]
+
+
+def test_findings_name_the_best_algorithm_its_gap_and_the_algorithms_it_beats(results):
+    expected, gap, beaten = findings(results())
+    assert re.match(r"On scene \*\*KL-DRO\*\* is best: (0.99|1.00)\d ± 0.00\d labels are wrong per context", expected)
+    mean, _, *levels = numbers_in(expected)
+    assert [mean, *levels] == pytest.approx([1.0, 3.0, 2.0, 0.9], abs=0.02)
+    greedy, share = gap.split(". KL-DRO closes ")
+    assert numbers_in(greedy) == pytest.approx([0.95, 1.2, 2.0, 0.5], abs=0.02)
+    assert share == "70 % of the gap between CIPS and full supervision. π0 itself closes 53 % of it."
+    assert beaten == (
+        "Paired t-tests over seeds compare KL-DRO with 2 other algorithms (level 0.05, adjusted by Holm). KL-DRO is "
+        "significantly better than 2 of them."
+    )
+    assert findings(results("yeast", improvement=0.6))[0].startswith("On Yeast **POEM** is best: 0.8")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "loss", "sentence"),
+    [
+        ("skyline", 2.5, "CIPS is as good as full supervision, so there is no gap to close."),
+        ("logging", 0.8, "full supervision, less than π0. π0 itself closes 80 % of it."),
+        ("logging", 2.5, "supervision. π0 itself has no smaller loss than CIPS."),
+    ],
+)
+def test_special_cases_of_the_gap(results, algorithm, loss, sentence):
+    assert findings(with_greedy_loss(results(), algorithm, loss))[1].endswith(sentence)
+
+
+def test_one_seed_allows_no_test(results):
+    assert findings(results(seeds=1))[-1] == "One seed allows no test of whether other algorithms are worse."

@@ -1,0 +1,147 @@
+"""True labels and classes: logged costs and losses of a policy, compared with sampling and with each other."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from drcrm import ExponentialPolicy, SoftmaxPolicy
+from drcrm.errors import InputError
+from drcrm.paper.simulation.replay import replay
+from drcrm.paper.simulation.skylines import fit_crf
+from drcrm.paper.simulation.truth import ClassTruth, LabelTruth, as_truth, choose_by_greedy_loss, hamming_cost
+from drcrm.paper.steps.evaluate import shifted_rows
+
+
+@pytest.fixture
+def classes():
+    """Return 200 contexts with a constant feature, their classes, which depend on them with noise, and a policy."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)])
+    right = (X @ rng.normal(size=(4, 3)) + rng.gumbel(size=(200, 3))).argmax(axis=1)
+    return X, ClassTruth(right, 3), SoftmaxPolicy(rng.normal(size=(4, 3)))
+
+
+def test_a_shifted_test_set_has_the_shares_of_classes_that_are_worst_for_the_policy(classes):
+    """The shares maximise the loss within the KL divergence, by another optimiser; contexts of a class stay equal."""
+    X, truth, policy = (np.tile(classes[0], (50, 1)), ClassTruth(np.tile(classes[1].labels, 50), 3), classes[2])
+    rows = shifted_rows(truth, X, policy, 0.1)
+    today, shares = (np.bincount(labels) / len(labels) for labels in (truth.labels, truth.labels[rows]))
+    loss = np.array([truth[truth.labels == k].losses(policy, X[truth.labels == k])["expected_loss"] for k in range(3)])
+    limits = (
+        {"type": "eq", "fun": lambda q: q.sum() - 1},
+        {"type": "ineq", "fun": lambda q: 0.1 - q @ np.log(q / today)},
+    )
+    worst = minimize(lambda q: -q @ loss, today, bounds=[(1e-9, 1)] * 3, constraints=limits, tol=1e-12)
+    assert shares == pytest.approx(worst.x, abs=2e-4)
+    assert truth[rows].losses(policy, X[rows])["expected_loss"] == pytest.approx(-worst.fun, abs=5e-4)
+    assert np.diff(np.unique(rows[truth.labels[rows] == 0], return_counts=True)[1]).max() <= 1
+
+
+def test_label_vectors_are_shifted_by_quarters_of_the_feature_with_the_largest_variance():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(400, 3)) * [1, 5, 2], rng.integers(0, 2, (400, 2))
+    groups = LabelTruth(labels).groups(X)
+    assert np.bincount(groups).tolist() == [100] * 4
+    assert (groups == LabelTruth(labels).groups(csr_array(X))).all()
+    assert X[groups == 3, 1].min() > np.quantile(X[:, 1], 0.74)
+    rows = shifted_rows(LabelTruth(labels), X, ExponentialPolicy(rng.normal(size=(3, 2))), 0.2)
+    shares = np.bincount(groups[rows]) / 400
+    assert shares @ np.log(shares * 4) == pytest.approx(0.2, abs=0.02)
+
+
+class TestClasses:
+    def test_losses_are_error_rates_of_drawn_and_most_probable_actions(self, classes):
+        X, truth, policy = classes
+        many = np.tile(np.arange(200), 500)
+        drawn = policy.sample(X[many], 0)
+        losses = truth.losses(policy, X)
+        assert losses["expected_loss"] == pytest.approx((drawn != truth.labels[many]).mean(), abs=0.006)
+        assert losses["greedy_loss"] == (policy.marginals(X).argmax(axis=1) != truth.labels).mean()
+        assert truth.losses_of_probabilities(policy.marginals(X)) == losses
+
+    @pytest.mark.parametrize("clicks", [(1, 0), (0.7, 0.2)])
+    def test_expected_cost_is_the_translated_loss(self, classes, clicks):
+        """E c = −(right (1 − L) + wrong L), whose inverse is ``loss``; by sampling."""
+        X, truth, policy = classes
+        log = replay(policy, X, truth, 500, np.random.default_rng(2), clicks, np.random.default_rng(3))
+        assert set(log.cost) == {-1.0, 0.0}
+        expected = truth.losses(policy, X)["expected_loss"]
+        assert truth.loss(log.cost.mean(), clicks) == pytest.approx(expected, abs=0.012)
+        right = truth.labels[log.context] == log.Y
+        assert (-log.cost[right].mean(), -log.cost[~right].mean()) == pytest.approx(clicks, abs=0.01)
+
+    def test_certain_clicks_draw_nothing_and_others_leave_the_actions(self, classes):
+        X, truth, policy = classes
+
+        def logged(passes, *clicks):
+            return replay(policy, X, truth, passes, np.random.default_rng(2), *clicks)
+
+        certain, clicked = logged(2), logged(2, (0.7, 0.2), np.random.default_rng(3))
+        assert np.array_equal(certain.cost, -(truth.labels[certain.context] == certain.Y).astype(float))
+        assert np.array_equal(certain.Y, clicked.Y)
+        longer = logged(5, (0.7, 0.2), np.random.default_rng(3))
+        assert np.array_equal(longer.Y[:400], clicked.Y)
+        assert np.array_equal(longer.cost[:400], clicked.cost)
+        assert np.log(certain.propensity) == pytest.approx(policy.log_prob(X, certain.Y, certain.context))
+        assert certain.actions.shape == (3,)
+
+    def test_absent_classes_have_no_context(self):
+        assert ClassTruth([0, 2, 2], 4).absent().tolist() == [False, True, False, True]
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda t: ClassTruth([0, 3], 3), "labels is 3 in row 1, expected 0 to 2"),
+            (
+                lambda t: t.losses(SoftmaxPolicy(np.zeros((1, 3))), np.ones((2, 1)), np.ones(3)),
+                "absent labels can count as ½ only for label vectors",
+            ),
+            (
+                lambda t: t.cost(t.labels, np.arange(2), (0.2, 0.7)),
+                "click rates must satisfy 1 ≥ right > wrong ≥ 0, got 0.2 and 0.7",
+            ),
+            (lambda t: t.vectors, "expected label vectors, got one action of K"),
+        ],
+    )
+    def test_wrong_inputs_are_an_error(self, call, message):
+        with pytest.raises(InputError, match=message):
+            call(ClassTruth([0, 1], 3))
+
+
+class TestLabels:
+    def test_losses_are_those_of_drawn_and_most_probable_labels(self, labelled, random_policy):
+        (X, labels), policy = labelled(n=120, features=5, labels=3), random_policy(0, 5, 3)
+        many, truth = np.repeat(np.arange(120), 1000), as_truth(labels)
+        wrong, greedy = policy.sample(X[many], 1) != labels[many], policy.greedy(X) != labels
+        losses = truth.losses(policy, X)
+        assert losses["expected_loss"] == pytest.approx(wrong.sum(axis=1).mean(), abs=0.01)
+        assert losses["greedy_loss"] == pytest.approx(greedy.sum(axis=1).mean())
+        assert truth.losses_of_probabilities(policy.marginals(X)) == losses
+        absent = np.array([False, True, False])
+        assert truth.losses(policy, X, absent)["greedy_loss"] == pytest.approx(greedy[:, ~absent].sum() / 120 + 0.5)
+        assert truth.losses(policy, X, ~absent & absent) == losses
+
+    def test_costs_are_hamming_distances_minus_q_and_the_policy_is_the_crf(self, labelled):
+        X, labels = labelled(n=120, features=5, labels=3)
+        truth = as_truth(labels)
+        assert hamming_cost(np.array([[1, 0, 1], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])).tolist() == [-2, -3]
+        assert np.array_equal(truth.cost(1 - labels, np.arange(120)), np.zeros(120))
+        assert truth.loss(-1.25) == 1.75
+        assert np.array_equal(truth.logging_policy(X, 0.1, 4).coef, 4 * fit_crf(X, labels, 0.1).coef)
+
+
+def test_the_choice_of_C_stops_when_the_loss_rises():
+    """Errors 3, 1, 1, 2, 0: the last value is not tried, and the first of equal ones wins."""
+    errors, tried = {0.01: 3, 0.1: 1, 1.0: 1, 10.0: 2, 100.0: 0}, []
+
+    class Planted:
+        def __init__(self, C):
+            tried.append(C)
+            self.C = C
+
+        def greedy(self, X):
+            return (np.arange(4) < errors[self.C]).astype(int)
+
+    best, C = choose_by_greedy_loss(Planted, list(errors), np.ones((4, 1)), np.zeros(4, dtype=int))
+    assert (tried, C, best.C) == ([0.01, 0.1, 1.0, 10.0], 0.1, 0.1)

@@ -1,0 +1,144 @@
+"""Cross-checks of the configuration: names, numbers, file names, estimators, actions and mappings."""
+
+import math
+
+import pytest
+from small_configs import SCHEMA, SINGLE, SMALL, changed, fault_of
+
+from drcrm.paper.config import complete
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("experiments.demo.datasets", ["toi"], "unknown data set 'toi'; did you mean 'toy'? (allowed: toy, d"),
+        ("experiments.demo.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
+        ("experiments.demo.selection", ["snip"], "unknown held-out score 'snip'; did you mean 'snips'? (allowed: ips"),
+        ("experiments.demo.replay_curve.datasets", ["x"], "unknown data set 'x' (allowed: toy, digits)"),
+        ("experiments.demo.replay_curve.algorithms", ["kll"], "unknown algorithm 'kll'; did you mean 'kl'?"),
+        ("run", ["dmo"], "unknown experiment 'dmo'; did you mean 'demo'? (allowed: demo, theory, studies)"),
+        ("datasets.toy.sha256", {"c.bz2": "0" * 64}, "unknown file 'c.bz2' (allowed: a.svm, b.svm)"),
+        ("datasets.toy.train", ["-x"], "'-x' is not a file name, expected no path, no"),
+        ("experiments.demo.heldout_fraction", math.nan, "must be a finite number, got nan"),
+        ("experiments.demo.logging_c", math.inf, "must be a finite number, got inf"),
+    ],
+)
+def test_an_unknown_name_or_an_odd_number_is_an_error(key, value, message):
+    expected = f"config: {key}: {message}"
+    if "not a file name" in message:
+        expected = f"config: datasets.toy: {message}"
+    assert fault_of(key, value).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("theory", {"datasets": ["toi"]}, "theory.datasets: unknown data set 'toi'; did you mean 'toy'?"),
+        ("theory", {"datasets": ["classes"]}, "theory.datasets: 'classes' has one action of K, expected label vectors"),
+        ("experiments.demo.ablation", {"algorithms": ["x"], "starts": ["zero"]}, "experiments.demo.ablation.algorithm"),
+        (
+            "experiments.demo.ablation",
+            {"algorithms": ["cips"], "starts": ["x"]},
+            "experiments.demo.ablation.starts: un",
+        ),
+    ],
+)
+def test_other_sections_know_the_names_too(key, value, message):
+    assert fault_of(key, value, SINGLE).startswith(f"config: {message}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"runs": {"dema": {"toy": 1}}}, "studies.support.runs: unknown experiment"),
+        ({"runs": {"demo": {"toi": 1}}}, "studies.support.runs.demo: unknown data set"),
+        ({"algorithms": ["cip"]}, "studies.support.algorithms: unknown algorithm"),
+    ],
+)
+def test_a_study_of_unknown_names_is_an_error(changes, message):
+    study = {"runs": {"demo": {"toy": 1}}, "algorithms": ["cips"], "sharpness": [1], "replays": 1, **changes}
+    assert fault_of("studies", {"support": study}).startswith(f"config: {message}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("choice.click_rates", [0.2, 0.7], "must be above the rate of wrong ones, got 0.2, 0.7"),
+        ("choice.click_rates", [0.5, 0.5], "must be above the rate of wrong ones, got 0.5, 0.5"),
+        ("demo.click_rates", [0.7, 0.2], "need one action of K, but 'toy' has label vectors"),
+        ("choice.absent_label_score", "half", "'half' needs label vectors, but 'classes' has one action of K"),
+        ("demo.algorithms", ["cips", "peer"], "'peer' needs one action of K, but 'toy' has label vectors"),
+        (
+            "choice.ablation",
+            {"algorithms": ["peer"], "starts": ["zero"]},
+            "'peer' has no start, because it is not an estimator",
+        ),
+        ("choice.seeds", {"toy": 3}, "must have a number for each data set, but lacks classes"),
+    ],
+)
+def test_options_that_do_not_fit_the_actions_are_an_error(key, value, message):
+    error = fault_of(f"experiments.{key}", value, SINGLE)
+    assert error.startswith(f"config: experiments.{key}")
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"estimator": "KLDR"}, "unknown estimator 'KLDR'; did you mean 'KLDRO'? (allowed: CIPS, POEM, KLCRM, "),
+        ({"estimator": "no.where:Risk"}, "estimator no.where:Risk: No module named 'no'"),
+        ({"parameter": "temperature"}, "the hyper-parameter of KLDRO is temperature and 2 values, expected radius and"),
+        ({"options": {"variance": "sum"}}, "KLDRO has no parameter 'variance', expected radius"),
+        ({"options": {"features": {"nystroem": 0}}}, "features.nystroem is 0, expected a whole number"),
+    ],
+)
+def test_an_algorithm_that_does_not_fit_its_estimator_is_an_error(change, message):
+    """``Algorithm.criteria`` has the other checks."""
+    entry = SMALL["algorithms"]["kl"] | change
+    assert fault_of("algorithms.kl", entry).startswith(f"config: algorithms.kl: {message}")
+
+
+LOG = {"path": "log.csv", "action": "a", "propensity": "p", "reward": "r", "features": {"numeric": ["x"]}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cost": "c"}, "logs.shop: "),
+        ({"action": 3}, "logs.shop: "),
+        ({"featurs": {}}, "logs.shop: "),
+        ({"algorithm": "kl_dor"}, "logs.shop.algorithm: unknown algorithm 'kl_dor'"),
+        ({"algorithm": {"estimator": "KLDOR"}}, "logs.shop: unknown estimator 'KLDOR'"),
+    ],
+)
+def test_a_log_with_an_invalid_mapping_is_an_error(change, message):
+    assert complete(changed("logs", {"shop": LOG}), SCHEMA)["logs"] == {"shop": LOG}
+    assert fault_of("logs", {"shop": LOG | change}).startswith(f"config: {message}")
+
+
+def test_classifiers_and_cost_models_of_scikit_learn_are_checked():
+    peer, model = "algorithms.peer.classifier", "algorithms.cips.options"
+    forest = {"sklearn.ensemble:RandomForestClassifier": {"n_estimators": 5}}
+    accepted = changed(peer, forest, changed(model, {"cost_model": "sklearn.linear_model:Ridge"}, SINGLE))
+    assert complete(accepted, SCHEMA)["algorithms"]["peer"]["classifier"] == forest
+    message = fault_of(peer, "sklearn.ensemble:Forest", SINGLE)
+    assert message.startswith("config: algorithms.peer: classifier sklearn.ensemble:Forest: module 'sklearn.ensemble'")
+    assert "algorithms.peer" in fault_of(peer, "forest", SINGLE)
+    message = fault_of(model, {"cost_model": {"sklearn.svm:SVR": {"depth": 3}}}, SINGLE)
+    assert "got an unexpected keyword argument 'depth'" in message
+
+
+@pytest.mark.parametrize("config", [SMALL, SINGLE], ids=["label vectors", "one action of K"])
+def test_a_competitor_is_accepted_for_every_kind_of_action(config):
+    entry = {"competitor": {"own_classes:Frequencies": {"largest_cost": -1}}, "label": "mine"}
+    accepted = changed("experiments.demo.algorithms", ["cips", "mine"], changed("algorithms.mine", entry, config))
+    assert complete(accepted, SCHEMA)["algorithms"]["mine"]["competitor"] == entry["competitor"]
+    message = fault_of("algorithms.mine", {**entry, "competitor": "own_classes:Missing"}, config)
+    assert "config: algorithms.mine: competitor own_classes:Missing" in message
+
+
+@pytest.mark.parametrize("name", ["fit", "theory", "loop_study"])
+def test_an_experiment_or_a_log_has_not_the_name_of_a_rule_or_of_a_study(name):
+    message = f"{name!r} is the name of a rule or of a study, so an experiment or a log cannot have it"
+    assert fault_of(f"experiments.{name}", {"datasets": ["toy"]}) == f"config: experiments: {message}"
+    assert fault_of("logs", {name: {"path": "a.csv"}}) == f"config: logs: {message}"

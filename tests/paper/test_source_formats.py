@@ -1,0 +1,276 @@
+"""LibSVM's format with many labels or one per row: what is read, and an error for every fault of the content."""
+
+import bz2
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from drcrm.errors import InputError
+from drcrm.paper.source_formats import DatasetSpec, load, load_digits, read_file, scaled
+
+PACK = {"svm": bytes, "arff": bytes, "bz2": bz2.compress, "gz": gzip.compress}
+FOUR = DatasetSpec(features=4, labels=[0, 1, 2])
+LINE = "0,2 1:0.5 3:2\n"
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file in the format its name ends in."""
+    path.write_bytes(PACK[path.suffix[1:]](text.encode()))
+    return path
+
+
+class TestOneLabelARow:
+    """Files of ``actions: single``."""
+
+    SPEC = DatasetSpec(features=2, labels=[5, 3, 9], single=True)
+
+    def test_classes_are_places_among_the_ids(self, tmp_path):
+        """As whole numbers or floats; comments and empty lines are no rows."""
+        path = write(tmp_path / "a.svm", "# a comment\n5 1:1\n3.0 2:0.5\n\n9 # nothing\n+5e0 1:2\n")
+        X, classes = read_file(path, self.SPEC)
+        assert X.toarray().tolist() == [[1, 0], [0, 0.5], [0, 0], [2, 0]]
+        assert classes.tolist() == [0, 1, 2, 0]
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("5,3 1:1", "2 labels, expected exactly one"),
+            ("3,3 1:1", "2 labels, expected exactly one"),
+            (" 1:1", "no labels, expected exactly one"),
+            ("4 1:1", "label 4 is out of range, expected one of 5, 3, 9"),
+            ("3.5 1:1", "label 3.5 is out of range, expected one of 5, 3, 9"),
+            ("5 3:1", "feature 3 is out of range, expected 1 to 2"),
+            ("five 1:1", "malformed: 'five 1:1', expected label index:value …"),
+        ],
+    )
+    def test_a_row_that_has_not_exactly_one_class(self, tmp_path, line, said):
+        path = write(tmp_path / "a.svm", f"5 1:1\n{line}\n")
+        with pytest.raises(InputError) as error:
+            read_file(path, self.SPEC)
+        assert str(error.value) == f"{path}: line 2: {said}"
+
+    def test_a_class_that_no_training_file_has(self, tmp_path):
+        """Of several files, the one that has it."""
+        train = [write(tmp_path / "a.svm", "5 1:1\n"), write(tmp_path / "b.svm", "3 1:1\n")]
+        test = [write(tmp_path / "c.svm", "3 1:1\n"), write(tmp_path / "d.svm", "5 1:1\n9 1:2\n")]
+        with pytest.raises(InputError) as error:
+            load(self.SPEC, train, test)
+        assert str(error.value) == f"{test[1]}: class 9 is in no training file ({train[0]}, {train[1]})"
+        (_, classes), (_, classes_test) = load(self.SPEC, train, test[:1])
+        assert (classes.tolist(), classes_test.tolist()) == ([0, 1], [1])
+
+
+class TestReading:
+    @pytest.mark.parametrize("name", ["a.svm", "a.bz2", "a.gz"])
+    def test_plain_and_compressed(self, tmp_path, name):
+        text = "# a comment\n0,2 1:0.5 3:-2e1 # another\n\n 2:1 4:0.25\n1\n"
+        X, labels = read_file(write(tmp_path / name, text), FOUR)
+        np.testing.assert_array_equal(X.toarray(), [[0.5, 0, -20, 0], [0, 1, 0, 0.25], [0, 0, 0, 0]])
+        np.testing.assert_array_equal(labels, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+
+    def test_labels_are_kept_by_id_in_the_given_order(self, tmp_path):
+        path = write(tmp_path / "a.svm", "33,101 1:1\n59 1:1\n102,33,59 1:1\n7 1:1\n")
+        kept = DatasetSpec(features=1, labels=[59, 33], drop_other_labels=True)
+        assert read_file(path, kept)[1].tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("0 1\n", "line 2: malformed: '0 1', expected label,label index:value …"),
+            ("zero 1:1\n", "line 2: malformed: 'zero 1:1', expected label,label index:value …"),
+            ("0, 1:1\n", "line 2: malformed: '0, 1:1', expected label,label index:value …"),
+            ("0 1:1:1\n", "line 2: malformed: '0 1:1:1', expected label,label index:value …"),
+            ("0 1:x" + "x" * 80, f"line 2: malformed: '0 1:x{'x' * 55}…', expected label,label index:value …"),
+            ("3 1:1\n", "line 2: label 3 is out of range, expected 0 to 2"),
+            ("0,-1 1:1\n", "line 2: label -1 is out of range, expected 0 to 2"),
+            ("1.5 1:1\n", "line 2: label 1.5 is out of range, expected 0 to 2"),
+            ("0 5:1\n", "line 2: feature 5 is out of range, expected 1 to 4"),
+            ("0 0:1\n", "line 2: feature 0 is out of range, expected 1 to 4"),
+            ("0 -1:1\n", "line 2: feature -1 is out of range, expected 1 to 4"),
+            ("0 3000000000:1\n", "line 2: feature 3000000000 is out of range, expected 1 to 4"),
+            (f"0 {10**20}:1\n", f"line 2: feature {10**20} is out of range, expected 1 to 4"),
+            ("0 1:nan\n", "line 2: feature 1 is nan, expected a finite number"),
+            ("0 1:1 2:-inf\n", "line 2: feature 2 is -inf, expected a finite number"),
+            ("0 1:1e999\n", "line 2: feature 1 is 1e999, expected a finite number"),
+            ("0 2:1 1:1\n", "line 2: feature 1 follows feature 2, expected rising indices"),
+            ("0 1:1\r9 2:1\n", "line 2: malformed: '0 1:1\\r9 2:1', expected label,label index:value …"),
+            ("0 1:1\x1c\n", "line 2: malformed: '0 1:1', expected label,label index:value …"),
+            ("0 1:１\n", "line 2: malformed: '0 1:１', expected label,label index:value …"),
+            ("0 2:1 2:1\n", "line 2: feature 2 follows feature 2, expected rising indices"),
+        ],
+    )
+    def test_a_bad_line_is_named_with_what_was_expected(self, tmp_path, text, message):
+        path = write(tmp_path / "a.bz2", LINE + text + LINE)
+        with pytest.raises(InputError) as error:
+            read_file(path, FOUR)
+        assert str(error.value) == f"{path}: {message}"
+
+    @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
+    def test_no_rows(self, tmp_path, text):
+        path = write(tmp_path / "a.svm", text)
+        with pytest.raises(InputError, match=f"{path}: no rows"):
+            read_file(path, FOUR)
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("a.bz2", bz2.compress(LINE.encode() * 99)[:-9]),
+            ("a.gz", gzip.compress(LINE.encode() * 99, mtime=0)[:-9]),
+            ("a.bz2", b"<html>404</html>"),
+            ("a.bz2", bz2.compress(LINE.encode()) + b"BZh0" + bz2.compress(LINE.encode())[4:]),
+            ("a.gz", LINE.encode()),
+        ],
+        ids=["truncated bz2", "truncated gz", "html in bz2", "damaged second bz2", "plain in gz"],
+    )
+    def test_a_file_that_cannot_be_decompressed(self, tmp_path, name, content):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{tmp_path / name}: cannot be read: "):
+            read_file(tmp_path / name, FOUR)
+
+
+HEADER = """% a comment
+@relation 'toy: -C 3'
+
+@attribute word1 numeric
+@ATTRIBUTE 'word 2' {0,1}
+@attribute word3 {0, 1}
+@attribute word4 real
+@attribute first {0,1}
+@attribute second {0,1}
+@attribute third {0,1}
+
+@data
+"""
+DENSE = "0.5,0,'1',0,1,0,1\n% another comment\n\n0, 1, 0, -2e3, 0, 0, 0\n"
+SPARSE = "{0 0.5,2 1,4 1,6 1}\n{1 1, 3 -2e3}\n"
+
+
+@pytest.mark.parametrize("rows", [DENSE, SPARSE])
+@pytest.mark.parametrize("suffix", [".arff", ".ARFF.gz"])
+def test_arff_files_have_the_same_content_as_libsvm_files(tmp_path, rows, suffix):
+    path = tmp_path / f"toy-train{suffix.lower()}"
+    content = (HEADER + rows).encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    X, labels = read_file(path, FOUR)
+    expected_X, expected = read_file(write(tmp_path / "toy.svm", "0,2 1:0.5 3:1\n 2:1 4:-2000\n"), FOUR)
+    np.testing.assert_array_equal(X.toarray(), expected_X.toarray())
+    assert labels.tolist() == expected.tolist() == [[1, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADER + "1,2,3\n", "line 13: malformed: '1,2,3', expected 7 numbers"),
+        (HEADER + "{7 1}\n", "line 13: malformed"),
+        (HEADER + "{0 x}\n", "line 13: malformed"),
+        (HEADER + "1,0,0,0,?,0,0\n", "line 13: malformed"),
+        (HEADER + "1,0,0,0,2,0,0\n", "a label is neither 0 nor 1"),
+        (HEADER + "nan,0,0,0,1,0,0\n", "line 13: malformed"),
+        (HEADER, "no rows"),
+        ("@attribute one numeric\n@data\n1\n", "1 attributes, expected 4 features and then the labels"),
+    ],
+)
+def test_arff_files_that_cannot_be_used(tmp_path, text, message):
+    with pytest.raises(InputError) as error:
+        read_file(write(tmp_path / "toy.arff", text), FOUR)
+    assert message in str(error.value)
+
+
+class TestLoading:
+    def load(self, folder: Path, train: list[str], test: list[str], **spec):
+        paths = [
+            [write(folder / f"{role}{number}.svm", text) for number, text in enumerate(texts)]
+            for role, texts in (("train", train), ("test", test))
+        ]
+        return load(DatasetSpec(**{"features": 4, "labels": [0, 1, 2], **spec}), *paths)
+
+    def test_files_are_joined_in_order(self, tmp_path):
+        (X, labels), (X_test, labels_test) = self.load(
+            tmp_path, ["0 1:1\n", "1 2:2\n2 3:3\n"], ["0 4:4\n"], rows=(3, 1)
+        )
+        np.testing.assert_array_equal(X, np.eye(3, 4) * [1, 2, 3, 0])
+        np.testing.assert_array_equal(labels, np.eye(3))
+        assert X_test.tolist() == [[0, 0, 0, 4]]
+        assert labels_test.tolist() == [[1, 0, 0]]
+
+    @pytest.mark.parametrize(("line", "is_sparse"), [("0 1:1\n", False), ("0 1:0\n1 1:1\n", True)])
+    def test_dense_from_a_quarter_of_nonzeros_in_the_training_part(self, tmp_path, line, is_sparse):
+        (X, _), (X_test, _) = self.load(tmp_path, [line], ["0 1:1 2:1 3:1 4:1\n"])
+        assert [sparse.issparse(part) for part in (X, X_test)] == [is_sparse, is_sparse]
+
+    def test_drop_repeats_keeps_the_first_and_test_loses_what_train_has(self, tmp_path):
+        # Labels are 0 for a first occurrence and 1 for a repeat; an explicit zero is the same as none.
+        train = ["0 1:1\n0 2:1\n", "1 1:1\n0 1:1 2:1\n1 2:1 4:0\n"]
+        test = ["1 1:1 2:1\n0 1:2\n1 2:1\n", "1 1:2\n0 3:1\n"]
+        (X, labels), (X_test, labels_test) = self.load(tmp_path, train, test, rows=(5, 5), drop_repeats=True)
+        assert X.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]
+        assert X_test.tolist() == [[2, 0, 0, 0], [0, 0, 1, 0]]
+        assert labels.tolist() == [[1, 0, 0]] * 3
+        assert labels_test.tolist() == [[1, 0, 0]] * 2
+
+    @pytest.mark.parametrize(
+        ("train", "test", "spec", "message"),
+        [
+            ([LINE, LINE], [LINE], {"rows": (3, 1)}, "train0.svm: rows of the training part: 2, expected 3"),
+            ([LINE], [LINE, LINE], {"rows": (1, 1)}, "test0.svm: rows of the test part: 2, expected 1"),
+            (
+                [LINE],
+                [LINE],
+                {"nonzeros": (2, 3)},
+                "test0.svm: features that are not 0 of the test part: 2, expected 3",
+            ),
+            (
+                [LINE],
+                [LINE],
+                {"positives": ([1, 0, 1], [1, 0, 0])},
+                "test0.svm: rows with each label of the test part: [1, 0, 1], expected [1, 0, 0]",
+            ),
+            (["1:1\n"], [LINE], {}, "train0.svm: no positive label in the training part, expected at least one"),
+            (
+                [LINE],
+                [LINE],
+                {"drop_repeats": True},
+                "test0.svm: every row of the test part repeats one of the training part",
+            ),
+        ],
+        ids=["rows train", "rows test", "features", "labels", "no positive", "all repeats"],
+    )
+    def test_parts_that_cannot_be_used(self, tmp_path, train, test, spec, message):
+        with pytest.raises(InputError) as error:
+            self.load(tmp_path, train, test, **spec)
+        assert str(error.value) == f"{tmp_path}/{message}"
+
+    def test_a_label_is_derived_from_other_labels(self, tmp_path):
+        lines = "5 1:1\n1,6 1:1\n0 1:1\n7 1:1\n0,5,6 1:1\n"
+        spec = {"labels": [0, 9], "drop_other_labels": True, "derived_labels": {9: [5, 6]}}
+        (_, labels), _ = self.load(tmp_path, [lines], [lines], **spec)
+        assert labels.tolist() == [[0, 1], [0, 1], [1, 0], [0, 0], [1, 1]]
+        (_, kept), _ = self.load(tmp_path, [lines], [lines], **{**spec, "labels": [5, 9]})
+        assert kept.tolist() == [[1, 1], [0, 1], [0, 0], [0, 0], [1, 1]]
+
+    def test_the_embedded_digits(self):
+        from sklearn import datasets
+
+        images, digit = datasets.load_digits(return_X_y=True)
+        (X, labels), (X_test, labels_test) = load_digits()
+        assert (X.shape, labels.shape, X_test.shape) == ((1347, 64), (1347, 10), (450, 64))
+        np.testing.assert_array_equal(np.vstack([X, X_test]) * 16, images)
+        together = np.vstack([labels, labels_test])
+        np.testing.assert_array_equal(together.argmax(axis=1), digit)
+        assert (together.sum(axis=1) == 1).all()
+        (_, classes), (_, classes_test) = load_digits(single=True)
+        np.testing.assert_array_equal(np.concatenate([classes, classes_test]), digit)
+
+
+def test_sparse_features_stay_sparse():
+    X, X_test = np.split(np.random.default_rng(0).normal(size=(50, 6)) * [1e-3, 1, 1e4, 1, 0, 7], [30])
+    result = scaled("max_abs", sparse.csr_array(X), sparse.csr_array(X_test))
+    for part, expected in zip(result, scaled("max_abs", X, X_test), strict=True):
+        assert isinstance(part, sparse.csr_array)
+        assert part.toarray() == pytest.approx(expected)
+        assert abs(expected).max() < 10
+    with pytest.raises(InputError, match="scale must be max_abs or none for a sparse data set, got standard"):
+        scaled("standard", sparse.csr_array(X), sparse.csr_array(X_test))
