@@ -204,7 +204,8 @@ def _select(
     """
     candidates, differences = learned.candidates, learned.differences
     is_allowed = (rates == 2) & (differences.grade == 2)
-    means, index = differences.cautious_means, differences.choose(choices, is_allowed, confidence)
+    means, tested = differences.cautious_means, differences.choose(choices, is_allowed, confidence)
+    index = tested
     if index is None:
         is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])
         preferred = [is_possible & (rates > 0) & (differences.grade >= least) for least in (2, 1, 0)]
@@ -213,6 +214,13 @@ def _select(
     chosen = candidates[index]
     settings = {} if np.isnan(chosen.value) else {"parameter": algorithm.parameter, "value": float(chosen.value)}
     settings |= {name: float(getattr(chosen, name)) for name in ("ridge", "step", "sharpness")}
-    known = chosen.policy, learned.cost_model, learned.clip, settings
-    policy = EvaluatedPolicy(algorithm.name, algorithm.label, *known)
+    policy = EvaluatedPolicy(
+        algorithm.name,
+        algorithm.label,
+        chosen.policy,
+        learned.cost_model,
+        learned.clip,
+        settings,
+        is_shown=tested is not None,
+    )
     return policy, (not rates[index], -int(differences.grade[index]), float(means[index]))
