@@ -1,6 +1,7 @@
 """DoublyRobustDRO: what it holds out, which candidate it keeps, and how often noise passes for an improvement."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,11 @@ def test_contexts_are_held_out_with_all_of_their_rows(data, fraction):
 @keeps_logging_policy
 @pytest.mark.parametrize("is_known", [True, False])
 def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(is_known, data):
-    """Held-out rows are used neither for fits nor for cloning nor for the feature map."""
+    """Held-out rows are used neither for fits nor for cloning nor for the feature map.
+
+    With several BLAS threads, the last digits of a sum depend on where its arrays are in memory.
+    """
+    same = partial(pytest.approx, rel=1e-6)
     features = None if is_known or data.kind == "lists" else SQUARES
     policy = data.logging_policy if is_known else None
     estimator = data.fit(DoublyRobustDRO(features=features), logging_policy=policy)
@@ -72,12 +77,13 @@ def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(is_known,
         assert estimator.features_.scale == feature_map.scale
         train, heldout = (log.replace(X=feature_map(log.X)) for log in (train, heldout))
     known = policy or clone_behaviour(train)
-    assert np.array_equal(estimator.cost_model_.logging_policy.coef, known.coef)
+    assert estimator.cost_model_.logging_policy.coef == same(known.coef)
     learned = learn(train, ALGORITHM, heldout, policy)
     chosen = learned.candidates[learned.chosen["improvement_bound"]]
-    assert np.array_equal(estimator.coef_, chosen.policy.coef)
-    attributes = estimator.step_, estimator.ridge_, estimator.objective_, estimator.improvement_bound_
-    assert attributes == (chosen.step, chosen.ridge, chosen.objective, chosen.scores["improvement_bound"])
+    assert estimator.coef_ == same(chosen.policy.coef)
+    assert (estimator.step_, estimator.ridge_) == (chosen.step, chosen.ridge)
+    assert estimator.objective_ == same(chosen.objective)
+    assert estimator.improvement_bound_ == same(chosen.scores["improvement_bound"])
     assert estimator.n_candidates_ == len(learned.candidates) == 2 + len(RIDGES) + len(STEPS)
     assert chosen.scores["improvement_bound"] < 0 or not is_known
 
