@@ -164,7 +164,7 @@ def rows(resources: Path, name: str, source: str, target: str, algorithms: Mappi
         yield {**keys, "policy": policy, **averages[policy]}
     best_item = deterministic_policy(best_items(training.evaluated, positions_of(training.evaluated)), part)
     policies = {
-        "imitation": (make_policy(training.evaluated.actions, model.logging_policy.coef), model, {}),
+        "imitation": (make_policy(training.evaluated.actions, model.logging.policy.coef), model, {}),
         "best item": (best_item, model, {}),
     }
     for result in results:

@@ -8,7 +8,7 @@ from drcrm.policies.prepared_log import modelled_cost
 
 def predict(model, X, Y) -> np.ndarray:
     """Return ĉ(x_i, y_i) of row i of X, under a CostModel."""
-    n_actions = model.coef_.shape[1] if np.ndim(Y) == model.coef_.ndim - 1 == 1 else None
+    n_actions = model.coef_.shape[1] if np.ndim(Y) == 1 and model.coef_.ndim == 2 else None
     log = BanditLog(X, Y, np.ones(len(Y)), np.zeros(len(Y)), n_actions=n_actions)
     return modelled_cost(log, model.effects(log.X, log.actions))
 

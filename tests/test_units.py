@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modelled_costs import predict
 
 import drcrm
 from drcrm import ExponentialPolicy
@@ -74,5 +75,7 @@ def test_fitted_attributes_are_in_the_users_units():
     assert scaled.objective_ == pytest.approx(1e3 * original.objective_ + 1e5, rel=1e-9)
     assert scaled.tilt_ == pytest.approx(original.tilt_ / 1e3, rel=1e-9)
     X, Y = example_log()["X"], example_log()["Y"]
-    predicted = original.cost_model_.predict(X, Y)
-    assert scaled.cost_model_.predict(X * 1e-2, Y) == pytest.approx(1e3 * predicted + 1e5, rel=1e-9)
+    predicted, of_scaled = (
+        predict(fitted.cost_model_, features, Y) for fitted, features in ((original, X), (scaled, X * 1e-2))
+    )
+    assert of_scaled == pytest.approx(1e3 * predicted + 1e5, rel=1e-9)

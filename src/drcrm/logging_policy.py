@@ -31,7 +31,6 @@ from drcrm.cost_models.blended_model import MappedModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.base import Policy
-from drcrm.policies.exponential import as_policy
 
 SUPPORT = 0.05  # τ
 ROUNDED = 0.02  # relative error of propensities of two digits, such as 0.17 for 1/6
@@ -103,25 +102,16 @@ class SupportedModel:
     Parameters
     ----------
     model : CostModel or another cost model
-    logging_policy : ExponentialPolicy, SoftmaxPolicy or TabularPolicy
-        π0, or the policy cloned from the log. With a TabularPolicy, the model can be used only on its log.
-    support : float in [0, 1]
-        τ; 0 trusts the model everywhere.
+    logging : LoggingPolicy
+        π0 and its τ; with τ = 0 the model is trusted everywhere. If π0 is a TabularPolicy, the model can be used only
+        on its log.
     limits : (float, float)
         The smallest and the largest cost, or −R and R for label vectors: see ``Actions.cost_limits``.
-    is_cloned : bool
-        Whether π0 was cloned from the log. A cloned policy may have support where the log has none, so it cannot show
-        which actions are unsupported.
-    is_supported : bool array, optional
-        Actions that have support whatever π0 says, if it is an estimate: see :meth:`with_logged_support`.
     """
 
     model: Any
-    logging_policy: Any
-    support: float
+    logging: LoggingPolicy
     limits: tuple[float, float]
-    is_cloned: bool = False
-    is_supported: np.ndarray | None = None
 
     @property
     def feature_names_in_(self) -> np.ndarray | None:
@@ -131,28 +121,19 @@ class SupportedModel:
     @classmethod
     def of(cls, model: Any, log: BanditLog, logging_policy: Policy, support: float) -> SupportedModel:
         """Return a model with the cost limits of a log; a model that already has limits keeps them."""
+        logging = LoggingPolicy(logging_policy, support)
         if isinstance(model, SupportedModel):
-            return replace(model, logging_policy=logging_policy, support=support, is_supported=None, is_cloned=False)
-        limits = log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions))
-        return cls(model, logging_policy, support, limits)
-
-    def with_logged_support(self, log: BanditLog) -> SupportedModel:
-        """Return the model with π0 as an estimate: it has the support that the propensities of its log show."""
-        return replace(self, is_cloned=True, is_supported=self.logging.with_logged_support(log).is_supported)
-
-    @property
-    def logging(self) -> LoggingPolicy:
-        """π0 with its support."""
-        return LoggingPolicy(self.logging_policy, self.support, self.is_supported, self.is_cloned)
+            return replace(model, logging=logging)
+        return cls(model, logging, log.actions.cost_limits(log.cost, action_effects(model, log.X, log.actions)))
 
     def with_support(self, support: float) -> SupportedModel:
         """Return the model with another τ."""
-        return replace(self, support=support)
+        return replace(self, logging=replace(self.logging, support=support))
 
     def with_features(self, features: Any) -> SupportedModel:
         """Return a model over X, if this one and its π0 are over X' = features(X)."""
-        logging_policy = features.pull_back(self.logging_policy)
-        return replace(self, model=MappedModel(features, self.model), logging_policy=logging_policy)
+        logging = replace(self.logging, policy=features.pull_back(self.logging.policy))
+        return replace(self, model=MappedModel(features, self.model), logging=logging)
 
     def effects(self, X: Any, actions: Actions) -> np.ndarray:
         """Return the effects of the contexts of a log, after the support rule."""
@@ -160,9 +141,10 @@ class SupportedModel:
 
     def apply_support(self, effects: np.ndarray, X: Any, actions: Actions) -> np.ndarray:
         """Return effects of the model in contexts X after the support rule."""
-        if not self.support:
+        support = self.logging.support
+        if not support:
             return effects
-        return actions.replace_unsupported(effects, self.logging.probabilities(X, actions), self.support, self.limits)
+        return actions.replace_unsupported(effects, self.logging.probabilities(X, actions), support, self.limits)
 
     def effects_at_extreme(self, X: Any, actions: Actions, extreme: float, sign: int) -> np.ndarray:
         """Return the effects with unsupported actions at an extreme cost: the largest (sign 1) or the smallest (−1).
@@ -173,20 +155,8 @@ class SupportedModel:
         limits = (low, high) if sign > 0 else (-high, -low)
         effects = sign * action_effects(self.model, X, actions)
         for bounds in (limits, actions.raise_limits(limits, sign * extreme)):
-            effects = actions.replace_unsupported(effects, mean, self.support, bounds)
+            effects = actions.replace_unsupported(effects, mean, self.logging.support, bounds)
         return sign * effects
-
-    def predict(self, X: Any, Y: Any, eligible: Any = None) -> np.ndarray:
-        """Return ĉ(x_i, y_i), (n,), from X (n, d) and actions Y (n, q) or (n,)."""
-        features, actions = self.logging_policy.actions.bind(X, eligible)
-        m = actions.n_contexts(features)
-        Y = actions.check(Y, rows=m, owner="the cost model")
-        return actions.costs_of_rows(actions.row_map(Y, None, m), self.effects(features, actions))
-
-    def expectation(self, X: Any, policy: Any, eligible: Any = None) -> np.ndarray:
-        """Return E_{y∼π} ĉ(x, y), (n,), of a policy or a fitted estimator."""
-        features, actions = self.logging_policy.actions.bind(X, eligible)
-        return actions.expected_cost(as_policy(policy).marginals(X, eligible), self.effects(features, actions))
 
 
 def misses_propensities(policy: Policy, log: BanditLog) -> float:
@@ -221,4 +191,5 @@ def restrict_to_support(model: object, log: BanditLog, logging_policy: Policy | 
         return SupportedModel.of(model, log, logging_policy, support)
     if isinstance(model, SupportedModel):
         return model.with_support(support)
-    return SupportedModel.of(model, log, clone_behaviour(log), support).with_logged_support(log)
+    cloned = LoggingPolicy.clone(log, support)
+    return replace(SupportedModel.of(model, log, cloned.policy, support), logging=cloned)

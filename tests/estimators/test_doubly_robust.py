@@ -77,7 +77,7 @@ def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(is_known,
         assert estimator.features_.scale == feature_map.scale
         train, heldout = (log.replace(X=feature_map(log.X)) for log in (train, heldout))
     known = policy or clone_behaviour(train)
-    assert estimator.cost_model_.logging_policy.coef == same(known.coef)
+    assert estimator.cost_model_.logging.policy.coef == same(known.coef)
     learned = learn(train, ALGORITHM, heldout, policy)
     chosen = learned.candidates[learned.chosen["improvement_bound"]]
     assert estimator.coef_ == same(chosen.policy.coef)

@@ -16,7 +16,7 @@ from served_contexts import random_contexts, stored_policy
 
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.files import read_npz
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import LoggingPolicy, SupportedModel
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.policy_file import StoredPolicy, write_policy
 from drcrm.logs.rows.recognition import LearnedRows
@@ -36,7 +36,9 @@ def with_model(stored: StoredPolicy) -> StoredPolicy:
     effect_shape = stored.policy.actions.effect_shape
     model.coef_, model.intercept_ = np.zeros((len(stored.policy.coef), *effect_shape)), np.zeros(effect_shape)
     logging_policy = type(stored.policy)(np.zeros_like(stored.policy.coef))
-    return replace(stored, model=SupportedModel(model, logging_policy, 0.05, (-1.0, 0.0)), header=HEADER, rows=ROWS)
+    return replace(
+        stored, model=SupportedModel(model, LoggingPolicy(logging_policy, 0.05), (-1.0, 0.0)), header=HEADER, rows=ROWS
+    )
 
 
 LISTS = StoredPolicy(SoftmaxPolicy(np.ones(3)), HashedEncoding("lists", [], [3, 7, 90]), None, HEADER)

@@ -12,7 +12,7 @@ from drcrm.cost_models.missing_cells import MissingCells
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError
 from drcrm.files import read_npz, write_npz
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import LoggingPolicy, SupportedModel
 from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
 from drcrm.mapping.log_mapping import as_mapping
@@ -30,7 +30,7 @@ def file(request, tmp_path):
     policy, model = SoftmaxPolicy(coef, features=features), CostModel()
     model.coef_, model.intercept_ = -coef, np.zeros(2)
     logging_policy = SoftmaxPolicy(2 * coef).with_exploration(0.2)
-    model = SupportedModel(model, logging_policy, 0.5, (-1.0, 0.0)).with_features(features)
+    model = SupportedModel(model, LoggingPolicy(logging_policy, 0.5), (-1.0, 0.0)).with_features(features)
     write_policy(tmp_path / "p.npz", StoredPolicy(policy, ArrayEncoding("single", [0, 1], 3), model, {}))
     return tmp_path / "p.npz", policy
 
@@ -40,7 +40,7 @@ def test_a_mapped_policy_comes_back(file):
     stored = read_policy(path)
     np.testing.assert_array_equal(stored.policy.marginals(X), policy.marginals(X))
     logging_policy = SoftmaxPolicy(2 * policy.coef, features=policy.features).with_exploration(0.2)
-    np.testing.assert_array_equal(stored.model.logging_policy.marginals(X), logging_policy.marginals(X))
+    np.testing.assert_array_equal(stored.model.logging.policy.marginals(X), logging_policy.marginals(X))
 
 
 def test_the_check_of_a_cost_model_and_its_logging_policy_share_mapped_features(file, monkeypatch):

@@ -11,7 +11,7 @@ from drcrm import BanditLog, CostModel, ExponentialPolicy, SoftmaxPolicy
 from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate
 from drcrm.cost_models.base import action_effects
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import LoggingPolicy, SupportedModel
 from drcrm.selection.candidates import choose
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.score_names import SCORES, UNMODELLED
@@ -33,7 +33,7 @@ def score(log: BanditLog, coef: np.ndarray, clip: float = 2.0, model: CostModel 
 
 def as_known(model: CostModel, policy: object, **options) -> SupportedModel:
     """Return a model that is trusted everywhere, with π0."""
-    return SupportedModel(model, policy, 0.0, (-np.inf, np.inf), **options)
+    return SupportedModel(model, LoggingPolicy(policy, 0.0, **options), (-np.inf, np.inf))
 
 
 def plain_scores(weight: np.ndarray, cost: np.ndarray, clip: float, count: np.ndarray) -> dict[str, float]:

@@ -285,7 +285,7 @@ def test_the_first_score_shows_which_of_many_actions_lack_support():
     action = logging.sample(X, rng)
     log = BanditLog(X, action, np.exp(logging.log_prob(X, action)), -rng.random(300), n_actions=n_actions)
     model = learn_over_scores(log, ALGORITHM, None, logging, [{"nystroem": 20}]).cost_model
-    probability = model.logging_policy.marginals(X)
+    probability = model.logging.policy.marginals(X)
     assert probability[:, 5:].max() < SUPPORT / n_actions < probability[:, :5].min()
 
 

@@ -210,10 +210,10 @@ class Evaluation:
         if known is not None:
             if model is None:
                 return None, LoggingPolicy(known)
-            support = model.support if isinstance(model, SupportedModel) else 0
+            support = model.logging.support if isinstance(model, SupportedModel) else 0
             model = restrict_to_support(model, self.log, known, support or SUPPORT)
             return model, model.logging
-        if isinstance(model, SupportedModel) and model.support:
+        if isinstance(model, SupportedModel) and model.logging.support:
             stored = model.logging.known_on(self.log)
             return None if stored is None else (model, stored)
         return None
@@ -378,7 +378,7 @@ class Evaluation:
         log, model = self.log, self.cost_model
         if self.logging_policy is not None:
             logging = LoggingPolicy(self.logging_policy, self.threshold or SUPPORT)
-        elif isinstance(model, SupportedModel) and model.support:
+        elif isinstance(model, SupportedModel) and model.logging.support:
             logging = model.logging
         else:
             return None

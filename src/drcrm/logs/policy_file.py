@@ -22,7 +22,7 @@ from drcrm.cost_models.regressor_model import RegressorModel
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.files import is_stream, read_npz, write_npz
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import LoggingPolicy, SupportedModel
 from drcrm.logs.encoding.base import ArrayEncoding, Encoding
 from drcrm.logs.encoding.hashed_features import HashedEncoding
 from drcrm.logs.encoding.listed_tables import ListedTableEncoding
@@ -139,16 +139,17 @@ def write_policy(path: str | Path, stored: StoredPolicy) -> None:
         arrays |= {f"{CELLS}{name}": array for name, array in vars(stored.cells).items()}
     model: Any = stored.model
     if model is not None:
-        header["model"] = {"support": model.support, "limits": list(model.limits), "is_imitated": model.is_cloned}
-        header["model"]["explore"] = model.logging_policy.explore
-        if model.is_supported is not None:
-            arrays["logging.is_supported"] = model.is_supported
+        logging, limits = model.logging, list(model.limits)
+        header["model"] = {"support": logging.support, "limits": limits, "is_imitated": logging.is_cloned}
+        header["model"]["explore"] = logging.policy.explore
+        if logging.is_supported is not None:
+            arrays["logging.is_supported"] = logging.is_supported
         costs = model.model.model if isinstance(model.model, MappedModel) else model.model
         if isinstance(costs, RegressorModel):
             arrays["cost.model"] = to_bytes(costs, "the cost model")
         else:
             arrays |= {"cost.coef": costs.coef_, "cost.intercept": np.asarray(costs.intercept_)}
-        arrays |= {"logging.coef": model.logging_policy.coef, "logging.intercept": model.logging_policy.intercept}
+        arrays |= {"logging.coef": logging.policy.coef, "logging.intercept": logging.policy.intercept}
     write_npz(path, header=np.array(json.dumps(header, ensure_ascii=False, allow_nan=False)), **arrays)
 
 
@@ -273,8 +274,8 @@ def _cost_model(
     shapes = {"logging.intercept": policy.coef.shape[1:], "cost.intercept": policy.actions.effect_shape}
     if wrong := [name for name, shape in shapes.items() if name in arrays and arrays[name].shape != shape]:
         raise InputError(f"{wrong[0]} has shape {arrays[wrong[0]].shape}, expected {shapes[wrong[0]]}")
-    logging_policy = _linear_policy(encoding, n_features, arrays["logging.coef"], arrays["logging.intercept"])
-    logging_policy = logging_policy.with_exploration(header.get("explore", 0.0))
+    known = _linear_policy(encoding, n_features, arrays["logging.coef"], arrays["logging.intercept"])
+    known = known.with_exploration(header.get("explore", 0.0))
     if "cost.model" in arrays:
         model: Any = from_bytes(arrays["cost.model"], RegressorModel, "the cost model")
     else:
@@ -283,7 +284,7 @@ def _cost_model(
     is_supported = arrays.get("logging.is_supported")
     if is_supported is not None and is_supported.dtype != bool:
         raise InputError(f"logging.is_supported has the type {is_supported.dtype}, expected bool")
-    supported = SupportedModel(model, logging_policy, support, (low, high), is_cloned, is_supported)
+    supported = SupportedModel(model, LoggingPolicy(known, support, is_supported, is_cloned), (low, high))
     if policy.features:
         supported = supported.with_features(policy.features)
     expected = 1, *policy.actions.effect_shape

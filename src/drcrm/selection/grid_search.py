@@ -78,12 +78,12 @@ def learn(
         model, effects = fit_cost_model(log, algorithm, cost_model, logging_policy, offset)
     if fitted_costs is not None:
         trusting = replace(algorithm, support=0.0, cost_model=None)
-        _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging_policy, offset)
+        _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging.policy, offset)
     prepared = PreparedLog(log.replace(cost=log.cost - offset), effects, intercept)
     origin, tilt = algorithm.origin, None
     if origin is None:
         if algorithm.start == "model":
-            logging_policy, linear = model.logging_policy, model.model
+            logging_policy, linear = model.logging.policy, model.model
             if not hasattr(linear, "coef_"):
                 linear = CostModel().fit(log, action_intercepts=intercept)
             slope = tilt_coefficients(linear, intercept)
@@ -197,7 +197,7 @@ class _Search:
             for fit, value, ridge in zip(fits, values, algorithm.fit_ridges, strict=True)
         ]
         if algorithm.safe:
-            candidates += self._fit_towards(policy_coef(cost_model.logging_policy, self.prepared), fits)
+            candidates += self._fit_towards(policy_coef(cost_model.logging.policy, self.prepared), fits)
         return candidates
 
     def _candidate(self, fit: Fit, value: float = np.nan, **settings: Any) -> Candidate:

@@ -76,8 +76,8 @@ class HeldoutScores:
         estimate = default_estimate(model is not None, UNBIASED)
         self._evaluation = Evaluation(log, placeholder, LOGGING, cost_model=tabular, estimate=estimate, radius=shift)
         if model is not None:
-            if not model.is_cloned:
-                known = PolicyOnLog(model.logging_policy, log, "baseline")
+            if not model.logging.is_cloned:
+                known = PolicyOnLog(model.logging.policy, log, "baseline")
                 self._evaluation = replace(self._evaluation, baseline=known)
             self._baseline = self._evaluation.reference.z
 
@@ -111,7 +111,7 @@ class HeldoutScores:
             compared = terms if is_plain else evaluation.side_terms(evaluation.policy, self._largest)
             difference, residual, of_rows = compared.z - self._baseline, terms.residual, compared.gap(self._largest)
             gap, gap_count = unit_values(self._groups, log.count, of_rows)
-            is_missing = self._model.is_cloned and np.isfinite(of_rows).all()
+            is_missing = self._model.logging.is_cloned and np.isfinite(of_rows).all()
             is_marked, unit = evaluation.lacked is not None, np.abs(log.cost).max()
             if is_missing and has_missing_mass(gap, gap_count, unit, is_marked):
                 difference, residual = difference + of_rows, log.cost - self._largest

@@ -43,7 +43,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds, training_parts
 from drcrm.errors import InputError
-from drcrm.logging_policy import SUPPORT, SupportedModel
+from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.action_scores import ActionScores
 from drcrm.policies.base import check_compatible
@@ -257,9 +257,8 @@ def learn_over_scores(
     vote, voted_costs = _vote(listed)
     known, model = scores.spreads * (np.arange(len(vote)) == 0), CostModel()  # π0, and ĉ
     model.coef_ = -scores.deviation * scores.spreads * (np.arange(len(vote)) == 1)
-    supported = SupportedModel(
-        model, SoftmaxPolicy(known), SUPPORT, scores.features.transformer.limits, is_cloned=logging_policy is None
-    )
+    logging = LoggingPolicy(SoftmaxPolicy(known), SUPPORT, is_cloned=logging_policy is None)
+    supported = SupportedModel(model, logging, scores.features.transformer.limits)
     if heldout is not None:
         heldout = heldout.without_empty_rows()
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
@@ -269,10 +268,9 @@ def learn_over_scores(
     learned = learn(listed, settings, heldout, None, supported, voted_costs)
     expanded = CostModel()
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
-    logging = scores.expand_policy(supported.logging_policy)
-    cost_model = replace(supported, model=MappedModel(scores.features, expanded), logging_policy=logging)
-    if cost_model.is_cloned:
-        cost_model = cost_model.with_logged_support(log)
+    logging = replace(logging, policy=scores.expand_policy(SoftmaxPolicy(known)))
+    logging = logging.with_logged_support(log) if logging.is_cloned else logging
+    cost_model = replace(supported, model=MappedModel(scores.features, expanded), logging=logging)
     candidates = [replace(fit, policy=scores.expand_policy(fit.policy)) for fit in learned.candidates]
     start = scores.expand(learned.start)
     return replace(learned, candidates=candidates, start=start, cost_model=cost_model, objectives=[])

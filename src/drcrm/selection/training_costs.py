@@ -12,7 +12,7 @@ from drcrm.cost_models.ridge_model import CostModel
 from drcrm.cost_models.solvers.context_effects import Variances, context_effects
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.chunked_log import Block, ChunkedLog
-from drcrm.logging_policy import SupportedModel
+from drcrm.logging_policy import LoggingPolicy, SupportedModel
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.prepared_log import PreparedLog
@@ -49,16 +49,14 @@ def fit_cost_model(
     model = RegressorModel(model).fit(log) if is_regressor(model) else as_cost_model(model)
     is_known = logging_policy is not None
     if isinstance(model, SupportedModel):
-        is_known = is_known or not model.is_cloned
-        model, logging_policy = model.model, logging_policy or model.logging_policy
+        is_known = is_known or not model.logging.is_cloned
+        model, logging_policy = model.model, logging_policy or model.logging.policy
     prepared = PreparedLog(log)
     sample = prepared.sample.log
     sample_effects = action_effects(model, sample.X, sample.actions)
     limits = log.actions.cost_limits(log.cost, sample_effects)
-    supported = SupportedModel(
-        model, logging_policy or clone_behaviour(log, algorithm.intercept), algorithm.support, limits
-    )
-    supported = supported if is_known else supported.with_logged_support(sample)
+    logging = LoggingPolicy(logging_policy or clone_behaviour(log, algorithm.intercept), algorithm.support)
+    supported = SupportedModel(model, logging if is_known else logging.with_logged_support(sample), limits)
     if not algorithm.kind.uses_model:
         return supported, None
     effects = None if prepared.has_samples else sample_effects

@@ -40,7 +40,8 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     train, log = draw_log(rng, rows), draw_log(rng, rows)
     make_policy = class_for(log.actions)
     logging = make_policy(np.zeros((FEATURES + 1, ACTIONS)), None)
-    model = replace(SupportedModel.of(CostModel().fit(train), train, logging, 0.05), is_cloned=True)
+    model = SupportedModel.of(CostModel().fit(train), train, logging, 0.05)
+    model = replace(model, logging=replace(model.logging, is_cloned=True))
     coefs = rng.normal(size=(n_candidates, FEATURES + 1, ACTIONS))
     coefs[:, -1, 0] -= 6
     candidates, differences = _score(

@@ -133,6 +133,6 @@ def _logging_policy(evaluation: Evaluation) -> Any:
     """Return π0 from the argument, or from the cost model; None if it is unknown, estimated, or not that of the log."""
     model = evaluation.cost_model
     if evaluation.logging_policy is None and isinstance(model, SupportedModel):
-        known = None if getattr(model.logging_policy, "features", None) else model.logging.known_on(evaluation.log)
+        known = None if getattr(model.logging.policy, "features", None) else model.logging.known_on(evaluation.log)
         return known and known.policy
     return evaluation.logging_policy

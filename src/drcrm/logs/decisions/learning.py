@@ -246,4 +246,4 @@ def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy
     """
     if is_candidate:
         return evaluation.best.policy
-    return evaluation.best.cost_model.logging_policy.with_exploration(evaluation.opened.mapping.explore)
+    return evaluation.best.cost_model.logging.policy.with_exploration(evaluation.opened.mapping.explore)
