@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -52,6 +53,24 @@ def read_log(path: Source | pd.DataFrame | Mapping, mapping: Any = None) -> Band
     if log.propensity is None:
         log = estimate_propensities(log)
     return encode(log, fit_encoding(log))
+
+
+@contextmanager
+def written_log(log: Source | pd.DataFrame) -> Iterator[Source]:
+    """Yield the files of a log: for a table in memory, a temporary CSV file without the index, ``frame.csv``.
+
+    Errors about the file name the frame instead of it.
+    """
+    if not isinstance(log, pd.DataFrame):
+        yield log
+        return
+    with TemporaryDirectory(prefix="drcrm-") as folder:
+        path = Path(folder) / "frame.csv"
+        log.to_csv(path, index=False)
+        try:
+            yield path
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), "the frame")) from None
 
 
 def read_raw_log(
@@ -238,7 +257,7 @@ def first_path(path: Source) -> Path:
     """Return the first path of a log; InputError unless it is a path or a list of paths."""
     paths: Any = [path] if isinstance(path, str | Path) else path
     if not isinstance(paths, list | tuple):
-        raise InputError(f"the log is of type {type(path).__name__}, expected a path or a list of paths")
+        raise InputError(f"the log is of type {type(path).__name__}, expected a path, a list of paths or a DataFrame")
     if not paths or not all(isinstance(part, str | Path) for part in paths):
         raise InputError(f"the log must be a path or a list of at least one path, got {paths!r}")
     return Path(paths[0])

@@ -47,6 +47,30 @@ def test_the_functions_answer_as_the_commands_do(logs, tmp_path, run):
         assert certified.verdict.name == certified.as_dict()["shown"] == "better"
 
 
+def test_a_frame_gives_the_answer_of_its_csv_file(logs, tmp_path):
+    """The frame has what CSV could change: numbers with many digits, texts with commas, a time and a missing value."""
+    mapping = MAPPING | {"time": "t", "features": {"numeric": ["x"], "categorical": ["c"]}}
+    frames = []
+    for path, seed in zip(logs, (0, 1), strict=True):
+        frame = visits(seed).assign(c=["a, b", "ä", None] * 200, t=pd.date_range("2025-01-01", periods=600, freq="h"))
+        frame.to_csv(path, index=False)
+        frames.append(frame.set_index(np.arange(600)[::-1]))
+    drcrm.learn(logs[0], mapping, output=tmp_path / "p.npz")
+    answers = [
+        [
+            drcrm.learn(week0, mapping),
+            drcrm.certify(tmp_path / "p.npz", week1),
+            drcrm.evaluate(tmp_path / "p.npz", week1),
+        ]
+        for week0, week1 in (logs, frames)
+    ]
+    for of_file, of_frame in zip(*answers, strict=True):
+        expected, answer = of_file.as_dict(), of_frame.as_dict()
+        assert answer["log"].pop("name") == "frame.csv"
+        expected["log"].pop("name")
+        assert answer == expected
+
+
 def test_an_answer_has_a_report_a_summary_and_the_policy(logs, tmp_path):
     learned = drcrm.learn(str(logs[0]), MAPPING)
     assert learned.is_better
@@ -98,10 +122,11 @@ def test_wrong_arguments_are_refused_before_a_file_is_read(options, message):
     [
         ([], r"at least one path, got \[\]"),
         ([1], r"at least one path, got \[1\]"),
-        (pd.DataFrame({"a": [1]}), "the log is of type DataFrame, expected a path or a list of paths"),
+        (1, "the log is of type int, expected a path, a list of paths or a DataFrame"),
+        (pd.DataFrame({"a": [1]}), "^the frame: column 'p' is missing, expected one of the file's columns: a"),
     ],
 )
-def test_a_log_that_is_no_path_is_refused(log, message):
+def test_a_log_without_paths_or_columns_is_refused(log, message):
     for answer in (drcrm.learn, lambda log, mapping: drcrm.certify("column:q", log, mapping)):
         with pytest.raises(InputError, match=message):
             answer(log, MAPPING)

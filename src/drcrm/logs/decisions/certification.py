@@ -6,13 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.evaluation import build_answer, diagnose_log, judge
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.logs.decisions.policy_on_log import open_policy_on_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.words import state_certificates
-from drcrm.logs.read_log import Source
+from drcrm.logs.read_log import Source, written_log
 from drcrm.mapping.log_mapping import as_mapping
 
 
@@ -22,7 +24,7 @@ def stay_silent(text: str) -> None:
 
 def certify(
     policy: str | Path,
-    logs: Source,
+    logs: Source | pd.DataFrame,
     mapping: Any = None,
     *,
     confidence: float = 0.95,
@@ -46,8 +48,8 @@ def certify(
     policy : str or Path
         The file of a learned policy, or ``"column:NAME"``, a column of the log with the policy's probability of the
         logged action.
-    logs : Path, str, or list of Path
-        Files or folders of logged rows.
+    logs : Path, str, list of Path, or DataFrame
+        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
     mapping : dict, str, Path or LogMapping, optional
         Describes the columns of the log, as a dict or as a YAML or JSON file. By default that of the policy's log.
     confidence : float
@@ -83,7 +85,7 @@ def certify(
 
 def evaluate(
     policy: str | Path,
-    logs: Source,
+    logs: Source | pd.DataFrame,
     mapping: Any = None,
     *,
     confidence: float = 0.95,
@@ -101,8 +103,8 @@ def evaluate(
     policy : str or Path
         The file of a learned policy, or ``"column:NAME"``, a column of the log with the policy's probability of the
         logged action.
-    logs : Path, str, or list of Path
-        Files or folders of logged rows.
+    logs : Path, str, list of Path, or DataFrame
+        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
     mapping : dict, str, Path or LogMapping, optional
         Describes the columns of the log. By default that of the policy's log.
     confidence : float
@@ -130,9 +132,9 @@ def evaluate(
     return _answer("evaluate_policy", policy, logs, mapping, question, tell)
 
 
-def _answer(command: str, policy: str | Path, logs: Source, mapping: Any, question: Question, tell: Tell) -> Answer:
+def _answer(command: str, policy: str | Path, logs: Any, mapping: Any, question: Question, tell: Tell) -> Answer:
     """Return the answer of ``certify`` or ``evaluate_policy``."""
-    with open_policy_on_log(policy, logs, mapping, question, tell) as case:
+    with written_log(logs) as files, open_policy_on_log(policy, files, mapping, question, tell) as case:
         tell("evaluating the policy")
         mapping, judged = case.opened.mapping, case.policy
         estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
@@ -147,10 +149,10 @@ def _answer(command: str, policy: str | Path, logs: Source, mapping: Any, questi
         return replace(evaluation, statement=statement).answer(command, **parts)
 
 
-def diagnose(log: Source, mapping: Any, *, confidence: float = 0.95, tell: Tell = stay_silent) -> Answer:
+def diagnose(log: Source | pd.DataFrame, mapping: Any, *, confidence: float = 0.95, tell: Tell = stay_silent) -> Answer:
     """Check a log: its propensities, repeated rows, changes over time, and how well a model predicts the cost."""
     mapping = as_mapping(mapping)
-    with log_folder(log) as folder:
-        opened = open_log(log, mapping, tell, folder)
+    with written_log(log) as source, log_folder(source) as folder:
+        opened = open_log(source, mapping, tell, folder)
         tell("diagnosing")
         return Answer(build_answer("diagnose", opened, diagnose_log(opened), confidence))

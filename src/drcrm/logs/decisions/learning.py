@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from drcrm.cluster import on_cluster
@@ -29,7 +30,7 @@ from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
-from drcrm.logs.read_log import Source, name_of
+from drcrm.logs.read_log import Source, name_of, written_log
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.version import __version__
 
@@ -37,7 +38,7 @@ CONNECTION_TIMEOUT = 30  # seconds to wait for a Dask scheduler
 
 
 def learn(
-    log: Source,
+    log: Source | pd.DataFrame,
     mapping: Any,
     *,
     output: str | Path | None = None,
@@ -58,8 +59,8 @@ def learn(
 
     Parameters
     ----------
-    log : Path, str, or list of Path
-        Files or folders of logged rows.
+    log : Path, str, list of Path, or DataFrame
+        Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
     mapping : dict, str, Path or LogMapping
         Describes the columns of the log, as a dict or as a YAML or JSON file.
     output : str or Path, optional
@@ -102,15 +103,15 @@ def learn(
     algorithms = read_algorithms(mapping)  # report its errors before the log is read
     if exportable:
         require_exportable(algorithms)
-    beside: Any = log if files.output is None or is_stream(files.output) else files.output
     with (
         threadpool_limits(1, "blas"),
         _dask_workers(cluster, files.output, tell),
-        log_folder(beside) as folder,
+        written_log(log) as source,
+        log_folder(source if files.output is None or is_stream(files.output) else files.output) as folder,
     ):
         most = None if cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         stored = question.read_baseline()
-        opened: Any = open_log(log, mapping, tell, folder, seed=seed, most=most, baseline=stored)
+        opened: Any = open_log(source, mapping, tell, folder, seed=seed, most=most, baseline=stored)
         opened = opened.mark_missing()
         _require_several_actions(opened)
         algorithms = read_algorithms(mapping, can_have_scores(opened.train) and not exportable)
