@@ -2,7 +2,7 @@
 # make demo    install, then run the default experiment; the report is results/demo/report.html
 # make test    the fast tests, including the workflow from end to end
 # make test-all    all tests except the matrix, including the slow ones: repeated runs of the workflow, more generated inputs
-# make test-matrix    the same questions in two ways: every row of the matrix of options, and planted faults; 4 minutes
+# make test-matrix    the same questions in two ways: rows of a matrix of options, and planted faults; 4 minutes; SEED=N draws other logs
 # make test-faults    runs that go on after real faults: killed processes, full disks, damaged files, failing servers
 # make test-kernels    the fast tests with the kernels of three generations of processors, each with one and two threads
 # make test-versions    the library's tests with the oldest and the newest dependencies, on the newest Python at hand too
@@ -52,7 +52,7 @@ test-all: test
 	$(PYTEST) -m slow --ignore=tests/matrix
 
 test-matrix: .venv/installed
-	python -m pytest -n $(CORES) --dist load tests/matrix
+	MATRIX_SEED="$(SEED)" python -m pytest -n $(CORES) --dist load tests/matrix
 
 test-faults: .venv/installed
 	$(PYTEST) tests/faults

@@ -8,6 +8,7 @@
 - ``planting``: plant a fault in drcrm while it runs.
 
 ``python -m pytest tests/matrix -k row_17`` runs a row. ``make test`` runs a few rows, ``make test-matrix`` everything.
+``make test-matrix SEED=3`` draws other logs.
 To add an option, extend ``OPTIONS`` and ``logs``. To add a relation, decorate a function with ``relation`` and add a
 fault that it catches to ``test_planted_faults.py``.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from matrix.options import Row
 ARMS = ("left", "middle", "right")
 LABELS = ("banner", "mail")
 EXPLORED = 0.3  # share of uniform actions of the logging policy
+SEED = [int(seed) for seed in os.environ.get("MATRIX_SEED", "").split()]  # draws other logs
 N, EARLIER = 330, 200  # rows that evaluate policies, and rows of the earlier log that a policy file recognises
 CATEGORIES = {
     "city": ("Bern", "Genf", "Zürich"),
@@ -133,7 +135,7 @@ def probabilities(scores: np.ndarray, is_labels: bool, explored: float, action: 
 
 def draw_log(row: Row, n: int = N, seed: int = 0) -> SmallLog:
     """Return a log for a row of the matrix."""
-    rng = np.random.default_rng([seed, n])
+    rng = np.random.default_rng([seed, n, *SEED])
     contexts, phi = draw_features(row.features, n, rng)
     is_labels, n_actions = row.kind == "labels", 2 if row.kind == "labels" else 3
     scores, explored = linear_scores(phi, 1, n_actions, 0.5), EXPLORED

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from drcrm import read_log
+from drcrm.logging_policy import LoggingPolicy
 from drcrm.logs.policy_file import StoredPolicy, read_policy, write_policy
 from drcrm.mapping.log_mapping import as_mapping
 from matrix.commands import run
@@ -55,7 +56,8 @@ def write_fixed_policies(
     [path] = write_log(earlier, folder)
     mapping, paths = mapping_of(earlier), []
     stored, encoded = learned_policy(log.row.kind, log.row.format), read_log(path, mapping)
-    header = {**stored.header, "mapping": as_mapping(mapping).as_dict()}
+    algorithm = {key: stored.header["algorithm"][key] for key in ("name", "label")}  # the policy is not that of a fit
+    header = {**stored.header, "mapping": as_mapping(mapping).as_dict(), "algorithm": algorithm}
 
     def solve(scores: np.ndarray) -> np.ndarray:
         return solve_coefficients(encoded.X, in_file_order(earlier, scores))
@@ -63,13 +65,12 @@ def write_fixed_policies(
     def linear(seed_scores: np.ndarray, share: float) -> Any:
         return type(stored.policy)(solve(seed_scores)).with_exploration(share)
 
+    logging_scores = earlier.logging if log.row.propensity != "rule" else 0 * policy_scores(earlier)
     model = stored.model and replace(
         stored.model,
         model=_fixed_model(stored.model.model, solve(model_effects(earlier))),
-        logging_policy=linear(earlier.logging if log.row.propensity != "rule" else 0 * policy_scores(earlier), 0.0),
+        logging=LoggingPolicy(linear(logging_scores, 0.0), stored.model.logging.support, is_cloned=True),
         limits=log.cost_range if log.row.kind != "labels" else tuple(np.array([-1, 1]) * np.ptp(log.cost_range)),
-        is_supported=None,
-        is_cloned=True,
     )
     for seed in seeds:
         scores = earlier.logging if seed == LOGGING else policy_scores(earlier, seed)
@@ -113,7 +114,7 @@ def solve_coefficients(X: Any, scores: np.ndarray) -> np.ndarray:
     """Return the coefficients of these scores; an encoding that cannot express them is an error."""
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     coef = np.linalg.lstsq(X, scores, rcond=1e-10)[0]
-    np.testing.assert_allclose(X @ coef, scores, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(X @ coef, scores, rtol=0, atol=1e-8 * max(1, np.abs(scores).max()))
     return coef
 
 
