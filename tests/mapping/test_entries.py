@@ -204,7 +204,7 @@ def test_npz_and_obp_logs(tmp_path):
         {"uniform": False},
         {"constant": 0},
         {"constant": 1.1},
-        {"constant": "0.2"},
+        {"constant": "0.2x"},
         {"rule": "rule"},
         {"exploration": 0.1},
         {"rule": "rule", "exploration": 0},
@@ -223,7 +223,7 @@ def test_estimated_propensities_are_trusted_only_if_the_mapping_says_so():
         mapping = as_mapping(MINIMAL | {"propensity": None, "propensity_model": entry})
         assert (mapping.propensity_model, mapping.trusts_propensities) == ("auto", trusts)
         assert as_mapping(mapping.as_dict()) == mapping
-    for entry in ({"trusted": True}, {"model": "forest"}, {"model": "auto", "trusted": "yes"}):
+    for entry in ({"trusted": True}, {"model": "forest"}, {"model": "auto", "trusted": "sure"}):
         with pytest.raises(InputError, match=r"propensity_model is .*, or a map such as \{model: auto, trusted"):
             as_mapping(MINIMAL | {"propensity": None, "propensity_model": entry})
 

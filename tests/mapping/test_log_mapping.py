@@ -147,3 +147,33 @@ def test_files_without_named_columns_have_none_in_the_mapping(key):
     with pytest.raises(InputError, match=f"mapping has {key}, but dsjson has no named columns"):
         as_mapping({key: WHOLE[key]}).require_no_columns("dsjson")
     assert as_mapping({"split": "last 25 %"}).require_no_columns("dsjson").split == "last 25 %"
+
+
+def _as_texts(value):
+    """Return the value as ``--config`` of Snakemake passes it: every scalar is a text."""
+    if isinstance(value, dict):
+        return {key: _as_texts(item) for key, item in value.items()}
+    return (
+        [*map(_as_texts, value)] if isinstance(value, list) else value if isinstance(value, str) else json.dumps(value)
+    )
+
+
+@pytest.mark.parametrize("written", [_as_texts, lambda value: value], ids=["texts", "numbers"])
+@pytest.mark.parametrize("propensity", [{"constant": 1e-3}, {"rule": "r", "exploration": 0.5}, {"uniform": True}, None])
+def test_numbers_and_truth_values_may_be_texts_where_no_text_is_possible(written, propensity):
+    options = {"ridge": 1e-3, "features": {"nystroem": 100}, "safe": True, "cost_model": "sklearn.svm:SVR"}
+    content = WHOLE | {
+        "propensity": propensity,
+        "cost_range": [-1, 1.5e-3],
+        "shift": 1e-2,
+        "explore": 0,
+        "least_propensity": 1e-3,
+        "algorithm": [{"estimator": "KLDRO", "parameter": "radius", "grid": [1e-3, 2], "options": options}],
+        "guardrails": {"a": {"cost": "b", "at_most": 1e-3, "range": [0, 1]}, "c": {"reward": "d", "at_least": "-1 %"}},
+    }
+    if propensity is None:
+        content = {**content, "propensity_model": {"model": "auto", "trusted": True}}
+    read = as_mapping(written(content) | {"propensity": written(propensity) if propensity else None})
+    assert read == as_mapping(content)
+    assert (read.least_propensity, read.explore, read.cost_range) == (1e-3, 0, (-1, 1.5e-3))
+    assert read.algorithm[0]["options"] == options

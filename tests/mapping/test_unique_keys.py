@@ -95,3 +95,11 @@ def test_numbers_in_base_60_are_refused(number):
     with pytest.raises(InputError, match=f"line 2: YAML reads {number} as a number in base 60; write it in quotes"):
         parse_yaml(f"a: 1\nsplit: {number}")
     assert parse_yaml(f"a: '{number}'\nb: 10:75") == {"a": number, "b": "10:75"}
+
+
+@pytest.mark.parametrize("number", ["1e-3", "1e3", "+1E+3", "-2.5e3", ".5e3", "5.e1"])
+def test_a_number_with_an_exponent_is_a_number_as_in_json(number):
+    """In quotes it is a text, and so are the digits of a hash."""
+    assert parse_yaml(f"a: {number}") == {"a": float(number)}
+    texts = [f"'{number}'", "6250e61dabf7506e8", "1e3x", "e3"]
+    assert parse_yaml(f"[{', '.join(texts)}]") == [number, *texts[1:]]

@@ -1,11 +1,15 @@
 """Cross-checks of the configuration: names, numbers, file names, estimators, actions and mappings."""
 
 import math
+import re
 
 import pytest
-from small_configs import SCHEMA, SINGLE, SMALL, changed, fault_of
+from small_configs import ROOT, SCHEMA, SINGLE, SMALL, changed, fault_of
 
+from drcrm.mapping.unique_keys import parse_yaml
 from drcrm.paper.config import complete
+
+RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -142,3 +146,27 @@ def test_an_experiment_or_a_log_has_not_the_name_of_a_rule_or_of_a_study(name):
     message = f"{name!r} is the name of a rule or of a study, so an experiment or a log cannot have it"
     assert fault_of(f"experiments.{name}", {"datasets": ["toy"]}) == f"config: experiments: {message}"
     assert fault_of("logs", {name: {"path": "a.csv"}}) == f"config: logs: {message}"
+
+
+def test_numbers_and_null_of_a_log_may_be_texts_as_in_nested_values_of_snakemake_config():
+    texts = LOG | {"explore": "1e-2", "time": "null", "least_propensity": "1e-3", "propensity": "null"}
+    log = complete(changed("logs", {"shop": texts | {"propensity_model": "auto"}}), SCHEMA)["logs"]["shop"]
+    assert (log["time"], log["propensity"]) == (None, None)
+    options = {"cost_model": "sklearn.svm:SVR", "features": {"nystroem": "5"}, "safe": "true"}
+    entry = complete(changed("algorithms.kl.options", options), SCHEMA)["algorithms"]["kl"]
+    assert entry["options"] == {"cost_model": "sklearn.svm:SVR", "features": {"nystroem": 5}, "safe": True}
+
+
+@pytest.mark.parametrize("path", ["{week}.csv", "logs{1}/a.csv", "a{.csv"])
+def test_braces_in_the_path_of_a_log_are_an_error(path):
+    message = "has braces, which Snakemake reads as wildcards: rename the file"
+    assert fault_of("logs", {"shop": LOG | {"path": path}}) == f"config: logs.shop.path: {path!r} {message}"
+
+
+def test_the_names_that_are_taken_are_those_of_the_rules():
+    rules = {
+        rule for path in (ROOT / "workflow").rglob("*") if path.is_file() for rule in RULE.findall(path.read_text())
+    }
+    names = parse_yaml(SCHEMA.read_text())["properties"]["experiments"]["propertyNames"]["not"]["anyOf"][1]["enum"]
+    assert {*names} == rules | {"default", "theory", "studies"}
+    assert len(rules) > 20

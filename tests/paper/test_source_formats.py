@@ -274,3 +274,12 @@ def test_sparse_features_stay_sparse():
         assert abs(expected).max() < 10
     with pytest.raises(InputError, match="scale must be max_abs or none for a sparse data set, got standard"):
         scaled("standard", sparse.csr_array(X), sparse.csr_array(X_test))
+
+
+@pytest.mark.parametrize("ids", [[0, 1], [-1, 1]])
+def test_two_classes_may_be_minus_one_and_one(tmp_path, ids):
+    """As the ids, or in place of 0 and 1, but not together with 0."""
+    spec = DatasetSpec(features=1, labels=ids, single=True)
+    assert read_file(write(tmp_path / "a.svm", "-1 1:1\n+1 1:2\n-1 1:3\n"), spec)[1].tolist() == [0, 1, 0]
+    with pytest.raises(InputError, match=r"label (-1|0) is out of range, expected "):
+        read_file(write(tmp_path / "a.svm", "-1 1:1\n0 1:2\n1 1:3\n"), spec)

@@ -241,7 +241,7 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
         return LogMapping()
     if not isinstance(content, Mapping):
         raise InputError(f"{name} is of type {type(content).__name__}, expected a mapping of keys such as action: item")
-    validate(content, name)
+    content = validate(content, name)
     values = {key: value for key, value in content.items() if value is not None and key != "features"}
     if isinstance(texts := values.get("booleans"), str):
         values["booleans"] = (texts,)

@@ -1,10 +1,12 @@
 """Content of a mapping's file, and its validation by ``mapping.schema.json``."""
 
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache, reduce
 from importlib import resources
 from numbers import Real
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,33 @@ def _validator() -> Any:
     return validator(json.loads(schema))
 
 
-def validate(content: Mapping, name: str) -> None:
-    """Raise InputError for the first value that violates the schema."""
+def parse_texts(content: dict | list, errors: Iterable[Any]) -> None:
+    """Replace the texts of a schema's errors by the numbers, truth values or nulls that YAML reads in them.
+
+    Snakemake's ``--config`` passes nested values as text, and its YAML reads 1e-3 as text.
+    """
+    for error in errors:
+        parse_texts(content, error.context)
+        if isinstance(error.instance, str) and error.validator in ("type", "enum", "const", "not"):
+            *path, key = error.absolute_path
+            with suppress(InputError):
+                value = parse_yaml(error.instance)
+                if isinstance(value, int | float) or (value is None and error.instance):
+                    reduce(getitem, path, content)[key] = value
+
+
+def _copy(value: Any) -> Any:
+    """Return a copy with dicts and lists in place of other mappings and of tuples."""
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
+    return [*map(_copy, value)] if isinstance(value, list | tuple) else value
+
+
+def validate(content: Mapping, name: str) -> Mapping:
+    """Return the content, with texts parsed; InputError for the first value that violates the schema."""
+    if errors := [*_validator().iter_errors(content)]:
+        content = _copy(content)
+        parse_texts(content, errors)
     for error in _validator().iter_errors(content):
         place = error.json_path.removeprefix("$").removeprefix(".") or name
         if error.validator == "additionalProperties":
@@ -48,3 +75,4 @@ def validate(content: Mapping, name: str) -> None:
             example = f", in {error.schema['description']}" if error.path else ""
             raise InputError(f"{place} has the key {unknown!r}, expected only the keys {', '.join(keys)}{example}")
         raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
+    return content

@@ -1,6 +1,7 @@
 """YAML and JSON in which a repeated key is an error; their parsers silently keep the last value.
 
-YAML is also refused if its aliases expand to very many values, and if a number is in base 60, such as 1:30.
+YAML is also refused if its aliases expand to very many values, and if a number is in base 60, such as 1:30. Numbers
+such as 1e-3 are numbers, as in YAML 1.2 and JSON; YAML 1.1 reads a text.
 """
 
 import json
@@ -11,6 +12,7 @@ from drcrm.errors import InputError, import_extra
 
 MOST_NODES = 10**5  # values of a document, counted at each of their aliases
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")  # numbers of YAML 1.1
+EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")  # numbers of YAML 1.2
 
 
 def parse_yaml(text: str) -> object:
@@ -40,6 +42,7 @@ def parse_yaml(text: str) -> object:
                 _count_nodes(node, {})
             return node
 
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, [*"-+.0123456789"])
     try:
         content = yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -3,7 +3,6 @@
 The checks at the end are those that a JSON schema cannot express: names, file names, estimators, actions, mappings.
 """
 
-import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from snakemake.utils import update_config, validate
 from drcrm.errors import InputError, escape_unprintable, prefix_errors, warn
 from drcrm.files import check_file_name
 from drcrm.mapping.log_mapping import as_mapping
+from drcrm.mapping.schema import parse_texts
 from drcrm.mapping.unique_keys import parse_yaml
 from drcrm.optimization.starts import STARTS
 from drcrm.paper.reports.plan import tell_apart
@@ -73,8 +73,8 @@ def complete(config: Mapping, schema: Path) -> dict:
 
     The defaults are those of the schema, the package's algorithms, and labels made from names. An ablation adds
     variants of its algorithms, with other starts. Algorithms without a colour or a marker get a unique pair. Text is
-    converted if the schema expects a number or a truth value, because ``--config`` passes nested values as text and
-    YAML reads 1e-5 as text.
+    converted if the schema expects a number, a truth value or null, because ``--config`` passes nested values as text
+    and Snakemake's YAML reads 1e-5 as text.
 
     Raises
     ------
@@ -116,13 +116,14 @@ def _add_variants(experiments: object) -> None:
 
 
 def _parse_text(config: dict, schema: Path) -> None:
-    """Convert text to the number or truth value that the schema expects, and a float such as 2.0 to an integer."""
-    for error in _STRICT(parse_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config):
-        if error.validator == "type" and isinstance(error.instance, str | float):
+    """Convert text to the value that the schema expects, and a float such as 2.0 to an integer."""
+    errors = [*_STRICT(parse_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config)]
+    parse_texts(config, errors)
+    for error in errors:
+        if error.validator == "type" and isinstance(error.instance, float):
             *path, key = error.absolute_path
-            value = error.instance
             with suppress(ValueError, OverflowError):
-                reduce(getitem, path, config)[key] = json.loads(value) if isinstance(value, str) else int(value)
+                reduce(getitem, path, config)[key] = int(error.instance)
 
 
 def _validate(config: dict, schema: Path) -> None:

@@ -5,7 +5,7 @@ import gzip
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -152,6 +152,8 @@ def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np
                 raise InputError(_first_fault(path, spec) or str(error)) from None
         X = sparse.csr_array(X)
         flat = [label for labels in tuples for label in labels]
+        if spec.single and [*spec.labels] == [0, 1] and -1 in flat and 0 not in flat:
+            spec = replace(spec, labels=[-1, 1])  # LibSVM's ids of two classes
         one_each = not spec.single or all(len(labels) == 1 for labels in tuples)
         fit = one_each and all(_fits(label, spec) for label in flat)
         if not (np.isfinite(X.data).all() and X.has_canonical_format and fit):
