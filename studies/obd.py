@@ -74,7 +74,7 @@ class Evaluation:
         comparison = compare_with_logging(
             policy, log, ComparisonSettings(choices=self.choices), cost_model=model, groups=diagnosis.units
         )
-        estimates = estimate_values(policy, log, cost_model=model, groups=diagnosis.units)
+        estimates = estimate_values(comparison.evaluation)
         more = comparison.difference
         return {
             **{key: value for name in ESTIMATES for key, value in click_rates(name, estimates[name]).items()},

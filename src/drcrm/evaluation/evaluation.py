@@ -193,6 +193,10 @@ class Evaluation:
         """Class of the estimate."""
         return EVALUATIONS[self.estimate].kind
 
+    def with_propensities(self, propensity: np.ndarray) -> Evaluation:
+        """Return the evaluation on the log with other propensities."""
+        return self._map_policies(self.log.replace(propensity=propensity), lambda policy: policy)
+
     def of_policy(self, policy: Policy) -> Evaluation:
         """Return the same evaluation of another policy."""
         return replace(self, policy=PolicyOnLog(policy, self.log))

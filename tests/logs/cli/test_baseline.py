@@ -110,12 +110,12 @@ def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path
 
 def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks, monkeypatch):
     mapping, stored = as_mapping(MAPPING | {"algorithm": "kl_dro_dr"}), read_policy(weeks / "old.npz", with_rows=True)
-    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, baseline=stored)
+    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, reference=stored)
     plain = fit_algorithm(opened.train, opened.evaluated, read_algorithms(mapping)[0])
     learned = compare_with_baseline(plain, opened)
     for place in (0, 3, len(learned.candidates) - 1):
         policy = learned.candidates[place].policy
-        options = {"baseline": opened.baseline, "cost_model": learned.cost_model}
+        options = {"baseline": opened.reference.policy, "cost_model": learned.cost_model}
         expected = off_policy_value(policy, opened.evaluated, "dr", **options)
         if not learned.candidates[place].is_logging:
             assert learned.differences.valid[:, place].mean() == pytest.approx(float(expected), abs=1e-9)

@@ -13,6 +13,7 @@ from drcrm.logging_policy import SupportedModel
 from drcrm.logs.decisions.candidates import ESTIMATE, choose_candidate
 from drcrm.logs.decisions.evaluation import guarded_outcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.policies.exponential import class_for
 from drcrm.selection.candidates import Candidate, Learned
@@ -49,7 +50,7 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     )
     learned = Learned(candidates, {}, 0, [], coefs[0], None, model, None, differences)
     mapping = as_mapping({"guardrails": RAIL, "least_propensity": 0.1})
-    opened = SimpleNamespace(evaluated=log, units=None, baseline=None, mapping=mapping)
+    opened = SimpleNamespace(evaluated=log, units=None, reference=Reference(), mapping=mapping)
     selection = choose_candidate(opened, [as_algorithm("kl_dro_dr")], [learned])
     settings = ComparisonSettings(
         ESTIMATE,

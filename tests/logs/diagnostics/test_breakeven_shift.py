@@ -38,7 +38,7 @@ def test_the_bound_crosses_0_just_beyond_the_breakeven(with_baseline):
     groups = np.arange(len(log.cost)) // 2
     reference = Reference(policy=np.full_like(policy, 1 / 3)) if with_baseline else Reference()
     options = {"groups": groups} if with_baseline else {}
-    breakeven = find_breakeven_shift(policy, log, replace(SNIPS, reference=reference), **options)
+    breakeven = find_breakeven_shift(compare_with_logging(policy, log, replace(SNIPS, reference=reference), **options))
     assert breakeven is not None
     assert 0 < breakeven < 1
 
@@ -54,11 +54,12 @@ def test_there_is_no_bound_beyond_the_largest_cost():
     """Of clicks, the worst case is 0 clicks from the radius −log P(no click) on."""
     log, policy = draw("clicks")
     limit = -np.log(np.mean(log.cost == 0))
-    assert limit / (1 + 1 / 32) <= find_breakeven_shift(policy, log, SNIPS) < limit
+    assert limit / (1 + 1 / 32) <= find_breakeven_shift(compare_with_logging(policy, log, SNIPS)) < limit
 
 
 def test_there_is_no_breakeven_of_a_worse_policy_or_an_estimate_without_worst_cases():
     log, policy = draw("normal")
-    assert find_breakeven_shift(np.roll(policy, 1, axis=1), log, SNIPS) is None
-    assert find_breakeven_shift(policy, log, ComparisonSettings("ips")) is None
-    assert find_breakeven_shift(np.zeros(len(log.cost)), log, SNIPS) is None
+    ips = ComparisonSettings("ips")
+    cases = (np.roll(policy, 1, axis=1), SNIPS), (policy, ips), (np.zeros(len(log.cost)), SNIPS)
+    for judged, settings in cases:
+        assert find_breakeven_shift(compare_with_logging(judged, log, settings)) is None

@@ -15,6 +15,7 @@ from drcrm.logging_policy import SupportedModel
 from drcrm.logs.diagnostics.comparison.advice import advise_guardrail
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import Bounds, decide
 from drcrm.logs.diagnostics.comparison.words import describe_guardrails
 from drcrm.mapping.entries import Guardrail
@@ -71,7 +72,9 @@ def test_with_a_baseline_the_difference_and_the_margin_are_relative_to_it(share)
     log, costs, policy = draw()
     rail = replace(COST, margin=share, is_relative=True) if share else COST
     part, old = log.with_cost(costs[:, 0]), policy[:, ::-1]
-    [result] = GuardedOutcomes.of([rail], log, costs[:, [0]], "ips", baseline=old).judge(policy, ComparisonSettings())
+    [result] = GuardedOutcomes.of([rail], log, costs[:, [0]], "ips", reference=Reference(policy=old)).judge(
+        policy, ComparisonSettings()
+    )
     weight, of_old = (known[np.arange(800), log.Y] / log.propensity for known in (policy, old))
     mean = (of_old * part.cost).mean()
     assert result.difference == pytest.approx((weight * part.cost).mean() - mean, abs=1e-12)

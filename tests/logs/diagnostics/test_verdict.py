@@ -28,6 +28,7 @@ from drcrm.certificates import policy_certificate
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logs.diagnostics.check import Check, Consequence
 from drcrm.logs.diagnostics.comparison.advice import RANDOMISE, advise_rows
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
@@ -271,7 +272,7 @@ def test_a_policy_known_by_its_probabilities_of_the_logged_actions():
     verdict, _, comparison = judge(policy)
     assert verdict.verdict == "better"
     assert comparison.certificate.estimate == "snips"
-    values, complete = (estimate_values(known, LOG, cost_model=MODEL) for known in (policy, BEST))
+    values, complete = (estimate_values(Evaluation.of(known, LOG, cost_model=MODEL)) for known in (policy, BEST))
     assert values["dr"] is None is values["dm"]
     assert complete["snips"] == pytest.approx(values["snips"])
     assert None not in complete.values()

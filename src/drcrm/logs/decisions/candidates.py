@@ -123,7 +123,7 @@ def fit_candidates(
     is_halved = is_expensive(train)
     if is_halved:
         guard = partial(_guard, opened.mapping.guardrails) if opened.mapping.guardrails else None
-        bound = IMPROVEMENT if opened.baseline is None else COST_BOUND
+        bound = COST_BOUND if opened.reference.is_baseline else IMPROVEMENT
         algorithms = halve_algorithms(train, algorithms, report, guard, bound)
     results = []
     for number, algorithm in enumerate(algorithms, 1):
@@ -134,7 +134,7 @@ def fit_candidates(
         if is_halved:  # with a feature map a fit takes ten times as long
             algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
         learned = fit_algorithm(train, opened.evaluated, algorithm)
-        results.append(learned if opened.baseline is None else compare_with_baseline(learned, opened))
+        results.append(compare_with_baseline(learned, opened) if opened.reference.is_baseline else learned)
     return choose_candidate(opened, algorithms, results, confidence)
 
 
@@ -177,7 +177,7 @@ def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     """Return the result with differences from the baseline of the log instead of those from the logging policy."""
     differences, shift = learned.differences, opened.mapping.shift
     known = {"baseline": LOGGING, "groups": opened.units, "cost_model": learned.cost_model}
-    evaluation = Evaluation.of(opened.baseline, opened.evaluated, **known).by(ESTIMATE, radius=shift)
+    evaluation = Evaluation.of(opened.reference.policy, opened.evaluated, **known).by(ESTIMATE, radius=shift)
     limited = evaluation if shift is not None else replace(evaluation, weight=Clipped(learned.clip))
     valid, clipped = (part.terms.z - evaluation.reference.z for part in (evaluation, limited))
     valid, clipped, _ = unit_values(opened.units, evaluation.log.count, valid, clipped)

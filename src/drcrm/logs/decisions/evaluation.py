@@ -12,7 +12,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.evaluation import LOGGING
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.decisions.answer import Answer
@@ -136,26 +135,21 @@ class Evaluation:
         }
         if settings.reference.radius is not None:
             common["shift"] = settings.reference.radius
-        if opened.baseline is not None:  # its cost model is that of the policy
-            estimates = self._estimates(opened.baseline, self.best.cost_model)
-            if self.watched is not None and self.watched.baseline is not None:
-                estimates[evidence.running["estimate"]] = self.watched.baseline.as_dict()
+        if opened.reference.is_baseline:  # its cost model is that of the policy
+            estimates = estimate_values(evidence.comparison.evaluation.of_baseline, confidence=settings.confidence)
+            if self.watched is not None and self.watched.baseline_cost is not None:
+                estimates[evidence.running["estimate"]] = self.watched.baseline_cost.as_dict()
             common["baseline"] = {"name": settings.reference.name, "estimates": estimates}
         content = build_answer(command, opened, self.diagnosis, settings.confidence, **common | parts)
         is_trusted = not self.statement.assumption or opened.mapping.trusts_propensities
         return Answer(content, self.verdict, evidence.guardrails, is_trusted)
-
-    def _estimates(self, policy: Any, cost_model: Any, **clip: Any) -> dict[str, object]:
-        """Return the estimates of a policy as JSON values."""
-        options: dict[str, Any] = {"groups": self.diagnosis.units, "confidence": self.settings.confidence}
-        return estimate_values(policy, self.opened.evaluated, cost_model=cost_model, **options, **clip)
 
     def candidates(self) -> list[dict]:
         """Return the estimates and the comparison of each policy as JSON values."""
         defaults = {"parameter": None, "value": None, "ridge": 0.0, "step": 1.0, "sharpness": 1.0}
         entries = []
         for policy, comparison in zip(self.policies, self.comparisons, strict=True):
-            values = self._estimates(policy.policy, policy.cost_model, clip=policy.clip)
+            values = estimate_values(comparison.evaluation, policy.clip, self.settings.confidence)
             entry = {"name": policy.name, "label": policy.label, "estimates": values, **comparison.as_dict()}
             if self.watched is not None:
                 values[self.evidence.running["estimate"]] = self.watched.cost.as_dict()
@@ -211,15 +205,15 @@ def judge(
         rails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
         evidence = replace(evidence, guardrails=rails)
     comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
-    is_judged = best.may_have_logged and opened.baseline is None and _has_logged(evidence.comparison.difference, log)
+    is_judged = best.may_have_logged and not opened.reference.is_baseline
+    is_judged = is_judged and _has_logged(evidence.comparison.difference, log)
     reference = replace(settings.reference, is_judged=is_judged)
     verdict = decide(diagnosis.diagnostics, bounds, evidence.guardrails, reference)
     breakeven = None
     if watching is None:
-        evidence = replace(evidence, sensitivity=_sensitivity(best, log, evidence, verdict.is_better))
+        evidence = replace(evidence, sensitivity=_sensitivity(evidence, verdict.is_better))
         if verdict.is_better:
-            models = {"cost_model": best.cost_model, "groups": diagnosis.units}
-            breakeven = find_breakeven_shift(best.policy, log, settings, **models)
+            breakeven = find_breakeven_shift(comparison)
     statement = state(verdict, evidence, ESTIMATED if log.imitated_propensities else "")
     results = comparisons, settings, evidence, verdict, statement, breakeven, watched
     return Evaluation(opened, policies, best, *results)
@@ -227,9 +221,8 @@ def judge(
 
 def _reference(opened: OpenedLog, reference: Reference) -> Reference:
     """Return the reference on the rows of a log."""
-    if opened.baseline is None:
-        return replace(reference, name=opened.reference)
-    return replace(reference, policy=opened.baseline)
+    known = opened.reference
+    return replace(reference, name=reference.name if known.is_baseline else known.name, policy=known.policy)
 
 
 def _has_logged(difference: Interval, log: BanditLog) -> bool:
@@ -238,16 +231,16 @@ def _has_logged(difference: Interval, log: BanditLog) -> bool:
     return abs(difference.mean_weight - 1) <= EQUAL and n - difference.effective_size <= EQUAL**2 * n
 
 
-def _sensitivity(best: EvaluatedPolicy, log: BanditLog, evidence: Evidence, is_better: bool) -> Any:
+def _sensitivity(evidence: Evidence, is_better: bool) -> Any:
     """Return the sensitivity to wrong propensities, of a better policy or by request; None if it has no meaning.
 
     It compares mean costs with the logged costs.
     """
-    settings, groups = evidence.comparison.settings, evidence.diagnosis.units
+    settings = evidence.comparison.settings
     is_requested = settings.gamma is not None and evidence.comparison.certificate is not None
     if not (is_better or is_requested) or settings.reference.is_baseline or evidence.radius is not None:
         return None
-    return sensitivity_to_propensities(best.policy, log, settings, cost_model=best.cost_model, groups=groups)
+    return sensitivity_to_propensities(evidence.comparison)
 
 
 def _watch(
@@ -301,8 +294,7 @@ def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardr
 def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
     """Return the outcomes of the guardrails on the rows that evaluate policies."""
     costs = opened.evaluated.column("guardrails")
-    baseline = LOGGING if opened.baseline is None else opened.baseline
-    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units, baseline)
+    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units, opened.reference)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:

@@ -111,7 +111,7 @@ def learn(
     ):
         most = None if cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         stored = question.read_baseline()
-        opened: Any = open_log(source, mapping, tell, folder, seed=seed, most=most, baseline=stored)
+        opened: Any = open_log(source, mapping, tell, folder, seed=seed, most=most, reference=stored)
         opened = opened.mark_missing()
         _require_several_actions(opened)
         algorithms = read_algorithms(mapping, can_have_scores(opened.train) and not exportable)
@@ -176,7 +176,7 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ev
     if evaluation.verdict.name != NOT_SHOWN:
         return evaluation
     estimated = "policy" if opened.policy_change is None else "policies"
-    written = f"an estimate of the logging {estimated}" if opened.baseline is None else "the baseline"
+    written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
     within = " within all guardrails" if evaluation.evidence.guardrails else ""
     sentence = (
         f"No candidate was shown to beat {evaluation.evidence.reference}{within} on the {rows} held-out "
@@ -191,12 +191,12 @@ def _answer(evaluation: Evaluation, files: Files) -> Answer:
     mapping = opened.mapping
     name = None if files.output is None else files.output.name
     origin = {"mapping": mapping.as_dict(), "seed": files.seed, "policy": name}
-    kept = "logging" if opened.baseline is None else "baseline"
+    kept = "baseline" if opened.reference.is_baseline else "logging"
     result = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=origin)
     answer = result.content
     if not is_better:
         label, estimates = "π0", {"ips": answer["logging"]}
-        if opened.baseline is not None:
+        if opened.reference.is_baseline:
             label, estimates = answer["baseline"]["name"].removeprefix("the "), answer["baseline"]["estimates"]
         reference = {"name": kept, "label": label, "estimates": estimates, f"is_{kept}": True, "chosen": True}
         answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
@@ -204,7 +204,7 @@ def _answer(evaluation: Evaluation, files: Files) -> Answer:
         advice = f"The best candidate is in {files.candidate.name}. Certify it on rows that are logged later."
         answer["verdict"]["changes"] = [*evaluation.statement.changes, advice]
     rows = opened.checks.propensity.size
-    if is_better or opened.baseline is None:
+    if is_better or not opened.reference.is_baseline:
         models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
         policy = _policy_to_write(evaluation, is_better)
         answer["exploration"] = describe_exploration(

@@ -26,7 +26,7 @@ from drcrm.logs.diagnostics.comparison.baseline import (
     policy_on_rows,
     with_features_of,
 )
-from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_checks import check_missing
 from drcrm.logs.diagnostics.log_columns import independent_units
 from drcrm.logs.diagnostics.logging_policies import PolicyChange, find_policy_change
@@ -44,11 +44,11 @@ from drcrm.logs.policy_file import StoredPolicy, digest
 from drcrm.logs.read_log import Source, first_path, name_of, read_raw_log, short_name
 from drcrm.logs.rows.recognition import LearnedRows, RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping
-from drcrm.policies.tabular import TabularPolicy
 
 LARGE = 2**27  # bytes; the arrays of a larger log are kept in files
 ROUNDING = 1e-6  # relative, of propensities
 DAY, WEEK = 86_400e6, 7 * 86_400e6  # microseconds
+LAST_POLICY = "the policy that logged the last part of the log"
 MAX_CHECKED = 100_000  # the checks that need no policy use all rows of logs up to this size, else the held-out rows
 Tell = Callable[[str], None]
 
@@ -76,8 +76,8 @@ class OpenedLog:
         The rows that train a policy; None if the policy is known already.
     whole : BanditLog, optional
         All rows of the file. None if ``evaluated`` has all rows, or is so large that checks do not need more.
-    baseline : TabularPolicy, optional
-        Policy to compare with, on the rows of ``evaluated``; None compares with the logging policy.
+    reference : Reference
+        What policies are compared with on the rows of ``evaluated``: by default the policy that logged them.
     policy_change : PolicyChange, optional
         Last change of the logging policy. ``evaluated`` then has only rows after it, unless there is a baseline.
     evaluated_rows : bool array, optional
@@ -97,7 +97,7 @@ class OpenedLog:
     recognised: RecognisedRows | None = None
     train: BanditLog | None = None
     whole: BanditLog | None = None
-    baseline: TabularPolicy | None = None
+    reference: Reference = field(default_factory=Reference)
     policy_change: PolicyChange | None = None
     evaluated_rows: np.ndarray | None = None
     rows_per_week: float | None = None
@@ -135,11 +135,6 @@ class OpenedLog:
     def mapping(self) -> LogMapping:
         """Return the mapping of the log."""
         return self.evaluated.description.mapping
-
-    @property
-    def reference(self) -> str:
-        """Name of the policy that logged ``evaluated``, in sentences."""
-        return LOGGING_POLICY if self.policy_change is None else "the policy that logged the last part of the log"
 
     @property
     def units(self) -> np.ndarray | None:
@@ -202,7 +197,7 @@ def open_log(
     recognise: Callable[[RowChecks, str], RecognisedRows] | None = None,
     seed: int | None = None,
     most: int | None = None,
-    baseline: StoredPolicy | None = None,
+    reference: StoredPolicy | None = None,
 ) -> OpenedLog:
     """Return the rows of a log for the evaluation of policies.
 
@@ -224,7 +219,7 @@ def open_log(
         Seed of a split into rows that train policies and held-out rows; by default the log is not split.
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
-    baseline : StoredPolicy, optional
+    reference : StoredPolicy, optional
         Policy to compare with. Its probabilities on the rows are in memory. Rows that trained it are left out. If its
         features are other columns, the file is read twice.
 
@@ -235,16 +230,16 @@ def open_log(
     """
     most = LARGE if most is None else most
     log, checks = _read_checked_log(path, mapping, tell, folder, most)
-    of_baseline = None if baseline is None else with_features_of(log, baseline, path, folder, most)
+    of_reference = None if reference is None else with_features_of(log, reference, path, folder, most)
     file_digest, train, whole = digest(path), None, None
     with prefix_errors(name_of(path)):
         recognised = None if recognise is None else recognise(checks, file_digest)
         if seed is not None:
             heldout = held_out(log, seed)
             recognised = RecognisedRows(~heldout, heldout)
-        if baseline is not None and of_baseline is not None:
-            hashes = checks.hashes if of_baseline is log else hash_log(of_baseline)
-            trained = find_rows(baseline, hashes, checks.propensity, file_digest)
+        if reference is not None and of_reference is not None:
+            hashes = checks.hashes if of_reference is log else hash_log(of_reference)
+            trained = find_rows(reference, hashes, checks.propensity, file_digest)
             recognised = leave_out_training(recognised, trained, checks.groups)
         is_evaluated = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and (recognised.undecided or recognised.equal):
@@ -264,9 +259,10 @@ def open_log(
             evaluated = encode(log, encoding or fit_encoding(log), is_evaluated, scratch_path(log.cost))
         units: Any = evaluated.rows
         evaluated = evaluated.replace(rows=units.assign(groups=independent_units(evaluated)))
-        on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
+        on_rows = reference and policy_on_rows(reference, of_reference, is_evaluated, evaluated)
     rows = None if whole is None else is_evaluated
-    opened = OpenedLog(path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, on_rows)
+    compared = Reference() if on_rows is None else Reference(policy=on_rows)
+    opened = OpenedLog(path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, compared)
     return _restrict_to_last_policy(replace(opened, evaluated_rows=rows, rows_per_week=count_rows_per_week(log)))
 
 
@@ -285,7 +281,7 @@ def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
     The costs of these rows are those of the policy that runs now. With a baseline, all rows are compared with it.
     """
     tested = opened.evaluated if opened.whole is None else opened.whole
-    change = None if opened.baseline is not None else find_policy_change(tested)
+    change = None if opened.reference.is_baseline else find_policy_change(tested)
     if change is None:
         return opened
     is_last, rows = change.is_last, None
@@ -293,7 +289,8 @@ def _restrict_to_last_policy(opened: OpenedLog) -> OpenedLog:
         is_last, rows = change.is_last[opened.evaluated_rows], opened.evaluated_rows & change.is_last
     if not is_last.any():
         return opened
-    return replace(opened, evaluated=opened.evaluated.take(is_last), policy_change=change, evaluated_rows=rows)
+    known = {"policy_change": change, "evaluated_rows": rows, "reference": Reference(LAST_POLICY)}
+    return replace(opened, evaluated=opened.evaluated.take(is_last), **known)
 
 
 def _encode_training_rows(log: BanditLog, training: np.ndarray) -> BanditLog:

@@ -21,11 +21,12 @@ from drcrm.evaluation.bounds.independent_units import (
 )
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
-from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.evaluation.terms.anytime_terms import anytime_terms
 from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
+NOTHING = Reference(policy=None, factor=0.0)  # for bounds on a cost itself
 LOOKS = 100  # how often the bound is computed, and at least again between two looks
 MOST_TERMS = 2 * 10**8  # terms in bounds of the method "anytime" between two looks, which find the first better row
 FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
@@ -68,7 +69,7 @@ class WatchedOutcome:
     Attributes
     ----------
     cost, difference : Interval
-    baseline : Interval or None
+    baseline_cost : Interval or None
         The estimate of the baseline's cost; None if the reference is the logging policy.
     bounds : (float, float)
         Lower and upper bound on the difference; infinite if they are refused. For a relative margin, they are on the
@@ -77,7 +78,7 @@ class WatchedOutcome:
 
     cost: Interval
     difference: Interval
-    baseline: Interval | None
+    baseline_cost: Interval | None
     bounds: tuple[float, float]
 
     @property
@@ -128,21 +129,22 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     log, rows, is_reward = opened.evaluated, opened.evaluated.rows, opened.evaluated.description.is_reward
     require_single_rows(log)
     units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, log)
-    reference = LOGGING if opened.baseline is None else opened.baseline
+    reference = opened.reference
     main = _Outcome(log, opened.mapping.cost_range, is_reward, "cost_range in the mapping", "the possible costs")
-    cost, difference = (main.run(policy, units, settings, baseline) for baseline in (None, reference))
+    cost, difference = (main.run(policy, units, settings, compared) for compared in (NOTHING, reference))
     bound, difference_bound = cost.look(units.size), difference.look(units.size)
     bounds = main.bound_below(policy, units, settings, reference), difference_bound
     firsts, outcomes = [difference.first_below(0.0)], [main.estimate(policy, units, settings, reference, bounds)]
     for number, guardrail in enumerate(opened.mapping.guardrails):
-        factor, needed = guardrail.baseline_factor, f"range in the {guardrail.label.rstrip(',')}"
+        needed = f"range in the {guardrail.label.rstrip(',')}"
         part = log.with_cost(np.array(rows.get("guardrails")[:, number]))
         outcome = _Outcome(part, guardrail.cost_range, guardrail.is_reward, needed, "its possible outcomes")
-        arguments = policy, units, replace(settings, cost_model=None), reference, factor
+        excess_over = replace(reference, factor=guardrail.baseline_factor)
+        arguments = policy, units, replace(settings, cost_model=None), excess_over
         excess = outcome.run(*arguments)
         firsts.append(excess.first_below(0.0 if guardrail.is_relative else guardrail.margin))
         bounds = outcome.bound_below(*arguments), float(excess.bounds[-1])
-        outcomes.append(outcome.estimate(*arguments[:4], bounds))
+        outcomes.append(outcome.estimate(*arguments, bounds))
     return {
         "value": float(outcomes[0].cost),
         "bound": bound,
@@ -241,51 +243,51 @@ class _Outcome:
     key: str
     meaning: str
 
-    def run(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> _Running:
-        """Return the running bound on the policy's cost, or on its difference from a multiple of the baseline's."""
+    def run(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> _Running:
+        """Return the running bound on the policy's cost minus that of the reference, times its factor."""
         make, most_terms = (self._certify, 0) if settings.is_asymptotic else (self._charge_atom, MOST_TERMS)
-        return _Running(make(policy, units, settings, baseline, factor), units.looks, most_terms)
+        return _Running(make(policy, units, settings, reference), units.looks, most_terms)
 
-    def bound_below(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float = 1.0) -> float:
+    def bound_below(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> float:
         """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
         settings = replace(settings, choices=2 * settings.choices)
         if settings.is_asymptotic:
-            look = self._certify(policy, units, settings, baseline, factor, is_lower=True)
+            look = self._certify(policy, units, settings, reference, is_lower=True)
             return -_Running(look, units.looks, 0).bound(units.size)
         costs, log = self.cost_range, self.log
         negated = None if costs is None else (-costs[1], -costs[0])
         mirrored = replace(self, log=log.with_cost(-log.cost), cost_range=negated, is_reward=not self.is_reward)
-        return -mirrored.run(policy, units, settings, baseline, factor).bound(units.size)
+        return -mirrored.run(policy, units, settings, reference).bound(units.size)
 
     def estimate(
-        self, policy: Any, units: _Units, settings: Watch, baseline: Any, bounds: tuple[float, float]
+        self, policy: Any, units: _Units, settings: Watch, reference: Reference, bounds: tuple[float, float]
     ) -> WatchedOutcome:
         """Return the estimates by the terms of the bounds, with intervals."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         largest = None if settings.is_asymptotic or costs is None else costs[1]
         log, origin = _centre(self.log, settings, largest)
-        models = {"baseline": baseline, "groups": units.groups, "cost_model": settings.cost_model}
-        evaluation = Evaluation.of(policy, log, **models).by(settings.estimate)
+        known = {"groups": units.groups, "cost_model": settings.cost_model}
+        evaluation = reference.evaluation(policy, log, **known).by(settings.estimate)
         cost, difference = evaluation.value(settings.confidence), evaluation.difference(settings.confidence)
-        known = None
-        if not isinstance(baseline, str):
-            known = evaluation.of_baseline.value(settings.confidence).shifted(origin)
-        return WatchedOutcome(cost.shifted(origin), difference, known, bounds)
+        baseline_cost = None
+        if reference.is_baseline:
+            baseline_cost = evaluation.of_baseline.value(settings.confidence).shifted(origin)
+        return WatchedOutcome(cost.shifted(origin), difference, baseline_cost, bounds)
 
-    def _charge_atom(self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float) -> Callable:
+    def _charge_atom(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> Callable:
         """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
         require_equal_units(units.place, self.log, "--anytime", "add --asymptotic, whose bounds permit them")
-        evaluation = Evaluation.of(policy, self.log, baseline=baseline)
-        z, high = anytime_terms(evaluation, costs, settings.largest_weight, factor)
+        evaluation = reference.evaluation(policy, self.log)
+        z, high = anytime_terms(evaluation, costs, settings.largest_weight, reference.factor)
         z = np.minimum(group_means(units.place, self.log.count, z)[0], high)
         bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
         return lambda n: bound(z[:n], np.ones(n))
 
     def _certify(
-        self, policy: Any, units: _Units, settings: Watch, baseline: Any, factor: float, is_lower: bool = False
+        self, policy: Any, units: _Units, settings: Watch, reference: Reference, is_lower: bool = False
     ) -> Callable:
         """Return the look of the confidence sequence, a certificate on the first n rows; minus it for a lower bound."""
         bound, sign = as_bound(1 - (1 - settings.confidence) / settings.choices, SEQUENCE), -1 if is_lower else 1
@@ -297,12 +299,14 @@ class _Outcome:
                 raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {size}")
             log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
             costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
-            part, reference = (_restrict(known, log) for known in (policy, baseline))
-            models = {"baseline": reference, "groups": units.groups, "cost_model": settings.cost_model}
-            evaluation = Evaluation.of(part, log, **models).by(settings.estimate)
+            part, compared = _restrict(policy, log), replace(reference, policy=_restrict(reference.policy, log))
+            known = {"groups": units.groups, "cost_model": settings.cost_model}
+            evaluation = compared.evaluation(part, log, **known).by(settings.estimate)
             of_log = evaluation.log, bound, settings.confidence, settings.choices, costs
-            certificate = evaluation.certificate(CertificateSettings.of(*of_log, factor=factor), is_lower=is_lower)
-            return sign * (certificate.bound + origin * (1.0 if baseline is None else 1 - factor))
+            certificate = evaluation.certificate(
+                CertificateSettings.of(*of_log, factor=reference.factor), is_lower=is_lower
+            )
+            return sign * (certificate.bound + origin * (1 - reference.factor))
 
         return look
 

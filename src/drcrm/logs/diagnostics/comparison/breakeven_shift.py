@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import NORMALISED
-from drcrm.evaluation.evaluation import Evaluation
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, certify, choose_estimate
-from drcrm.policies.tabular import policy_for_log
+from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, certify
 
 LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
 SCAN, HALVINGS = 12, 5
 MOST_ROWS = 200_000  # on larger logs the search takes too long
 
 
-def find_breakeven_shift(
-    policy: Any,
-    log: BanditLog,
-    settings: ComparisonSettings,
-    *,
-    cost_model: Any = None,
-    groups: np.ndarray | None = None,
-) -> float | None:
+def find_breakeven_shift(comparison: Comparison) -> float | None:
     """Return κ*, the largest radius at which the policy's worst case is shown to be better, or None.
 
     The certificate of the difference is the one of a comparison with this radius, at level δ/K. So it
@@ -33,15 +22,12 @@ def find_breakeven_shift(
     the policy is better, and then halves the last step 5 times. The bound on the difference is below 0 at κ* and at all
     smaller radii that the search tries.
 
-    Parameters are those of :func:`compare_with_logging`. There is no κ* on logs with more than 200 000 rows, or if the
-    estimate has no worst case.
+    There is no κ* on logs with more than 200 000 rows, or if the estimate has no worst case.
     """
-    policy = policy_for_log(policy, log)
-    estimate = choose_estimate(policy, settings, cost_model)
-    if len(log.cost) > MOST_ROWS or estimate not in NORMALISED:
+    evaluation, settings = comparison.evaluation, comparison.settings
+    if len(evaluation.log.cost) > MOST_ROWS or settings.estimate not in NORMALISED:
         return None
-    known = {"cost_model": cost_model, "groups": groups, "baseline": settings.reference.policy}
-    evaluation = Evaluation.of(policy, log, **known).by(estimate)
+    evaluation = evaluation.by(settings.estimate)
     low, high, radius = 0.0, np.inf, LARGEST / 2 ** (SCAN - 1)
     while radius <= LARGEST and not high - low <= low / 2**HALVINGS:
         certificate, _ = certify(replace(evaluation, radius=radius), settings)

@@ -25,14 +25,15 @@ from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import Interval, unit_values
-from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.diagnostics.check import to_json
-from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
+from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING
 from drcrm.logs.estimated_propensities import FORECASTS
 from drcrm.mapping.entries import Guardrail
+from drcrm.policies.tabular import policy_for_log
 from drcrm.selection.multiplicity import EffectiveNumber, effective_number
 
 
@@ -111,7 +112,7 @@ class GuardedOutcomes:
         costs: np.ndarray | None,
         estimate: str,
         units: np.ndarray | None = None,
-        baseline: Any = LOGGING,
+        reference: Reference | None = None,
     ) -> GuardedOutcomes:
         """Return the outcomes of a log.
 
@@ -126,13 +127,13 @@ class GuardedOutcomes:
             The estimate of the verdict.
         units : array (n,), optional
             Ids of independent units of rows.
-        baseline : any policy, or "logging"
-            Policy to compare with.
+        reference : Reference, optional
+            What policies are compared with; by default the logging policy.
         """
         columns = [] if costs is None else [np.array(column) for column in costs.T]
         logs = [_with_outcome(log, column, place) for place, column in enumerate(columns, 1)]
-        known = {"baseline": baseline, "groups": units}
-        evaluations = [Evaluation.of(log.propensity, part, **known).by(estimate) for part in logs]
+        make = (reference or Reference()).evaluation
+        evaluations = [make(log.propensity, part, groups=units).by(estimate) for part in logs]
         return cls(guardrails, evaluations, estimate)
 
     def with_support(self, model: Any) -> GuardedOutcomes:
@@ -191,15 +192,14 @@ def _with_outcome(log: BanditLog, cost: np.ndarray, place: int) -> BanditLog:
 def _judge(guardrail: Guardrail, evaluation: Evaluation, policy: Any, settings: ComparisonSettings) -> JudgedGuardrail:
     """Return the result of the comparison of a guardrail's outcome."""
     choices = settings.guardrail_choices.get(guardrail.name, settings.choices)
-    baseline = evaluation.baseline if isinstance(evaluation.baseline, str) else evaluation.baseline.policy
     settings = replace(
         settings,
         cost_range=guardrail.cost_range,
-        reference=Reference(policy=baseline, factor=guardrail.baseline_factor),
+        reference=Reference(factor=guardrail.baseline_factor),
         effective_choices=choices,
     )
-    models = {"cost_model": evaluation.cost_model, "groups": evaluation.groups}
-    comparison = compare_with_logging(policy, evaluation.log, settings, **models, certifies_cost=False)
+    judged = evaluation.of_policy(policy_for_log(policy, evaluation.log))
+    comparison = compare(judged, settings, certifies_cost=False)
     try:
         margin = guardrail.margin_of(comparison.reference)
     except InputError as error:

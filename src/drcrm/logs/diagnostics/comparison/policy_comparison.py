@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from drcrm.cost_models.tabular_model import follow_forecasts
+from drcrm.cost_models.tabular_model import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
@@ -26,7 +26,6 @@ from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.policies.tabular import policy_for_log
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 METHOD = "kl"  # of the bounds
@@ -98,6 +97,8 @@ class Comparison:
     reference : float
         Mean logged cost, or the estimated cost of the baseline.
     settings : ComparisonSettings
+    evaluation : Evaluation
+        The policy on the log, with the reference. Further results use it.
     relative_error : float
         Standard error of the difference divided by the logging policy's mean cost; NaN if it has no meaning.
     """
@@ -109,6 +110,7 @@ class Comparison:
     lower_bound: float
     reference: float
     settings: ComparisonSettings
+    evaluation: Evaluation
     relative_error: float = np.nan
 
     @property
@@ -175,20 +177,15 @@ class Comparison:
 
 
 def estimate_values(
-    policy: Any,
-    log: BanditLog,
-    *,
-    cost_model: Any = None,
-    clip: float | str | None = "auto",
-    groups: np.ndarray | None = None,
-    confidence: float = 0.95,
+    evaluation: Evaluation, clip: float | str | None = "auto", confidence: float = 0.95
 ) -> dict[str, object]:
     """Return all estimates of a policy's cost as JSON values. An estimate without its inputs is None.
 
-    Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes the parameters.
+    Only the weights of "clipped_ips" are clipped, at ``clip``. :func:`drcrm.off_policy_value` describes it.
     """
-    names = [name for name in ESTIMATES if cost_model is not None or not EVALUATIONS[name].kind.uses_model]
-    values = evaluate_each(names, Evaluation.of(policy, log, groups=groups, cost_model=cost_model), clip, confidence)
+    has_model = evaluation.cost_model is not None
+    names = [name for name in ESTIMATES if has_model or not EVALUATIONS[name].kind.uses_model]
+    values = evaluate_each(names, replace(evaluation, baseline=None), clip, confidence)
     return {name: values[name].as_dict() if name in values else None for name in ESTIMATES}
 
 
@@ -198,16 +195,9 @@ def compare_with_logging(
     settings: ComparisonSettings | None = None,
     *,
     cost_model: Any = None,
-    logging_policy: LinearPolicy | None = None,
     groups: np.ndarray | None = None,
-    certifies_cost: bool = True,
 ) -> Comparison:
     """Compare a policy with the reference of the settings on rows that trained neither the policy nor the cost model.
-
-    With estimated propensities, the cost model gets the forecasts of the log, see :func:`follow_forecasts`. If the log
-    has a second estimate of its propensities, the comparison is the one of the two with the larger upper bound, and its
-    lower bound is the smaller one. Neither bound includes the error of right models: the influence of propensities of
-    largest likelihood reduces the variance (Hirano, Imbens & Ridder 2003).
 
     Parameters
     ----------
@@ -216,29 +206,35 @@ def compare_with_logging(
     settings : ComparisonSettings, optional
     cost_model : optional
         See :func:`drcrm.evaluation.policy_certificate`.
-    logging_policy : ExponentialPolicy or SoftmaxPolicy, optional
-        π0, if it is known and not estimated.
     groups : array (n,), optional
         Ids of independent groups of rows.
-    certifies_cost : bool
-        Whether to certify the cost too, and not only the difference.
     """
-    policy, settings = policy_for_log(policy, log), settings or ComparisonSettings()
-    settings = replace(settings, estimate=choose_estimate(policy, settings, cost_model))
-    logging_policy = logging_policy if policy.knows_all_actions else None
-    known = {
-        "cost_model": follow_forecasts(cost_model, log, log.column(FORECASTS)),
-        "logging_policy": logging_policy,
-        "groups": groups,
-        "baseline": settings.reference.policy,
-    }
+    settings = settings or ComparisonSettings()
+    return compare(settings.reference.evaluation(policy, log, cost_model=cost_model, groups=groups), settings)
+
+
+def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost: bool = True) -> Comparison:
+    """Compare the policy of an evaluation with its reference; also certify its cost if ``certifies_cost``.
+
+    With estimated propensities, the cost model gets the forecasts of the log, see :func:`follow_forecasts`. If the log
+    has a second estimate of its propensities, the comparison is the one of the two with the larger upper bound, and its
+    lower bound is the smaller one. Neither bound includes the error of right models: the influence of propensities of
+    largest likelihood reduces the variance (Hirano, Imbens & Ridder 2003).
+    """
+    log, settings = evaluation.log, replace(settings, estimate=choose_estimate(evaluation, settings))
+    model = follow_forecasts(evaluation.cost_model, log, log.column(FORECASTS))
+    followed = replace(evaluation, cost_model=model_for_log(model, log))
     radius = settings.reference.radius
     radius = None if radius is None else check_shift(radius, settings.estimate)
-    logs = [log] if (second := log.column(SECOND)) is None else [log, log.replace(propensity=second)]
-    evaluations = [Evaluation.of(policy, part, **known).by(settings.estimate, radius=radius) for part in logs]
-    results = [_compare(evaluation, settings, certifies_cost) for evaluation in evaluations]
+    second = log.column(SECOND)
+    parts = [followed] if second is None else [followed, followed.with_propensities(second)]
+    results = [
+        _compare(part.by(settings.estimate, radius=radius), settings, certifies_cost=certifies_cost) for part in parts
+    ]
     return replace(
-        max(results, key=lambda result: result.bounds[1]), lower_bound=min(result.lower_bound for result in results)
+        max(results, key=lambda result: result.bounds[1]),
+        lower_bound=min(result.lower_bound for result in results),
+        evaluation=evaluation,
     )
 
 
@@ -255,6 +251,7 @@ def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cos
     lower_bound = bound_below(evaluation, settings)
     return Comparison(
         *(difference, certificate, cost_certificate, cost_refusal or refusal, lower_bound, reference, settings),
+        evaluation,
         relative_error,
     )
 
@@ -265,9 +262,9 @@ def _relative_error(evaluation: Evaluation, ratio: float) -> float:
     return Interval.of(evaluation.terms.linear - (1 + ratio) * log.cost, log, evaluation.groups, 0.95).standard_error
 
 
-def choose_estimate(policy: Any, settings: ComparisonSettings, cost_model: Any) -> str:
+def choose_estimate(evaluation: Evaluation, settings: ComparisonSettings) -> str:
     """Return the estimate of the settings, or "snips" if it needs a cost model or probabilities that are unknown."""
-    has_inputs = cost_model is not None and policy.knows_all_actions
+    has_inputs = evaluation.cost_model is not None and evaluation.policy.knows_all_actions
     return settings.estimate if has_inputs or not EVALUATIONS[settings.estimate].kind.uses_model else RATIO
 
 
@@ -304,20 +301,12 @@ def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:
     return -np.inf if certificate is None else certificate.bound
 
 
-def sensitivity_to_propensities(
-    policy: Any,
-    log: BanditLog,
-    settings: ComparisonSettings,
-    *,
-    cost_model: Any = None,
-    groups: np.ndarray | None = None,
-) -> Sensitivity:
+def sensitivity_to_propensities(comparison: Comparison) -> Sensitivity:
     """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
-    estimate = choose_estimate(policy_for_log(policy, log), settings, cost_model)
-    estimate = estimate if estimate in NORMALISED else RATIO
+    settings = comparison.settings
+    estimate = settings.estimate if settings.estimate in NORMALISED else RATIO
     confidence = 1 - (1 - settings.confidence) / settings.divisor
-    evaluation = Evaluation.of(policy, log, groups=groups, cost_model=cost_model).by(estimate)
-    return evaluation.sensitivity(settings.gamma or GAMMA, confidence)
+    return comparison.evaluation.by(estimate).sensitivity(settings.gamma or GAMMA, confidence)
 
 
 def describe_exploration(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from drcrm.evaluation.evaluation import LOGGING
+from drcrm.data.bandit_log import BanditLog
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
 
 LOGGING_POLICY, BASELINE = "the logging policy", "the baseline"  # in sentences; a name follows the second
 
@@ -18,8 +19,8 @@ class Reference:
     ----------
     name : str
         Its name in sentences.
-    policy : any policy that :func:`drcrm.off_policy_value` accepts, or "logging"
-        The baseline. π0 has the logged costs.
+    policy : any policy that :func:`drcrm.off_policy_value` accepts, "logging" or None
+        The baseline. π0 has the logged costs. None compares with a cost of 0.
     factor : float
         The factor f of its cost: certificates bound the cost of a policy minus f times this cost.
     radius : float, optional
@@ -39,3 +40,7 @@ class Reference:
     def is_baseline(self) -> bool:
         """Whether it is a baseline, not the logging policy."""
         return not isinstance(self.policy, str)
+
+    def evaluation(self, policy: Any, log: BanditLog, **known: Any) -> Evaluation:
+        """Return the evaluation of a policy on a log in comparison with the reference: see :meth:`Evaluation.of`."""
+        return Evaluation.of(policy, log, baseline=self.policy, **known)
