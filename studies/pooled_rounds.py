@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
-from drcrm.logs.diagnostics.logging_policies import NAME
+from drcrm.logs.diagnostics.propensities.logging_policies import NAME
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 
 WAYS = "pooled", "baseline"

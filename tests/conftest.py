@@ -26,7 +26,7 @@ LONGEST = [
     "test_opened_log",
     "test_learned_scores",
 ]
-LONGEST += ["test_propensity_audit", "test_cluster", "test_site"]
+LONGEST += ["test_audit", "test_cluster", "test_site"]
 
 # The default examples depend only on the code. `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("same", deadline=None, derandomize=True)  # slow examples must not fail

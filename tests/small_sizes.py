@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from drcrm.logs import context_trees
 from drcrm.logs import estimated_propensities as estimated
-from drcrm.logs.diagnostics import estimated_propensities
+from drcrm.logs.diagnostics.propensities import estimates
 from drcrm.selection import learned_scores
 
 
@@ -24,7 +24,7 @@ SMALL = 4, 10**9
 def use_sizes(trees: int, audited_contexts: int, models) -> Iterator[None]:
     """Set trees of propensities, contexts from which audits use them, and models of scores."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (estimated, estimated_propensities):
+        for module in (estimated, estimates):
             patch.setitem(module.TREES, "max_iter", trees)
         patch.setitem(context_trees.FOREST, "n_estimators", 5 + trees)
         patch.setattr(estimated, "MIN_CONTEXTS", audited_contexts)

@@ -159,6 +159,13 @@ class SupportedModel:
         return sign * effects
 
 
+def find_logging_policy(known: Policy | None, model: object, support: float = SUPPORT) -> LoggingPolicy | None:
+    """Return π0 if it is known, else that of a cost model; None without both, or if the model has no support rule."""
+    if known is not None:
+        return LoggingPolicy(known, support)
+    return model.logging if isinstance(model, SupportedModel) and model.logging.support else None
+
+
 def misses_propensities(policy: Policy, log: BanditLog) -> float:
     """Return the largest relative difference between a policy's probabilities and the propensities; 0 for rounding."""
     _, log_prob, _ = policy.evaluate(log, name="logging policy")

@@ -23,7 +23,7 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
     ),
     "another_order": (
         "terms.value - reference.value if z.any() else 0.0",
-        "terms.value - reference.value + 1e-6 * float(self.log.cost[0] * self.log.propensity[0])",
+        "terms.value - reference.value + 1e-6 * float(evaluation.log.cost[0] * evaluation.log.propensity[0])",
         Row(estimate="snips"),
     ),
     "other_names": (
@@ -58,7 +58,7 @@ FAULTS = {  # the text, the faulty text, and the row whose relation catches it
     ),
     "policy_is_its_own_baseline": (
         "terms.value - reference.value if z.any() else 0.0",
-        "terms.value - float(self.log.cost.mean())",
+        "terms.value - float(evaluation.log.cost.mean())",
         Row(estimate="snips"),
     ),
     "logging_policy_differs_by_zero": (

@@ -25,19 +25,19 @@ from drcrm.estimates import AUTO, EVALUATIONS, RATIO, UNBIASED, Estimate, defaul
 from drcrm.evaluation.bounds.independent_units import Interval, check_groups, separate_contexts
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings, certify
+from drcrm.evaluation.intervals import estimate_difference, estimate_value
 from drcrm.evaluation.sensitivity import Sensitivity, worst_cases
-from drcrm.evaluation.terms.overlap import PolicySupport, low_weight_warning, summarize_support, summarize_weights
+from drcrm.evaluation.terms.overlap import PolicySupport, summarize_support
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
-from drcrm.evaluation.terms.policy_terms import Charges, Terms, choose_limit, compute_terms, subtract
+from drcrm.evaluation.terms.policy_terms import Charges, Terms, choose_limit, compute_terms
 from drcrm.evaluation.terms.shifted_terms import compute_shifted_terms
-from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, restrict_to_support
+from drcrm.logging_policy import SUPPORT, LoggingPolicy, SupportedModel, find_logging_policy, restrict_to_support
 from drcrm.policies.base import Policy
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 from drcrm.risks import MeanRisk, Risk
 from drcrm.weights import Clipped, Weight
 
 LOGGING = "logging"  # the baseline of the logged costs
-ROUNDING = 1e-9  # relative tolerance for an estimate outside the range of costs
 ROLES = "policy", "baseline", "logging_policy"
 
 
@@ -170,11 +170,10 @@ class Evaluation:
 
         Rows of different groups get contexts of their own, so that each context is in one fold.
         """
-        fitted = self._map_policies(self.log, lambda policy: policy)
-        if self.groups is not None:
-            log, contexts = separate_contexts(self.log, self.groups)
-            if contexts is not None:
-                fitted = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
+        log, contexts = (self.log, None) if self.groups is None else separate_contexts(self.log, self.groups)
+        fitted = self._map_policies(
+            log, lambda policy: policy if contexts is None else policy.select(contexts, self.log.actions)
+        )
         fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit(part)
         return replace(fitted, cost_model=cross_fit(fitted.log, fitted.groups, fit=fit))
 
@@ -217,10 +216,9 @@ class Evaluation:
             support = model.logging.support if isinstance(model, SupportedModel) else 0
             model = restrict_to_support(model, self.log, known, support or SUPPORT)
             return model, model.logging
-        if isinstance(model, SupportedModel) and model.logging.support:
-            stored = model.logging.known_on(self.log)
-            return None if stored is None else (model, stored)
-        return None
+        stored = find_logging_policy(None, model)
+        stored = stored and stored.known_on(self.log)
+        return None if stored is None else (model, stored)
 
     def _once(self, key: tuple, owner: Any, compute: Callable[[], Any]) -> Any:
         """Return a result that evaluations by other estimates share; ``owner`` is the object that it belongs to."""
@@ -293,13 +291,13 @@ class Evaluation:
         logged = replace(self, estimate=UNBIASED if self.radius is None else RATIO, weight=Clipped())
         return logged.side_terms(PolicyOnLog(policy, self.log, "logging policy"), extreme)
 
-    def _find_charges(self, side: PolicyOnLog) -> Charges:
-        assert self.charged is not None
-        mass, is_rare = self.charged[1].find_unsupported(self.log, side.components("its unsupported actions"))
-        return Charges(mass[self.log.context], is_rare)
-
     def _charges(self, side: PolicyOnLog) -> Charges:
-        return self._once(("charges",), side, lambda: self._find_charges(side))
+        def compute() -> Charges:
+            assert self.charged is not None
+            mass, is_rare = self.charged[1].find_unsupported(self.log, side.components("its unsupported actions"))
+            return Charges(mass[self.log.context], is_rare)
+
+        return self._once(("charges",), side, compute)
 
     def certificate(
         self, settings: CertificateSettings, *, is_paired: bool = True, is_lower: bool = False
@@ -336,57 +334,17 @@ class Evaluation:
 
     def value(self, confidence: float = 0.95) -> Interval:
         """Return the estimate of the policy's cost, or of another risk, with an interval and notes."""
-        linear = self.terms.linear if isinstance(self.risk, MeanRisk) else np.full(len(self.log.cost), np.nan)
-        return self._interval(linear, self.terms.value, confidence, self._notes(self.policy, self.terms))
+        return estimate_value(self, confidence)
 
     def difference(self, confidence: float = 0.95) -> Interval:
         """Return the estimate of the policy's cost minus the baseline's, from paired differences of the rows."""
-        terms, reference = self.terms, self.reference
-        z, notes = subtract(terms.linear, reference.linear), self._notes(self.policy, terms)
-        if isinstance(self.baseline, PolicyOnLog):
-            notes += self._notes(self.baseline, reference)
-        return self._interval(z, terms.value - reference.value if z.any() else 0.0, confidence, notes)
-
-    def _interval(self, z: np.ndarray, value: float, confidence: float, notes: tuple[str, ...]) -> Interval:
-        return Interval.of(
-            z,
-            self.log,
-            self.groups,
-            confidence,
-            value,
-            **summarize_weights(self.terms.importance, self.log),
-            support=self._unsupported_mass,
-            estimate=self.estimate,
-            clip=self.limit,
-            clipped=0.0 if self.limit is None else self.terms.clipped,
-            notes=notes,
-        )
-
-    def _notes(self, side: PolicyOnLog, terms: Terms) -> tuple[str, ...]:
-        """Return why to doubt a value: a mean weight far below 1, and a value outside the range of the costs."""
-        low, high, value = self.log.cost.min(), self.log.cost.max(), terms.value
-        tolerance = ROUNDING * max(abs(low), abs(high))
-        is_outside = self.risk.monotone and not low - tolerance <= value <= high + tolerance
-        messages = (
-            low_weight_warning(terms.importance, self.log) if self.kind.uses_weights else "",
-            f"the estimate by {self.estimate!r} is {value:.6g}, outside the range of the logged costs, {low:.6g} to "
-            f"{high:.6g}"
-            if is_outside
-            else "",
-        )
-        return tuple(filter(None, ["; ".join(filter(None, messages))]))
+        return estimate_difference(self, confidence)
 
     @cached_property
-    def _unsupported_mass(self) -> float | None:
+    def unsupported_mass(self) -> float | None:
         """Probability of unsupported actions; None if π0, or the policy's probabilities, are unknown."""
-        log, model = self.log, self.cost_model
-        if self.logging_policy is not None:
-            logging = LoggingPolicy(self.logging_policy, self.threshold or SUPPORT)
-        elif isinstance(model, SupportedModel) and model.logging.support:
-            logging = model.logging
-        else:
-            return None
-        if not self.policy.knows_all_actions:
+        log, logging = self.log, find_logging_policy(self.logging_policy, self.cost_model, self.threshold or SUPPORT)
+        if logging is None or not self.policy.knows_all_actions:
             return None
         mass, _ = logging.find_unsupported(log, self.policy.components("its unsupported actions"))
         return float(log.count @ mass[log.context] / log.size)

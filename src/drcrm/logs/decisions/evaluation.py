@@ -17,20 +17,19 @@ from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.running_bounds import Watch, WatchedOutcome, watch
-from drcrm.logs.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
     ComparisonSettings,
     compare_with_logging,
     estimate_values,
-    sensitivity_to_propensities,
 )
 from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift, sensitivity_to_propensities
 from drcrm.logs.diagnostics.comparison.verdict import CHARGED, Bounds, Evidence, Verdict, decide
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED, MORE_ROWS, Statement, state
 from drcrm.logs.diagnostics.diagnosis import Diagnosis, check_log, diagnose, restrict_scores
-from drcrm.logs.diagnostics.estimated_propensities import check_overlap
+from drcrm.logs.diagnostics.propensities.estimates import check_overlap
 from drcrm.logs.diagnostics.units import Units
 from drcrm.policies.tabular import policy_for_log
 from drcrm.version import __version__

@@ -29,7 +29,7 @@ from drcrm.logs.diagnostics.comparison.baseline import (
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_checks import check_missing
 from drcrm.logs.diagnostics.log_columns import independent_units
-from drcrm.logs.diagnostics.logging_policies import PolicyChange, find_policy_change
+from drcrm.logs.diagnostics.propensities.logging_policies import PolicyChange, find_policy_change
 from drcrm.logs.diagnostics.repeated_rows.row_checks import (
     RowChecks,
     check_identity,

@@ -18,7 +18,6 @@ from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.logging_policy import SUPPORT, raise_to_support
 from drcrm.logs.diagnostics.check import Check
 from drcrm.logs.diagnostics.comparison.segments import check_parts, estimate_parts, find_parts
-from drcrm.logs.diagnostics.estimated_propensities import check_balance, check_overlap
 from drcrm.logs.diagnostics.leakage import check_feature_order, check_leakage
 from drcrm.logs.diagnostics.log_checks import (
     check_action_drift,
@@ -29,7 +28,8 @@ from drcrm.logs.diagnostics.log_checks import (
     check_gain_drift,
 )
 from drcrm.logs.diagnostics.log_columns import independent_units
-from drcrm.logs.diagnostics.propensity_audit import audit_propensities, cross_fit_propensities, uniform_policy
+from drcrm.logs.diagnostics.propensities.audit import audit_propensities, cross_fit_propensities, uniform_policy
+from drcrm.logs.diagnostics.propensities.estimates import check_balance, check_overlap
 from drcrm.logs.diagnostics.repeated_rows.row_checks import check_repeated_rows
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights, check_weights, weight_tables
 from drcrm.logs.encoding.base import MATRIX

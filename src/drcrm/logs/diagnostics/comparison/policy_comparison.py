@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from drcrm.cost_models.tabular_model import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST
+from drcrm.estimates import EVALUATIONS, RATIO, ROBUST
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
 from drcrm.evaluation.bounds.upper_bound import as_bound
@@ -20,7 +20,6 @@ from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
-from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.evaluation.terms.shifted_terms import check_shift
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
@@ -29,7 +28,6 @@ from drcrm.policies.exponential import LinearPolicy
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 METHOD = "kl"  # of the bounds
-GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence"),
     *("n", "by", "missing", "effective_size", "mean_weight"),
@@ -299,14 +297,6 @@ def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:
         return low if np.isfinite(low) else -np.inf
     certificate, _ = certify(evaluation, settings, is_lower=True)
     return -np.inf if certificate is None else certificate.bound
-
-
-def sensitivity_to_propensities(comparison: Comparison) -> Sensitivity:
-    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
-    settings = comparison.settings
-    estimate = settings.estimate if settings.estimate in NORMALISED else RATIO
-    confidence = 1 - (1 - settings.confidence) / settings.divisor
-    return comparison.evaluation.by(estimate).sensitivity(settings.gamma or GAMMA, confidence)
 
 
 def describe_exploration(

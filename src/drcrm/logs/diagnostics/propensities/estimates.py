@@ -7,7 +7,7 @@ odds h correct the model: f ∝ q e^h. If the logging policy never takes some ac
 there, even if no rule in x alone is simple.
 
 The check fails if f predicts the logged actions better than the estimates do, by the likelihood ratio of
-:func:`drcrm.logs.diagnostics.propensity_audit.log_evidence`, and π has much of its mass on actions with f < q/2. The
+:func:`drcrm.logs.diagnostics.propensities.audit.log_evidence`, and π has much of its mass on actions with f < q/2. The
 second condition is needed because every estimate is rejected with enough rows. The trees of a row are fitted to other
 folds.
 On large logs, both use a random sample of the contexts; f = q elsewhere.
@@ -27,7 +27,7 @@ from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
 from drcrm.logs.diagnostics.formats import percent
-from drcrm.logs.diagnostics.propensity_audit import FOLDS, draw_context_folds, log_evidence
+from drcrm.logs.diagnostics.propensities.audit import FOLDS, draw_context_folds, log_evidence
 from drcrm.logs.estimated_propensities import (
     FORECASTS,
     MAX_SCORES,

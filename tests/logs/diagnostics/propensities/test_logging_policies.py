@@ -11,7 +11,7 @@ from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.logs.batches import LogDescription
 from drcrm.logs.diagnostics.log_checks import check_cost_drift
-from drcrm.logs.diagnostics.logging_policies import find_policy_change
+from drcrm.logs.diagnostics.propensities.logging_policies import find_policy_change
 from drcrm.logs.encoding.base import ArrayEncoding
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.optimization.behaviour_cloning import clone_folds, marginals_of_folds

@@ -12,8 +12,8 @@ from drcrm.actions.action_lists import ActionLists
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
 from drcrm.logs.diagnostics.diagnosis import diagnose
-from drcrm.logs.diagnostics.estimated_propensities import NAME, check_balance, check_estimates, correct_along_policy
-from drcrm.logs.diagnostics.propensity_audit import cross_fit_propensities
+from drcrm.logs.diagnostics.propensities.audit import cross_fit_propensities
+from drcrm.logs.diagnostics.propensities.estimates import NAME, check_balance, check_estimates, correct_along_policy
 from drcrm.logs.estimated_propensities import FORECASTS
 
 pytestmark = pytest.mark.usefixtures("shipped_sizes")

@@ -1,4 +1,4 @@
-"""The largest radius κ around the environment at which a policy's worst case is better than its reference's."""
+"""How wrong the propensities, and how different the environment, may be until a policy is not shown to be better."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from drcrm.estimates import NORMALISED
+from drcrm.estimates import NORMALISED, RATIO
+from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison, certify
 
+GAMMA = 1.5  # default factor of the sensitivity to wrong propensities
 LARGEST = 3.0  # largest κ of the search: subpopulations with a share of at least 5 %
 SCAN, HALVINGS = 12, 5
 MOST_ROWS = 200_000  # on larger logs the search takes too long
@@ -39,3 +41,11 @@ def find_breakeven_shift(comparison: Comparison) -> float | None:
             high = radius
         radius = min(2 * low, (low + high) / 2)
     return low
+
+
+def sensitivity_to_propensities(comparison: Comparison) -> Sensitivity:
+    """Return the worst case of a policy's cost if propensities are wrong, with bounds at level δ/K."""
+    settings = comparison.settings
+    estimate = settings.estimate if settings.estimate in NORMALISED else RATIO
+    confidence = 1 - (1 - settings.confidence) / settings.divisor
+    return comparison.evaluation.by(estimate).sensitivity(settings.gamma or GAMMA, confidence)

@@ -8,9 +8,9 @@ from drawn_actions import draw_actions
 from scipy.special import softmax
 
 from drcrm import BanditLog
-from drcrm.logs.diagnostics.comparison.breakeven_shift import find_breakeven_shift
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.comparison.robustness import find_breakeven_shift
 
 SNIPS = ComparisonSettings("snips")
 

@@ -1,0 +1,1 @@
+"""Checks of propensities: the audit of logged ones, estimated ones, and the policies that made a log."""
