@@ -264,6 +264,9 @@ def test_exportable_policies_are_linear(tmp_path, run, monkeypatch):
         assert [entry.name for entry in fitted] == expected
     status, _, error = run(*learn, json.dumps(MAPPING | {"algorithm": "kl_dro_dr_map"}), "--exportable")
     assert (status, "needs linear policies, but the mapping has the algorithm kl_dro_dr_map" in error) == (1, True)
+    lists = {key: MAPPING[key] for key in MAPPING if key != "action"} | {"list": "visitor", "chosen": "shown"}
+    status, _, error = run(*learn, json.dumps(lists), "--exportable")
+    assert (status, "--exportable needs a log without lists" in error) == (1, True)
 
 
 KL = {"estimator": "KLDRO", "parameter": "radius"}

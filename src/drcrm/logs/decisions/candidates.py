@@ -59,8 +59,10 @@ def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algor
     return algorithms
 
 
-def require_exportable(algorithms: Sequence[Algorithm]) -> None:
-    """Raise InputError unless all algorithms of a mapping learn linear policies."""
+def require_exportable(algorithms: Sequence[Algorithm], mapping: LogMapping) -> None:
+    """Raise InputError if the mapping has lists, or unless all of its algorithms learn linear policies."""
+    if mapping.list:
+        raise InputError("--exportable needs a log without lists: drcrm export cannot write policies on lists")
     for algorithm in algorithms:
         if not _is_linear(algorithm):
             raise InputError(f"--exportable needs linear policies, but the mapping has the algorithm {algorithm.name}")

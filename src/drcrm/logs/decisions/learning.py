@@ -102,7 +102,7 @@ def learn(
     mapping = question.mapping(mapping)
     algorithms = read_algorithms(mapping)  # report its errors before the log is read
     if exportable:
-        require_exportable(algorithms)
+        require_exportable(algorithms, mapping)
     with (
         threadpool_limits(1, "blas"),
         _dask_workers(cluster, files.output, tell),

@@ -108,21 +108,56 @@ def test_the_only_column_of_0_and_1_is_the_reward(propose):
     }
 
 
-@pytest.mark.parametrize("name", ["request", "session_id"])
-def test_a_row_for_each_candidate_is_a_list(propose, tmp_path, name):
-    rng, n = np.random.default_rng(0), 300
+def draw_lists(n: int, name: str = "request") -> pd.DataFrame:
+    """Return a table with a row for each candidate. Only chosen rows have a propensity, an outcome and a dwell time."""
+    rng = np.random.default_rng(0)
     sizes = rng.integers(2, 5, n)
     request = np.repeat(np.arange(n), sizes)
-    first = np.append(0, np.cumsum(sizes)[:-1])
-    chosen, click = np.zeros(len(request), int), rng.integers(0, 2, n)
-    chosen[first + rng.integers(0, sizes)] = 1
-    frame = pd.DataFrame({name: request, "price": rng.normal(size=len(request)).round(2), "shown": chosen})
-    frame["p"] = np.where(chosen, np.repeat(1 / sizes, sizes), np.nan)
-    frame["click"] = np.where(chosen, np.repeat(click, sizes), np.nan)
-    _, mapping = propose(frame)
-    expected = {"list": name, "chosen": "shown", "propensity": "p", "reward": "click"}
-    assert mapping == expected | {"features": {"numeric": ["price"]}}
+    chosen = np.zeros(len(request), int)
+    chosen[np.append(0, np.cumsum(sizes)[:-1]) + rng.integers(0, sizes)] = 1
+    frame = pd.DataFrame({"seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(request, unit="h"), name: request})
+    frame["item"] = rng.choice(["i1", "i2", "i3", "i4"], len(request))
+    frame["price"] = rng.normal(size=len(request)).round(2)
+    outcomes = {"p": np.repeat(1 / sizes, sizes), "click": request % 2, "dwell": rng.exponential(size=len(request))}
+    outcomes = {column: np.where(chosen, values, np.nan) for column, values in outcomes.items()}
+    return frame.assign(shown=chosen, **outcomes)
+
+
+@pytest.mark.parametrize(("n", "name"), [(300, "request"), (300, "session_id"), (8, "request"), (2, "request")])
+def test_a_row_for_each_candidate_is_a_list(propose, tmp_path, n, name):
+    """Also if a time has a value for each list, and if there are few lists."""
+    text, mapping = propose(draw_lists(n, name))
+    columns = {"list": name, "chosen": "shown", "propensity": "p", "reward": "click"}
+    assert {key: mapping.get(key) for key in columns} == columns
+    features = mapping["features"]
+    assert (features["numeric"], features["categorical"]) == (["price"], ["item"])
+    assert "# not a feature: dwell (only chosen rows have values)" in text
     assert len(read_raw_log(tmp_path / "log.csv", tmp_path / "m.yaml").Y) == n
+
+
+def test_the_last_list_may_go_on_after_the_rows_that_are_read(propose, monkeypatch):
+    frame = draw_lists(300)
+    is_late = (frame["shown"] == 1) & frame["request"].duplicated()  # not the first row of its list
+    monkeypatch.setattr("drcrm.logs.cli.setup.init.ROWS", int(np.flatnonzero(is_late)[-1]))
+    assert propose(frame)[1]["list"] == "request"
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_each_comment_on_an_uncertain_action_gives_a_mapping_that_can_be_read(propose, tmp_path, missing):
+    """The user removes the # of the line, and the column from the features."""
+    frame = (
+        draw_outcomes(0, 0.3).rename(columns={"offer": "aktion"}).assign(wann="2024-01-02", wahl=lambda f: f["x"] > 0)
+    )
+    frame.loc[frame.index % 9 == 0, "tier"] = "" if missing else "basic"
+    text, _ = propose(frame)
+    lines = [line for line in text.splitlines() if line.startswith("# action: ") and "not certain" not in line]
+    assert len(lines) == (3 if missing else 4)  # an action is never missing
+    for line in lines:
+        mapping = yaml.safe_load(text.replace(line, line[2:]))
+        used = mapping["action"], "click"
+        features = {kind: [name for name in names if name not in used] for kind, names in mapping["features"].items()}
+        log = read_raw_log(tmp_path / "log.csv", mapping | {"reward": "click", "features": features})
+        assert len(log.Y) == len(frame)
 
 
 def test_outcomes_as_texts_and_propensities_in_per_cent_are_no_features(propose, tmp_path):

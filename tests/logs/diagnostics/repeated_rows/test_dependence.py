@@ -6,6 +6,7 @@ import pytest
 from dependent_logs import MAPPING, draw_rows, draw_users
 from drawn_actions import draw_actions
 
+from drcrm import learn
 from drcrm.logs.decisions.opened_log import open_log
 from drcrm.logs.rows.agreement import agreement_p_value
 from drcrm.mapping.log_mapping import as_mapping
@@ -29,6 +30,14 @@ def test_users_with_the_same_features_and_action_fail(tmp_path):
     assert check_independence(frame, tmp_path, group="visitor").level == "good"
     changes = {"propensity": None, "propensity_model": "softmax"}
     assert check_independence(frame, tmp_path, **changes).level == "caution"
+
+
+def test_the_first_advice_on_dependent_rows_is_to_set_the_group():
+    answer = learn(draw_users(np.random.default_rng(0)), MAPPING | {"algorithm": "cips"}).as_dict()
+    verdict = answer["verdict"]
+    assert verdict["verdict"] == "the log cannot say"
+    assert verdict["changes"][0].startswith("Set `group:` to the column of user ids")
+    assert verdict["cautions"][0].endswith("add `group: visitor`.")
 
 
 def test_independent_rows_are_good(tmp_path):

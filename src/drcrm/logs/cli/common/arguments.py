@@ -123,7 +123,8 @@ to --best. On rows that are logged later, certify may show that this candidate i
                 "--exportable",
                 {
                     "action": "store_true",
-                    "help": "fit only linear policies, which `drcrm export` can write for other languages",
+                    "help": "fit only linear policies, which `drcrm export` can write for other languages; by default "
+                    "learned scores may win, which it cannot write; nor can it write policies on lists",
                 },
             ),
             BASELINE,
@@ -305,8 +306,8 @@ neither --greedy nor another share by --explore.""",
         "write a linear policy as JSON, for other programming languages",
         """Write a linear policy as JSON, for other programming languages.
 
-Reads   POLICY: the file of a policy that `drcrm learn` wrote for CSV or Parquet, without a feature map or
-        learned scores: see `drcrm learn --exportable`.
+Reads   POLICY: the file of a policy that `drcrm learn --exportable` wrote for CSV or Parquet. Without this option,
+        learn may choose learned scores, which cannot be exported. Nor can policies on lists of actions.
 Writes  --output: JSON with coefficients, scaling, categories and names of actions. The documentation page "Serving"
         describes it and has a scorer in JavaScript.""",
         (

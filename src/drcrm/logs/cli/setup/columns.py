@@ -27,6 +27,7 @@ NAMES = {  # words that are typical of the names of columns
 }
 STRONG = {"action", "arm", "propensity", "reward", "cost"}  # a column with such a word is preferred
 ID = {"id", "ids", "key", "hash", "uuid"}
+CHOSEN = {"chosen", "shown", "selected", "displayed", "presented", "logged", "picked", "taken"}
 LOGGED = "score logging logged policy log of the selection sampling 0 b"  # other words of a propensity's name
 BEFORE = (  # words of the names of features that describe earlier outcomes, or predictions
     "before previous prev past prior last since history historic historical lag avg average mean median rate ratio ctr "
@@ -117,7 +118,8 @@ class Column:
         if key in ("reward", "cost"):
             return self.numbers is not None and len(np.unique(self.numbers[np.isfinite(self.numbers)])) > 1
         if key == "action":
-            return 2 <= distinct <= min(MAX_ACTIONS, n // 2) and (self.numbers is None or self.is_whole)
+            is_complete = MISSING_TEXTS.isdisjoint(self.values)
+            return 2 <= distinct <= min(MAX_ACTIONS, n // 2) and is_complete and (self.numbers is None or self.is_whole)
         if key == "group":
             return FEW < distinct < n
         return self.is_time and MISSING_TEXTS.isdisjoint(self.values)
@@ -174,15 +176,21 @@ def assign_roles(columns: list[Column]) -> dict[str, str]:
 
 
 def _find_lists(columns: list[Column]) -> tuple[Column, Column] | None:
-    """Return the columns of the list and of the chosen candidate, if the values show one such pair.
+    """Return the columns of the list and of the chosen candidate, if the values show them.
 
-    The rows of a list follow one another, and exactly one of them is 1 in the column of the chosen candidate.
+    The rows of a list follow one another, and exactly one of them is 1 in the column of the chosen candidate; the last
+    list may go on after the rows that were read. Few lists count only if a name says what was chosen. If several
+    columns have a value for each list, an id comes first, and a time last.
     """
     pairs = []
     for ids in columns:
         n_lists, starts = len(ids.values), np.append(True, np.diff(ids.codes) != 0)
-        if FEW < n_lists < len(starts) and starts.sum() == n_lists:
-            for column in columns:
-                if column.is_binary and (np.bincount(ids.codes, column.numbers == 1) == 1).all():
-                    pairs.append((ids, column))
-    return pairs[0] if len(pairs) == 1 else None
+        for column in columns if 1 < n_lists < len(starts) and starts.sum() == n_lists else ():
+            is_named = not CHOSEN.isdisjoint(column.words)
+            if column.is_binary and (is_named or n_lists > FEW):
+                is_single = np.bincount(ids.codes, column.numbers == 1) == 1
+                is_single[ids.codes[-1]] |= not (column.numbers == 1)[ids.codes == ids.codes[-1]].any()
+                if is_single.all():
+                    pairs.append((not is_named, ids.is_time, ID.isdisjoint(ids.words), len(pairs), ids, column))
+    best = {column for is_unnamed, *_, column in pairs if is_unnamed == min(pairs)[0]}
+    return min(pairs)[-2:] if len(best) == 1 else None

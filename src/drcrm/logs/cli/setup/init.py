@@ -169,7 +169,7 @@ def _mapping_sections(columns: list[Column], roles: dict[str, str], known: LogMa
         optional += [f"{key}: {_quote(roles[key])}  # {purpose}"] if key in roles else []
         optional += [] if key in roles else [f"# {key}: {_quote(name)}  # optional: {purpose}" for name in names]
     yield [*optional, LEAST_PROPENSITY]
-    yield [*_feature_lines(free)]
+    yield [*_feature_lines(free, by_name.get(roles.get("chosen", "")))]
 
 
 def _candidates(key: str, free: list[Column]) -> list[str]:
@@ -189,12 +189,12 @@ def _candidates(key: str, free: list[Column]) -> list[str]:
     return lines if key == "propensity" and named else [*lines, *ADVICE[key]]
 
 
-def _feature_lines(free: list[Column]) -> Iterator[str]:
-    """Yield the features, and comments about columns that are left out."""
+def _feature_lines(free: list[Column], chosen: Column | None) -> Iterator[str]:
+    """Yield the features, and comments about columns that are left out. ``chosen`` marks the chosen rows of lists."""
     groups: dict[str, list[Column]] = {"numeric": [], "categorical": [], "time": []}
     omitted: list[str] = []
     for column in free:
-        if reason := _why_no_feature(column):
+        if reason := _why_no_feature(column, chosen):
             omitted.append(f"# not a feature: {_quote(column.name)} ({escape_unprintable(reason)})")
         else:
             groups["time" if column.is_time else "categorical" if column.numbers is None else "numeric"].append(column)
@@ -219,14 +219,19 @@ def _guardrail(column: Column) -> str:
     return f"{name}: {{{f'reward: {name}, at_least: -1 %' if is_reward else f'cost: {name}, at_most: 1 %'}}}"
 
 
-def _why_no_feature(column: Column) -> str:
+def _why_no_feature(column: Column, chosen: Column | None) -> str:
     """Return why a column is left out of the features, or an empty text."""
     n, distinct = len(column.codes), len(column.values)
     if MISSING_TEXTS.issuperset(column.values):
         return "no values"
     if distinct == 1:
         return "a single value"
-    if key := next((key for key in ("propensity", "reward", "cost", "action", "group") if column.suggests(key)), ""):
+    if chosen is not None and chosen.numbers is not None:
+        is_missing = np.array([value in MISSING_TEXTS for value in column.values])[column.codes]
+        if is_missing[chosen.numbers != 1].all():
+            return "only chosen rows have values"
+    keys = ("propensity", "reward", "cost", *(() if chosen else ("action",)), "group")
+    if key := next((key for key in keys if column.suggests(key)), ""):
         return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
     if column.is_outcome:
         return "its name suggests an outcome; if it is known before the decision, add it to the features"

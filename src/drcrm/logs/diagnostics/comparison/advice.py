@@ -38,6 +38,7 @@ NEXT_STEPS = {
     "the log is wrong": "Correct the propensities, and judge the policy again.",
 }
 TRY_OTHERS = "Keep the logging policy, and try other features, rewards or algorithms."
+GROUP = "Set `group:` to the column of user ids, if users have several rows; otherwise the propensities are too small."
 MORE_ROWS = "Log more rows"  # the start of advice
 TRY_POLICY = "Try another policy. This one does not look better, so more rows would not help."
 TOO_SMALL = "Try another policy. No number of rows that can be logged would show a difference this small."
@@ -105,6 +106,8 @@ def advise_logging(diagnosis: Diagnosis) -> list[str]:
     failed = {check.consequence for check in diagnosis.failed}
     if Consequence.LEARNED_ROWS in failed:
         return [IDENTIFY]
+    if Consequence.DEPENDENT_ROWS in failed:
+        return [GROUP]
     if Consequence.LEAK in failed:
         return [f"{ADVICE}.", *([RETEST] if failed & WRONG_LOG else [])]
     if Consequence.DETERMINISTIC in failed:

@@ -75,7 +75,8 @@ class Statement:
 def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Statement:
     """Return a verdict in words."""
     sentence, changes, helps = _explain(verdict, evidence)
-    cautions = [f"{capitalize(c.sentence)}." for c in evidence.diagnosis.diagnostics if c.level == "caution"]
+    checks = sorted(evidence.diagnosis.diagnostics, key=lambda check: check.key != "repeated_contexts")  # users first
+    cautions = [f"{capitalize(check.sentence)}." for check in checks if check.level == "caution"]
     step = TRY_OTHERS if verdict.name == NOT_SHOWN and not helps else NEXT_STEPS[verdict.name]
     if verdict.is_better and evidence.running is None:
         missing, of_missing = describe_missing(evidence.comparison, evidence.diagnosis.rows)
