@@ -206,6 +206,9 @@ class TestAsymptotic:
             assert (answer["running"], answer["sensitivity"], answer["breakeven_shift"]) == (None, None, None)
             assert reason in answer["verdict"]["sentence"]
             assert answer["candidates"][0]["certificate"].keys() == {"refused"}
+            moved = watch(frame.assign(click=frame["click"] + 500), options=("--asymptotic",))
+            changes = [each["candidates"][0]["difference"]["value"] for each in (answer, moved)]
+            assert changes[1] == pytest.approx(changes[0], abs=1e-9)
         assert watch(weekly(300), options=("--asymptotic",))["running"] is not None
 
 

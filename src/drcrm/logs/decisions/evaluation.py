@@ -16,7 +16,7 @@ from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.running_bounds import Watch, WatchedOutcome, watch
+from drcrm.logs.decisions.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
@@ -248,9 +248,11 @@ def _watch(
     """Return the evidence with bounds that hold at every look, these bounds, and the estimates by their terms.
 
     Bounds that are not asymptotic need no overlap. If another check fails, or an asymptotic bound is refused, the
-    answer has no bound, because the bounds of the comparison hold at one look only.
+    answer has the estimates by their terms and no bound, because those of the comparison hold at one look only.
     """
     comparison, is_asymptotic = evidence.comparison, watching.is_asymptotic
+    uses_model = is_asymptotic and EVALUATIONS[comparison.difference.estimate].kind.uses_model
+    watching = replace(watching, cost_model=best.cost_model if uses_model else None)
     remedies: list[str] = []
     failed = [c.name for c in evidence.diagnosis.failed if is_asymptotic or c.consequence not in CHARGED]
     if failed:
@@ -258,8 +260,6 @@ def _watch(
     elif opened.policy_change is not None:
         refusal, remedies = "several policies made the log, and the bounds need a single one", ONE_LOGGER
     else:
-        uses_model = EVALUATIONS[comparison.difference.estimate].kind.uses_model
-        watching = replace(watching, cost_model=best.cost_model if is_asymptotic and uses_model else None)
         try:
             running, [main, *rails] = watch(opened, best.policy, watching)
         except InputError as error:
@@ -273,7 +273,9 @@ def _watch(
             evidence = replace(evidence, comparison=comparison, guardrails=guardrails, running=running)
             ends = running["difference_lower"], running["difference_bound"]
             return evidence, Bounds(*ends, needs_overlap=is_asymptotic), main
+    main = estimate_watched(opened, best.policy, watching)
     refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
+    refused |= {"difference": main.difference, "reference": main.reference}
     comparison = replace(comparison, **refused, refusal=refusal)
     bounds = replace(Bounds.of(comparison), needs_overlap=is_asymptotic)
     return replace(evidence, comparison=comparison, remedies=remedies), bounds, None

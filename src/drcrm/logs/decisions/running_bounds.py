@@ -126,11 +126,10 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
         If a row occurs several times, or an asymptotic bound is refused. Without asymptotic bounds: if the range of
         costs, or of a guardrail's outcome, is unknown, groups have different sizes, or rows have weights.
     """
-    log, rows, is_reward = opened.evaluated, opened.evaluated.rows, opened.evaluated.description.is_reward
+    log, rows = opened.evaluated, opened.evaluated.rows
     require_single_rows(log)
     units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, log)
-    reference = opened.reference
-    main = _Outcome(log, opened.mapping.cost_range, is_reward, "cost_range in the mapping", "the possible costs")
+    reference, main = opened.reference, _main_outcome(opened)
     cost, difference = (main.run(policy, units, settings, compared) for compared in (NOTHING, reference))
     bound, difference_bound = cost.look(units.size), difference.look(units.size)
     bounds = main.bound_below(policy, units, settings, reference), difference_bound
@@ -159,6 +158,17 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
         "asymptotic": settings.is_asymptotic,
         "estimate": settings.estimate,
     }, outcomes
+
+
+def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> WatchedOutcome:
+    """Return the estimates of the main outcome by the terms of its bounds, if these are refused."""
+    units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, opened.evaluated)
+    return _main_outcome(opened).estimate(policy, units, settings, opened.reference, (-np.inf, np.inf))
+
+
+def _main_outcome(opened: OpenedLog) -> _Outcome:
+    log, costs = opened.evaluated, opened.mapping.cost_range
+    return _Outcome(log, costs, log.description.is_reward, "cost_range in the mapping", "the possible costs")
 
 
 @dataclass(frozen=True, eq=False)
