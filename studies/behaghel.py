@@ -19,14 +19,13 @@ the lower bound of the difference. Rewards and gains are re-employment in percen
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from synthetic import run_command
+
+import drcrm
 
 ARMS = ("A_public", "A_private", "A_standard")
 STRATA: dict[str, list[str]] = {
@@ -60,12 +59,7 @@ def mapping(log: pd.DataFrame, kind: str) -> dict:
 
 def learn(log: pd.DataFrame, kind: str) -> dict:
     """Return the answer of ``drcrm learn``."""
-    with TemporaryDirectory() as name:
-        path, answer = Path(name) / "log.csv", Path(name) / "answer.json"
-        log.to_csv(path, index=False)
-        output = ["--output", str(path.with_suffix(".npz")), "--json", str(answer)]
-        run_command(["learn", str(path), "--config", json.dumps(mapping(log, kind)), *output])
-        return json.loads(answer.read_text())
+    return drcrm.learn(log, mapping(log, kind)).as_dict()
 
 
 def rows_of(kind: str, answer: dict) -> list[dict]:

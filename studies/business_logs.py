@@ -19,19 +19,16 @@ The table has a row per log, seed and learner: the true mean rewards of the poli
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 from cells import joined, table_of
 from scipy.special import expit, softmax
 from sklearn.ensemble import HistGradientBoostingRegressor
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
 
-from drcrm.logs.policy_file import read_policy
+import drcrm
 
 ROWS, CONTEXTS = 30_000, 50_000
 SIGMA, MISSING, STORES, NUMBERS = 1.0, 0.15, 200, 19
@@ -106,19 +103,11 @@ def learn(log: pd.DataFrame, names: list[str], new: pd.DataFrame) -> tuple[dict[
     text = text_columns(log, names)
     features = {"numeric": [name for name in names if name not in text], "categorical": text}
     mapping = {"action": "action", "propensity": "p", "reward": "reward", "features": features}
-    with TemporaryDirectory() as path:
-        folder = Path(path)
-        log.to_csv(folder / "log.csv", index=False)
-        output = ["--output", str(folder / "policy.npz"), "--json", str(folder / "answer.json")]
-        run_command(["learn", str(folder / "log.csv"), *output, "--config", json.dumps(mapping)])
-        best = folder / "policy.candidate.npz"
-        files = {"learn": folder / "policy.npz", "candidate": best if best.exists() else folder / "policy.npz"}
-        stored = {name: read_policy(path) for name, path in files.items()}
-        policies = {name: policy.policy for name, policy in stored.items()}
-        policies["unexplored"] = policies["learn"].with_exploration(0)
-        X = stored["learn"].encoding.contexts(new)
-        probabilities = {name: policy.marginals(X) for name, policy in policies.items()}
-        return probabilities, json.loads((folder / "answer.json").read_text())["verdict"]["verdict"]
+    answer = drcrm.learn(log, mapping)
+    policies = {"learn": answer.policy.policy, "candidate": (answer.candidate or answer.policy).policy}
+    policies["unexplored"] = policies["learn"].with_exploration(0)
+    X = answer.policy.encoding.contexts(new)
+    return {name: policy.marginals(X) for name, policy in policies.items()}, answer.verdict.name
 
 
 def measure(repetition: int) -> Iterator[dict]:

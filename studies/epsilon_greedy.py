@@ -21,20 +21,18 @@ balanced half of all combinations. Log number s of each cell has seed s.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from cells import means, number, table_of, with_shares
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
 
+import drcrm
 from drcrm.logs.diagnostics.comparison.verdict import VERDICTS
-from drcrm.logs.policy_file import read_policy
+from drcrm.logs.policy_file import StoredPolicy
 
 EPSILONS, ACTIONS, SIZES, EFFECTS = (0.05, 0.1, 0.2), (2, 5, 10), (1000, 8000), ("no effect", "harm", "gain")
 DEVICES, SEGMENTS, RATE, BEST, OTHER = ("desktop", "mobile"), ("x", "y", "z"), 0.12, 0.16, 0.09
@@ -113,9 +111,11 @@ def draw_log(cell: Cell, probability: np.ndarray, rng: np.random.Generator) -> p
     return frame.iloc[place].assign(**columns, signup=(rng.random(cell.rows) < rate).astype(int))
 
 
-def policy_probabilities(path: Path, contexts: pd.DataFrame, actions: int, explore: float | None = None) -> np.ndarray:
+def policy_probabilities(
+    stored: StoredPolicy, contexts: pd.DataFrame, actions: int, explore: float | None = None
+) -> np.ndarray:
     """Return the probabilities of all actions by ``predict`` or ``predict --explore``."""
-    stored, probability = read_policy(path), np.zeros((len(contexts), actions))
+    probability = np.zeros((len(contexts), actions))
     policy = stored.policy if explore is None else stored.policy.with_exploration(explore)
     columns = [int(str(name)[1:]) for name in stored.encoding.names]
     probability[:, columns] = policy.marginals(stored.encoding.contexts(contexts))
@@ -125,18 +125,13 @@ def policy_probabilities(path: Path, contexts: pd.DataFrame, actions: int, explo
 def judge(cell: Cell, seed: int) -> dict[str, object]:
     """Return the verdict on one log, whether it is a false *better*, and what the checks say."""
     rng = np.random.default_rng([cells().index(cell), seed])
-    with TemporaryDirectory() as name:
-        log, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
-        contexts, weight = all_contexts()
-        logged = logging_probabilities(cell, contexts)
-        if cell.kind == "explored":
-            draw_log(cell, logged, rng).to_csv(log, index=False)
-            learn(log, policy)
-            logged = policy_probabilities(policy, contexts, cell.actions, cell.epsilon)
-        draw_log(cell, logged, rng).to_csv(log, index=False)
-        learn(log, policy, "--json", str(answer))
-        result = json.loads(answer.read_text())
-        learned = policy_probabilities(policy, contexts, cell.actions)
+    contexts, weight = all_contexts()
+    logged = logging_probabilities(cell, contexts)
+    if cell.kind == "explored":
+        first = drcrm.learn(draw_log(cell, logged, rng), MAPPING).policy
+        logged = policy_probabilities(first, contexts, cell.actions, cell.epsilon)
+    answer = drcrm.learn(draw_log(cell, logged, rng), MAPPING)
+    learned, result = policy_probabilities(answer.policy, contexts, cell.actions), answer.as_dict()
     verdict = result["verdict"]
     gain = weight @ ((learned - logged) * reward_rates(cell, contexts)).sum(axis=1)
     sentences = [check["sentence"] for check in result["diagnostics"] if check["level"] != "good"]
@@ -148,11 +143,6 @@ def judge(cell: Cell, seed: int) -> dict[str, object]:
         "size": size * result["log"]["heldout"],
         "rare": any(word in text for word in RARE),
     }
-
-
-def learn(log: Path, policy: Path, *options: str) -> None:
-    """Learn a policy from a log."""
-    run_command(["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), *options])
 
 
 def measure(repetition: int) -> Iterator[dict[str, object]]:

@@ -22,19 +22,17 @@ size: with true propensities, with estimates, and with estimates without a floor
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from cells import means, with_shares
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
 from verdicts import FEATURES, World
 
+import drcrm
 from drcrm.logs import estimated_propensities
 from drcrm.logs.read_log import read_raw_log
 from drcrm.policies.exponential import SoftmaxPolicy
@@ -87,12 +85,7 @@ def mapping(log: pd.DataFrame, source: dict[str, Any]) -> dict[str, Any]:
 
 def judge(log: pd.DataFrame, source: dict[str, Any]) -> str:
     """Return the verdict of ``learn``."""
-    with TemporaryDirectory() as name:
-        path, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
-        log.to_csv(path, index=False)
-        options = ["--config", json.dumps(mapping(log, source)), "--json", str(answer)]
-        run_command(["learn", str(path), "--output", str(policy), *options])
-        return json.loads(answer.read_text())["verdict"]["verdict"]
+    return drcrm.learn(log, mapping(log, source)).verdict.name
 
 
 def verdicts(repetition: int) -> Iterator[dict[str, Any]]:

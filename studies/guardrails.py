@@ -15,7 +15,6 @@ needs both bounds, so one run of `certify` with all guardrails answers for each 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,8 +23,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
 
+import drcrm
 from drcrm.logs.policy_file import read_policy
 
 LEARNED, ROWS, CONTEXTS, PILOTS = 6000, 3000, 10**6, 5
@@ -87,11 +87,8 @@ def guardrails(differences: dict[str, float], mean: float, errors: dict[str, flo
 
 def certify(folder: Path, rails: dict[str, dict], seed: int) -> dict:
     """Return the answer of ``certify`` on a new log."""
-    log, answer = folder / "log.csv", folder / "answer.json"
-    draw_log(ROWS, seed).to_csv(log, index=False)
-    config = json.dumps(MAPPING | {"guardrails": rails})
-    run_command(["certify", str(folder / "policy.npz"), str(log), "--config", config, "--json", str(answer)])
-    return json.loads(answer.read_text())
+    mapping = MAPPING | {"guardrails": rails}
+    return drcrm.certify(folder / "policy.npz", draw_log(ROWS, seed), mapping).as_dict()
 
 
 def standard_errors(answers: list[dict]) -> dict[str, float]:
@@ -107,9 +104,7 @@ def experiment() -> tuple[TemporaryDirectory, dict[str, dict]]:
     """Return a folder with a learned policy, and the guardrails."""
     temporary = TemporaryDirectory()
     folder = Path(temporary.name)
-    draw_log(LEARNED, 0).to_csv(folder / "first.csv", index=False)
-    output = ["--output", str(folder / "policy.npz"), "--config", json.dumps(MAPPING)]
-    run_command(["learn", str(folder / "first.csv"), *output])
+    drcrm.learn(draw_log(LEARNED, 0), MAPPING, output=folder / "policy.npz")
     truth = true_differences(folder / "policy.npz")
     trial = guardrails(*truth, dict.fromkeys(("unsubscribed", "revenue"), 0.0))
     pilots = [certify(folder, trial, 10**6 + seed) for seed in range(PILOTS)]

@@ -17,15 +17,15 @@ number of training rows that a certificate used. Log number s of each kind has s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
 
+import drcrm
 from drcrm.logs.decisions.policy_on_log import open_policy_on_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.policy_file import read_policy
@@ -94,9 +94,8 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
     mapping = MAPPING | ({"id": "id"} if kind.endswith("id") else {})
     x = contexts(kind, DRAWN, rng)
     with TemporaryDirectory() as name:
-        path, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
-        log.to_csv(path, index=False)
-        run_command(["learn", str(path), "--output", str(policy), "--config", json.dumps(mapping)])
+        path, policy = (Path(name) / file for file in ("log.csv", "policy.npz"))
+        drcrm.learn(log, mapping, output=policy)
         stored = read_policy(policy, with_rows=True)
         learned = stored.policy.marginals(stored.encoding.contexts(pd.DataFrame({"x": x})))
         trained = set(log["id"][~stored.rows.heldout])
@@ -105,7 +104,7 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
             later = change_log(change, log, new, rng)
             later.to_csv(path, index=False)
             config = mapping | ({"reward": "sale"} if change == "second outcome" else {})
-            run_command(["certify", str(policy), str(path), "--config", json.dumps(config), "--json", str(answer)])
+            answer = drcrm.certify(policy, path, config).as_dict()
             with open_policy_on_log(policy, path, config, Question(), lambda text: None) as case:
                 used = later["id"].to_numpy()[case.opened.evaluated.rows.get("number")]
             rates = changed(change, click_rates(x))
@@ -116,9 +115,8 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
     return results
 
 
-def read_answer(path: Path, truth: float, gain: float) -> dict[str, object]:
+def read_answer(answer: dict, truth: float, gain: float) -> dict[str, object]:
     """Return whether a log is certified, and whether its certificates hold."""
-    answer = json.loads(path.read_text())
     if answer["verdict"]["verdict"] != "certified":
         return {"certified": False, "holds": np.nan, "difference_holds": np.nan}
     [candidate] = answer["candidates"]

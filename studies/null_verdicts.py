@@ -22,7 +22,6 @@ test that more than 5 % of the verdicts are *better*. Log number s of each kind 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +30,9 @@ import numpy as np
 import pandas as pd
 from cells import means, verdict_table, with_shares
 from scipy.stats import binom
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
+
+import drcrm
 
 ROWS, APPENDED, COPIES, USERS = 1000, 100, 5, 100
 CITIES, ACTIONS = np.array(["Bern", "Geneva", "Zurich"]), np.array(["music", "news", "sport"])
@@ -125,17 +126,12 @@ def verdict(kind: str, seed: int) -> str:
     """Return the verdict on one log."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        log, policy, answer = folder / "log.csv", folder / "policy.npz", folder / "answer.json"
-        frame = draw_log(kind, rng)
-        frame.to_csv(log, index=False)
-        config = ["--config", json.dumps(mapping(kind)), "--json", str(answer)]
-        run_command(["learn", str(log), "--output", str(policy), *config])
+        policy, frame = Path(name) / "policy.npz", draw_log(kind, rng)
+        answer = drcrm.learn(frame, mapping(kind), output=policy)
         if kind == "learned from":
-            log = folder / "later.csv"
-            pd.concat([frame, draw_log("none", rng, APPENDED)]).to_csv(log, index=False)
-            run_command(["evaluate_policy", str(policy), str(log), *config])
-        return json.loads(answer.read_text())["verdict"]["verdict"]
+            later = pd.concat([frame, draw_log("none", rng, APPENDED)])
+            answer = drcrm.evaluate(policy, later, mapping(kind))
+        return answer.verdict.name
 
 
 def measure(repetition: int, kinds: tuple[str, ...] = KINDS) -> Iterator[dict[str, object]]:

@@ -16,18 +16,16 @@ The table has a row per kind and number of rows: the number of logs, the share o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 from audit_power import rules
 from cells import means, verdict_table, with_shares
-from synthetic import draw_actions, run_command
+from synthetic import draw_actions
 
+import drcrm
 from drcrm.policies.exponential import SoftmaxPolicy
 
 SIZES = 1500, 6000
@@ -58,15 +56,9 @@ def draw_log(kind: str, rows: int, seed: int) -> pd.DataFrame:
 
 def judge(kind: str, rows: int, seed: int) -> tuple[str, bool]:
     """Return the verdict on one log, and whether a check names the fault."""
-    with TemporaryDirectory() as name:
-        log, policy, answer = (Path(name) / file for file in ("log.csv", "policy.npz", "answer.json"))
-        draw_log(kind, rows, seed).to_csv(log, index=False)
-        run_command(
-            ["learn", str(log), "--output", str(policy), "--config", json.dumps(MAPPING), "--json", str(answer)]
-        )
-        values = json.loads(answer.read_text())
-    failed = [check["name"] for check in values["diagnostics"] if check["level"] == "fail"]
-    return values["verdict"]["verdict"], any(name.startswith(("propensity audit", "mean weight")) for name in failed)
+    answer = drcrm.learn(draw_log(kind, rows, seed), MAPPING)
+    failed = [check["name"] for check in answer.as_dict()["diagnostics"] if check["level"] == "fail"]
+    return answer.verdict.name, any(name.startswith(("propensity audit", "mean weight")) for name in failed)
 
 
 def measure(repetition: int) -> Iterator[dict[str, object]]:

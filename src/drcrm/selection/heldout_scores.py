@@ -51,7 +51,7 @@ class HeldoutScores:
         Cost model with π0. If None, the scores that need a model are NaN. If π0 was cloned, improvement_bound compares
         with the logged costs. If the rows reveal missing mass, it charges this mass the largest cost: see
         :mod:`drcrm.evaluation.terms.overlap`.
-    shift : float, optional
+    radius : float, optional
         Radius κ. improvement_bound then compares the worst cases of π and π0 around the environment: see
         :mod:`drcrm.evaluation.terms.shifted_terms`. It is NaN if a worst case is the largest cost.
 
@@ -63,7 +63,7 @@ class HeldoutScores:
 
     @_ignore_overflow
     def __init__(
-        self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, shift: float | None = None
+        self, log: BanditLog, clip: float | None, model: SupportedModel | None = None, radius: float | None = None
     ):
         log = log.without_empty_rows()
         self._log = log = log.replace(X=read_only(log.X))
@@ -74,7 +74,7 @@ class HeldoutScores:
         tabular = None if model is None else TabularModel(model.effects(log.X, log.actions))
         placeholder = PolicyOnLog(TabularPolicy.for_log(log.log_propensity, None, log), log)
         estimate = default_estimate(model is not None, UNBIASED)
-        self._evaluation = Evaluation(log, placeholder, LOGGING, cost_model=tabular, estimate=estimate, radius=shift)
+        self._evaluation = Evaluation(log, placeholder, LOGGING, cost_model=tabular, estimate=estimate, radius=radius)
         if model is not None:
             if not model.logging.is_cloned:
                 known = PolicyOnLog(model.logging.policy, log, "baseline")

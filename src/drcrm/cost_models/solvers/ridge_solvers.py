@@ -65,8 +65,8 @@ class RidgeSolver(ABC):
         penalties = np.array(PENALTIES)
         for tolerance in self.tolerances:
             total = sum(self.fold_errors(penalties, tolerance), np.zeros(1 + len(penalties)))
-            baseline, errors = total[0], total[1:]
-            explained = max(1 - errors.min() / baseline, 0) if baseline > 0 else 0.0
+            of_constant, errors = total[0], total[1:]
+            explained = max(1 - errors.min() / of_constant, 0) if of_constant > 0 else 0.0
             limit, doubt = errors.min() * (1 + NEARLY_LEAST * explained), DOUBT * tolerance
             is_least = errors <= errors.min() * (1 + doubt)
             is_near = (errors <= limit * (1 - doubt)) | (is_least & (is_least.sum() == 1))

@@ -111,7 +111,7 @@ def grade_overlap(weight: np.ndarray, log: BanditLog, residual: np.ndarray) -> i
         return 0
     if any(largest_share(values * relative, copies) > DOMINANT_SHARE for values in sums):
         return 0
-    skewness = [estimate_skewness(weight - shift, residual, log.cost, log.count, n, relative) for shift in (0, 1)]
+    skewness = [estimate_skewness(weight - origin, residual, log.cost, log.count, n, relative) for origin in (0, 1)]
     return 2 if max(skewness) <= LARGEST_SKEWNESS else 1
 
 

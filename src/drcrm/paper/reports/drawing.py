@@ -97,9 +97,9 @@ def draw_curves(axes: Axes, frame: pd.DataFrame, results: DatasetResults) -> Non
     curves, distances = list(frame.groupby("algorithm", sort=False)), np.diff(np.log2(results.counts))
     largest_shift = min(distances, default=1) / 6
     for place, (name, curve) in enumerate(curves):
-        look, shift = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * largest_shift
+        look, offset = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * largest_shift
         count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
-        count *= 2**shift
+        count *= 2**offset
         if results.has_few_seeds:
             seeds = results.runs(str(name), results.plan.selections[0], LOSS)[results.counts].to_numpy(dtype=float)
             axes.plot(count, seeds.T, "_", color=look.colour, alpha=0.7, markersize=6)
@@ -185,8 +185,8 @@ def lined_panel(
     axes = figure.subplots()
     label_lines(axes, lines, names)
     for row in frame.itertuples():
-        shift = heights[2] * (kinds.index(getattr(row, key)) - (len(kinds) - 1) / 2)
-        draw_mean(axes, row, lines.index(row.algorithm) + shift, look(row), (-np.inf, row.end))
+        offset = heights[2] * (kinds.index(getattr(row, key)) - (len(kinds) - 1) / 2)
+        draw_mean(axes, row, lines.index(row.algorithm) + offset, look(row), (-np.inf, row.end))
     return figure, axes, lines
 
 
