@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from cells import means, with_shares
+from cells import means, number, table_of, verdict_table, with_shares
 from synthetic import draw_actions
 from verdicts import FEATURES, World
 
@@ -132,3 +132,18 @@ def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
     shares = means(with_shares(rows.loc[is_verdict, [*keys, "verdict"]]), keys)
     groups = rows[~is_verdict].drop(columns="verdict").groupby(keys, sort=False)
     return pd.concat([shares, groups.median().assign(logs=groups.size()).reset_index()], ignore_index=True)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of each verdict by kind of log."""
+    return verdict_table(table[table["part"] == "verdict"].astype({"rows": int}), ["log", "rows"])
+
+
+def weights(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the medians of the largest weight and of the effective sample size."""
+    part = table[table["part"] == "weights"].astype({"rows": int})
+    values = [name for name in table if name.startswith(("largest, ", "size, "))]
+    cells = (
+        (str(row[0]), *(number(value, 0) for value in row[1:])) for row in part[["rows", *values]].to_numpy(object)
+    )
+    return table_of(("rows", *values), cells)

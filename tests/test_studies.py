@@ -16,7 +16,6 @@ from drcrm.logs.diagnostics.diagnosis import diagnose
 
 ROOT = Path(__file__).parents[1]
 UNPUBLISHED = {
-    "estimated_propensities",
     "sharp_coverage",
     "shift_learning",
 }  # configured studies without a published table
