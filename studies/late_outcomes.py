@@ -26,7 +26,7 @@ import pandas as pd
 from synthetic import draw_actions
 
 import drcrm
-from drcrm.logs.decisions.policy_on_log import open_policy_on_log
+from drcrm.logs.decisions.case import open_case
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.policy_file import read_policy
 
@@ -105,7 +105,7 @@ def judge(kind: str, seed: int) -> list[dict[str, object]]:
             later.to_csv(path, index=False)
             config = mapping | ({"reward": "sale"} if change == "second outcome" else {})
             answer = drcrm.certify(policy, path, config).as_dict()
-            with open_policy_on_log(policy, path, config, Question(), lambda text: None) as case:
+            with open_case(policy, path, config, Question(), lambda text: None) as case:
                 used = later["id"].to_numpy()[case.opened.evaluated.rows.get("number")]
             rates = changed(change, click_rates(x))
             truth = float((learned * rates).sum(axis=1).mean())

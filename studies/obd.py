@@ -34,7 +34,7 @@ import pandas as pd
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.logs.decisions.candidates import fit_candidates, read_algorithms
-from drcrm.logs.decisions.evaluation import EvaluatedPolicy
+from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import OpenedLog, open_log
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     ComparisonSettings,

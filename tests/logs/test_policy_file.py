@@ -98,10 +98,9 @@ def test_the_number_of_candidates_depends_on_the_outcome_and_the_confidence():
     stored, earlier = (StoredPolicy(policy, None, None, content) for content in (header | numbers, header))
 
     def levels(stored, **changes):
-        main, rails = stored.numbers(as_mapping(content | changes))
-        return [main.at(level) for level in (0.9, 0.95, 0.96, 0.999)], {
-            name: rail.at(0.95) for name, rail in rails.items()
-        }
+        numbers = stored.numbers(as_mapping(content | changes))
+        rails = {name: rail.at(0.95) for name, rail in numbers.of_guardrails.items()}
+        return [numbers.main.at(level) for level in (0.9, 0.95, 0.96, 0.999)], rails
 
     assert levels(stored) == ([3, 3, 5, 40], {"returned": 13, "paid": 40})
     assert levels(earlier) == ([3, 3, 40, 40], {"returned": 40, "paid": 40})

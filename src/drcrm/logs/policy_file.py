@@ -33,7 +33,7 @@ from drcrm.mapping.log_mapping import LogMapping, as_mapping
 from drcrm.mapping.unique_keys import parse_json
 from drcrm.policies import POLICY_CLASSES
 from drcrm.policies.exponential import LinearPolicy, class_for
-from drcrm.selection.multiplicity import EffectiveNumber
+from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 
 FORMAT = 1
 HEADER = {"mapping": dict, "algorithm": dict, "kept": str, "choices": int, "seed": int, "digest": str}
@@ -88,7 +88,7 @@ class StoredPolicy:
         trained = self.mapping
         return (mapping.reward, mapping.cost) == (trained.reward, trained.cost)
 
-    def numbers(self, mapping: LogMapping) -> tuple[EffectiveNumber, dict[str, EffectiveNumber]]:
+    def numbers(self, mapping: LogMapping) -> EffectiveNumbers:
         """Return the effective numbers of candidates for the outcome of a mapping, and for each of its guardrails.
 
         An outcome that took no part in the choice among the candidates has the number of all candidates. So has every
@@ -100,11 +100,12 @@ class StoredPolicy:
         known: Any = header.get("effective_numbers") or _single_level(header)
         is_same = self.has_outcome_of(mapping) and self.mapping.shift == mapping.shift
         main = EffectiveNumber.of_list(choices, known if is_same else [])
-        return main, {
+        of_guardrails = {
             rail.name: EffectiveNumber.of_list(choices, of_rails.get(rail.name, []))
             for rail in mapping.guardrails
             if rail.name in trained and rail.has_terms_of(trained[rail.name])
         }
+        return EffectiveNumbers(main, of_guardrails)
 
 
 def _single_level(header: Mapping[str, Any]) -> list[list[Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,27 @@ class EffectiveNumber:
     def as_list(self) -> list[list[float]]:
         """Return pairs of a level and its number."""
         return [[level, number] for level, number in self.by_level.items()]
+
+
+@dataclass(frozen=True)
+class EffectiveNumbers:
+    """Effective numbers of the candidates that competed on the same rows; by default a single one.
+
+    Attributes
+    ----------
+    main : EffectiveNumber
+        For bounds on the main outcome.
+    of_guardrails : mapping
+        For bounds on the outcome of each guardrail, by its name.
+    """
+
+    main: EffectiveNumber = field(default_factory=lambda: EffectiveNumber(1, {}))
+    of_guardrails: Mapping[str, EffectiveNumber] = field(default_factory=dict)
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidates."""
+        return self.main.candidates
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from shop_fixtures import answer_of
 
 from drcrm.logs.cli.common.answers import exit_status
 from drcrm.logs.decisions.answer import Answer
-from drcrm.logs.decisions.policy_on_log import ALL_ROWS
+from drcrm.logs.decisions.case import ALL_ROWS
 from drcrm.logs.diagnostics.comparison.verdict import Verdict
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED
 

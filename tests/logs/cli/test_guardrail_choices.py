@@ -11,7 +11,7 @@ from drcrm.arrays.tables import Table
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.logging_policy import SupportedModel
 from drcrm.logs.decisions.candidates import ESTIMATE, choose_candidate
-from drcrm.logs.decisions.evaluation import guarded_outcomes
+from drcrm.logs.decisions.judgement import guarded_outcomes
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings, compare_with_logging
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
@@ -54,9 +54,9 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     selection = choose_candidate(opened, [as_algorithm("kl_dro_dr")], [learned])
     settings = ComparisonSettings(
         ESTIMATE,
-        choices=selection.choices,
-        effective_choices=selection.number.at(0.95),
-        guardrail_choices={name: number.at(0.95) for name, number in selection.of_guardrails.items()},
+        choices=selection.numbers.candidates,
+        effective_choices=selection.numbers.main.at(0.95),
+        guardrail_choices={name: number.at(0.95) for name, number in selection.numbers.of_guardrails.items()},
         full_support=True,
     )
     best = selection.best
@@ -68,9 +68,9 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
 def test_candidates_that_agree_in_the_main_outcome_can_differ_in_a_guardrail():
     """All policies avoid the action that never sells, so the noise of the logged sales is common to them."""
     selection, _ = learn_and_judge(0, 300, 16)
-    of_rail = selection.of_guardrails["returned"]
-    assert (selection.number.candidates, of_rail.candidates) == (16, 16)
-    assert selection.number.at(0.95) <= 8 < 12 <= of_rail.at(0.95) <= 16
+    of_rail = selection.numbers.of_guardrails["returned"]
+    assert (selection.numbers.main.candidates, of_rail.candidates) == (16, 16)
+    assert selection.numbers.main.at(0.95) <= 8 < 12 <= of_rail.at(0.95) <= 16
     assert of_rail.at(0.8) <= of_rail.at(0.95) <= of_rail.at(0.99) <= of_rail.at(0.999) == 16
 
 

@@ -14,7 +14,7 @@ from drcrm.evaluation.bounds.sample_size import required_size, shrink_difference
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.files import write_json
 from drcrm.logs.cli.common.answers import print_summary, require_separate_outputs
-from drcrm.logs.decisions.policy_on_log import PolicyOnLog, open_policy_on_log
+from drcrm.logs.decisions.case import Case, open_case
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.report.terminal import plan_text
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     question = Question(options.confidence)
     with (
         show_progress(options.verbose, options.jobs) as tell,
-        open_policy_on_log(options.policy, options.log, options.config, question, tell) as case,
+        open_case(options.policy, options.log, options.config, question, tell) as case,
     ):
         tell("planning")
         answer = to_json(_answer(case, options))
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
+def _answer(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     """Return the standard deviation s of the policy's terms, the smallest differences, and the rows that it needs.
 
     The estimated difference is shrunk if the policy was chosen among several on these rows.
@@ -49,11 +49,13 @@ def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
     if policy is None:
         tested, value = _hardest_action(case)
     else:
-        tested, model = {"policy": policy.label, "choices": case.choices}, policy.cost_model
+        tested, model = {"policy": policy.label, "choices": case.numbers.candidates}, policy.cost_model
         estimate = default_estimate(model is not None)
         known = {"baseline": LOGGING, "cost_model": model, "groups": opened.units}
         value = Evaluation.of(policy.policy, log, **known).by(estimate).difference()
-        expected = shrink_difference(float(value), value.standard_error) if case.choices > 1 else float(value)
+        expected = (
+            shrink_difference(float(value), value.standard_error) if case.numbers.candidates > 1 else float(value)
+        )
     rows, deviation = opened.checks.propensity.size, value.standard_error * np.sqrt(log.size)
     test = {"deviation": deviation, "confidence": options.confidence, "choices": options.choices}
     return {
@@ -70,7 +72,7 @@ def _answer(case: PolicyOnLog, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _hardest_action(case: PolicyOnLog) -> tuple[dict[str, Any], Interval]:
+def _hardest_action(case: Case) -> tuple[dict[str, Any], Interval]:
     """Return the name and the difference of the policy that always takes one action, with the largest error."""
     log = case.opened.evaluated
     if not log.actions.n_classes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
-from drcrm.logs.decisions.evaluation import EvaluatedPolicy, guarded_outcomes
+from drcrm.logs.decisions.judgement import EvaluatedPolicy, guarded_outcomes
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
@@ -21,7 +21,7 @@ from drcrm.mapping.entries import Guardrail
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.selection.candidates import IMPROVEMENT, Learned
-from drcrm.selection.multiplicity import EffectiveNumber, PairedDifferences, effective_number
+from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
 from drcrm.selection.score_names import COST_BOUND
@@ -80,20 +80,11 @@ def can_have_scores(log: BanditLog) -> bool:
 
 
 class Selection(NamedTuple):
-    """The candidate of each algorithm, the best of them, and the effective numbers of all candidates.
-
-    ``number`` is for bounds on the main outcome, ``of_guardrails`` for those on each guardrail, by its name.
-    """
+    """The candidate of each algorithm, the best of them, and the effective numbers of all candidates."""
 
     policies: list[EvaluatedPolicy]
     best: EvaluatedPolicy
-    number: EffectiveNumber
-    of_guardrails: Mapping[str, EffectiveNumber]
-
-    @property
-    def choices(self) -> int:
-        """Number of all candidates."""
-        return self.number.candidates
+    numbers: EffectiveNumbers
 
 
 def fit_candidates(
@@ -172,7 +163,7 @@ def choose_candidate(
     )
     ends = np.cumsum([len(learned.candidates) for learned in results])
     best = int(np.searchsorted(ends, chosen, side="right")) if chosen is not None else ranks.index(min(ranks))
-    return Selection([*selected], selected[best], number, of_guardrails)
+    return Selection([*selected], selected[best], EffectiveNumbers(number, of_guardrails))
 
 
 def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from drcrm.logs.decisions.answer import Answer
-from drcrm.logs.decisions.evaluation import build_answer, diagnose_log, judge
+from drcrm.logs.decisions.case import open_case
+from drcrm.logs.decisions.judgement import build_answer, diagnose_log, judge
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
-from drcrm.logs.decisions.policy_on_log import open_policy_on_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
@@ -134,19 +134,19 @@ def evaluate(
 
 def _answer(command: str, policy: str | Path, logs: Any, mapping: Any, question: Question, tell: Tell) -> Answer:
     """Return the answer of ``certify`` or ``evaluate_policy``."""
-    with written_log(logs) as files, open_policy_on_log(policy, files, mapping, question, tell) as case:
+    with written_log(logs) as files, open_case(policy, files, mapping, question, tell) as case:
         tell("evaluating the policy")
         mapping, judged = case.opened.mapping, case.policy
         estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
-        settings = question.settings(mapping, estimate, case.choices, case.number, case.of_guardrails)
+        settings = question.settings(mapping, estimate, case.numbers)
         watching = question.watching(settings, case.largest_weight)
-        evaluation = judge(case.opened, [judged], judged, settings, watching)
-        statement = evaluation.statement
+        judgement = judge(case.opened, [judged], judged, settings, watching)
+        statement = judgement.statement
         if command == "certify":
-            statement = state_certificates(evaluation.verdict, evaluation.evidence, statement)
+            statement = state_certificates(judgement.verdict, judgement.evidence, statement)
         statement = replace(statement, cautions=[*statement.cautions, f"Evaluated on {case.rows}."])
-        parts = {"judged_by": case.rows, "recognised": case.counts, "shown": evaluation.verdict.name}
-        return replace(evaluation, statement=statement).answer(command, **parts)
+        parts = {"judged_by": case.rows, "recognised": case.counts, "shown": judgement.verdict.name}
+        return replace(judgement, statement=statement).answer(command, **parts)
 
 
 def diagnose(log: Source | pd.DataFrame, mapping: Any, *, confidence: float = 0.95, tell: Tell = stay_silent) -> Answer:

@@ -24,7 +24,7 @@ from drcrm.logs.decisions.candidates import (
     require_exportable,
 )
 from drcrm.logs.decisions.certification import stay_silent
-from drcrm.logs.decisions.evaluation import Evaluation, judge
+from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.policy_comparison import describe_exploration
@@ -117,14 +117,14 @@ def learn(
         algorithms = read_algorithms(mapping, can_have_scores(opened.train) and not exportable)
         selection = fit_candidates(opened, algorithms, tell, confidence)
         tell("evaluating the candidates")
-        evaluation = _evaluate(opened, selection, question)
-        answer = _answer(evaluation, files)
-        is_better = evaluation.verdict.is_better
+        judgement = _evaluate(opened, selection, question)
+        answer = _answer(judgement, files)
+        is_better = judgement.verdict.is_better
         kept, best = stored, None
         if is_better or stored is None:
-            kept = _stored_policy(evaluation, selection, seed, is_better)
+            kept = _stored_policy(judgement, selection, seed, is_better)
         if not is_better:
-            best = _stored_policy(evaluation, selection, seed, is_candidate=True)
+            best = _stored_policy(judgement, selection, seed, is_candidate=True)
         for path, policy in ((files.output, kept), (files.candidate, best)):
             if path is not None and policy is not None:
                 write_policy(path, policy)
@@ -168,31 +168,31 @@ def _require_several_actions(heldout: OpenedLog) -> None:
         )
 
 
-def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Evaluation:
-    """Return the evaluation of all candidates. For *not shown*, its sentence names what is written."""
-    settings = question.settings(opened.mapping, ESTIMATE, selection.choices, selection.number, selection.of_guardrails)
+def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Judgement:
+    """Return the judgement of all candidates. For *not shown*, its sentence names what is written."""
+    settings = question.settings(opened.mapping, ESTIMATE, selection.numbers)
     rows = len(opened.evaluated.Y)
-    evaluation = judge(opened, selection.policies, selection.best, settings)
-    if evaluation.verdict.name != NOT_SHOWN:
-        return evaluation
+    judgement = judge(opened, selection.policies, selection.best, settings)
+    if judgement.verdict.name != NOT_SHOWN:
+        return judgement
     estimated = "policy" if opened.policy_change is None else "policies"
     written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
-    within = " within all guardrails" if evaluation.evidence.guardrails else ""
+    within = " within all guardrails" if judgement.evidence.guardrails else ""
     sentence = (
-        f"No candidate was shown to beat {evaluation.evidence.reference}{within} on the {rows} held-out "
-        f"rows, so {written} is written. {evaluation.statement.sentence}"
+        f"No candidate was shown to beat {judgement.evidence.reference}{within} on the {rows} held-out "
+        f"rows, so {written} is written. {judgement.statement.sentence}"
     )
-    return replace(evaluation, statement=replace(evaluation.statement, sentence=sentence))
+    return replace(judgement, statement=replace(judgement.statement, sentence=sentence))
 
 
-def _answer(evaluation: Evaluation, files: Files) -> Answer:
+def _answer(judgement: Judgement, files: Files) -> Answer:
     """Return the answer. Its candidates include the policy that is kept."""
-    opened, is_better = evaluation.opened, evaluation.verdict.is_better
+    opened, is_better = judgement.opened, judgement.verdict.is_better
     mapping = opened.mapping
     name = None if files.output is None else files.output.name
     origin = {"mapping": mapping.as_dict(), "seed": files.seed, "policy": name}
     kept = "baseline" if opened.reference.is_baseline else "logging"
-    result = evaluation.answer("learn", kept=evaluation.best.name if is_better else kept, made=origin)
+    result = judgement.answer("learn", kept=judgement.best.name if is_better else kept, made=origin)
     answer = result.content
     if not is_better:
         label, estimates = "π0", {"ips": answer["logging"]}
@@ -202,13 +202,13 @@ def _answer(evaluation: Evaluation, files: Files) -> Answer:
         answer["candidates"] = [reference, *(candidate | {"chosen": False} for candidate in answer["candidates"])]
     if files.candidate is not None and not is_better:
         advice = f"The best candidate is in {files.candidate.name}. Certify it on rows that are logged later."
-        answer["verdict"]["changes"] = [*evaluation.statement.changes, advice]
+        answer["verdict"]["changes"] = [*judgement.statement.changes, advice]
     rows = opened.checks.propensity.size
     if is_better or not opened.reference.is_baseline:
-        models = {"cost_model": evaluation.best.cost_model, "groups": evaluation.diagnosis.units}
-        policy = _policy_to_write(evaluation, is_better)
+        models = {"cost_model": judgement.best.cost_model, "groups": judgement.diagnosis.units}
+        policy = _policy_to_write(judgement, is_better)
         answer["exploration"] = describe_exploration(
-            policy, opened.evaluated, rows, **models, confidence=evaluation.settings.confidence
+            policy, opened.evaluated, rows, **models, confidence=judgement.settings.confidence
         )
     sizes = {
         "training": int(opened.recognised.training.sum()),
@@ -219,32 +219,32 @@ def _answer(evaluation: Evaluation, files: Files) -> Answer:
     return result
 
 
-def _stored_policy(evaluation: Evaluation, selection: Selection, seed: int, is_candidate: bool) -> StoredPolicy:
+def _stored_policy(judgement: Judgement, selection: Selection, seed: int, is_candidate: bool) -> StoredPolicy:
     """Return the content of the file of the best candidate, or else of the estimate of the logging policy."""
-    opened, best = evaluation.opened, evaluation.best
+    opened, best = judgement.opened, judgement.best
     header = {
         "version": __version__,
         "mapping": opened.mapping.as_dict(),
         "algorithm": {"name": best.name, "label": best.label, **best.settings},
         "digest": opened.digest,
         "seed": seed,
-        "choices": evaluation.settings.choices,
-        "effective_choices": evaluation.settings.effective_choices,
-        "effective_numbers": selection.number.as_list(),
-        "guardrail_numbers": {name: number.as_list() for name, number in selection.of_guardrails.items()},
-        "confidence": evaluation.settings.confidence,
-        "verdict": evaluation.statement.as_dict(),
+        "choices": judgement.settings.choices,
+        "effective_choices": judgement.settings.effective_choices,
+        "effective_numbers": selection.numbers.main.as_list(),
+        "guardrail_numbers": {name: number.as_list() for name, number in selection.numbers.of_guardrails.items()},
+        "confidence": judgement.settings.confidence,
+        "verdict": judgement.statement.as_dict(),
         "kept": best.name if is_candidate else "logging",
     }
-    policy = _policy_to_write(evaluation, is_candidate)
+    policy = _policy_to_write(judgement, is_candidate)
     return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows, opened.cells)
 
 
-def _policy_to_write(evaluation: Evaluation, is_candidate: bool) -> LinearPolicy:
+def _policy_to_write(judgement: Judgement, is_candidate: bool) -> LinearPolicy:
     """Return the best candidate, or else the estimate of the logging policy, with exploration.
 
     The estimate is the ``logging_policy`` of the candidate's cost model.
     """
     if is_candidate:
-        return evaluation.best.policy
-    return evaluation.best.cost_model.logging.policy.with_exploration(evaluation.opened.mapping.explore)
+        return judgement.best.policy
+    return judgement.best.cost_model.logging.policy.with_exploration(judgement.opened.mapping.explore)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettin
 from drcrm.logs.diagnostics.comparison.reference import BASELINE, LOGGING_POLICY, Reference
 from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
-from drcrm.selection.multiplicity import EffectiveNumber
+from drcrm.selection.multiplicity import EffectiveNumbers
 
 
 @dataclass(frozen=True)
@@ -114,18 +113,16 @@ class Question:
         self,
         mapping: LogMapping,
         estimate: str,
-        choices: int,
-        number: EffectiveNumber | None,
-        of_guardrails: Mapping[str, EffectiveNumber],
+        numbers: EffectiveNumbers,
     ) -> ComparisonSettings:
         """Return the settings of a comparison, adjusted for the number of candidates."""
         name = LOGGING_POLICY if self.baseline is None else f"{BASELINE} {Path(self.baseline).name}"
         return ComparisonSettings(
             estimate=estimate,
             confidence=self.confidence,
-            choices=choices,
-            effective_choices=None if number is None else number.at(self.confidence),
-            guardrail_choices={name: part.at(self.confidence) for name, part in of_guardrails.items()},
+            choices=numbers.candidates,
+            effective_choices=numbers.main.at(self.confidence),
+            guardrail_choices={name: part.at(self.confidence) for name, part in numbers.of_guardrails.items()},
             cost_range=mapping.cost_range,
             gamma=self.sensitivity,
             reference=Reference(name, radius=mapping.shift),

@@ -76,7 +76,7 @@ class EvaluatedPolicy:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Judgement:
     """Comparisons of policies with the reference on the same rows, and the verdict on one of the policies.
 
     Attributes
@@ -172,7 +172,7 @@ def judge(
     best: EvaluatedPolicy,
     settings: ComparisonSettings,
     watching: Watch | None = None,
-) -> Evaluation:
+) -> Judgement:
     """Compare policies with the reference, and reach a verdict on one of them.
 
     Parameters
@@ -215,7 +215,7 @@ def judge(
             breakeven = find_breakeven_shift(comparison)
     statement = state(verdict, evidence, ESTIMATED if log.imitated_propensities else "")
     results = comparisons, settings, evidence, verdict, statement, breakeven, watched
-    return Evaluation(opened, policies, best, *results)
+    return Judgement(opened, policies, best, *results)
 
 
 def _reference(opened: OpenedLog, reference: Reference) -> Reference:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drcrm.errors import InputError
-from drcrm.logs.decisions.evaluation import EvaluatedPolicy
+from drcrm.logs.decisions.judgement import EvaluatedPolicy
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.baseline import find_rows
@@ -19,7 +19,7 @@ from drcrm.logs.policy_file import StoredPolicy, read_policy
 from drcrm.logs.read_log import Source
 from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
-from drcrm.selection.multiplicity import EffectiveNumber
+from drcrm.selection.multiplicity import EffectiveNumbers
 
 COLUMN = "column:"
 COLUMN_ROWS = "all rows, on the assumption that none of them was used to make the policy"
@@ -29,7 +29,7 @@ UNDECIDED_ROWS = "all rows, which may include rows that the policy was learned f
 
 
 @dataclass(frozen=True)
-class PolicyOnLog:
+class Case:
     """A policy that the user names, and the rows of the log that evaluate it.
 
     Attributes
@@ -38,34 +38,26 @@ class PolicyOnLog:
         None if the options name no policy, which only ``plan`` permits.
     opened : OpenedLog
         The rows that did not train the policy.
-    choices : int
-        Number of candidates that competed on these rows.
     rows : str
         Description of the rows for the answer.
     counts : dict or None
         Numbers of training, held-out and new rows of the log; None if they are unknown.
-    number : EffectiveNumber or None
-        Effective number of candidates: see :mod:`drcrm.selection.multiplicity`.
-    of_guardrails : mapping
-        The same for the outcome of each guardrail, by its name.
+    numbers : EffectiveNumbers
+        Effective numbers of the candidates that competed on these rows.
     largest_weight : float or None
         Known limit on the weights of the baseline, for bounds that hold at every look.
     """
 
     policy: Any
     opened: OpenedLog
-    choices: int
     rows: str
     counts: dict[str, int] | None = None
-    number: EffectiveNumber | None = None
-    of_guardrails: dict[str, EffectiveNumber] = field(default_factory=dict)
+    numbers: EffectiveNumbers = field(default_factory=EffectiveNumbers)
     largest_weight: float | None = None
 
 
 @contextmanager
-def open_policy_on_log(
-    policy: str | Path | None, logs: Source, mapping: Any, question: Question, tell: Tell
-) -> Iterator[PolicyOnLog]:
+def open_case(policy: str | Path | None, logs: Source, mapping: Any, question: Question, tell: Tell) -> Iterator[Case]:
     """Yield the policy and the rows of the log that evaluate it.
 
     Rows that trained the policy are left out. On the rows that were held out from learning, the policy is the best of
@@ -100,7 +92,7 @@ def open_policy_on_log(
             column = None
             if name is not None:
                 column = EvaluatedPolicy(name, name, opened.evaluated.column("candidate"), may_have_logged=True)
-            yield PolicyOnLog(column, opened, 1, COLUMN_ROWS if column else "all rows", largest_weight=limit)
+            yield Case(column, opened, COLUMN_ROWS if column else "all rows", largest_weight=limit)
             return
         opened, [recognised] = read_rows(stored.encoding, recognise).mark_missing(stored.cells), recognised_rows
         counts, rows = None if recognised.undecided else recognised.counts, _describe(recognised, mapping)
@@ -108,9 +100,8 @@ def open_policy_on_log(
             rows += f"; without {left_out} other rows that the baseline was learned from"
         rows = "; ".join([rows, *(f"{reason} in {number} rows" for reason, number in opened.unseen.items())])
         is_known = bool(counts and counts["training"] + counts["heldout"])
-        choices = stored.require("choices") if is_known else 1
-        numbers = stored.numbers(mapping) if is_known else (None, {})
-        yield PolicyOnLog(_evaluated(stored, mapping), opened, choices, rows, counts, *numbers, limit)
+        numbers = stored.numbers(mapping) if is_known else EffectiveNumbers()
+        yield Case(_evaluated(stored, mapping), opened, rows, counts, numbers, limit)
 
 
 def _evaluated(stored: StoredPolicy, mapping: LogMapping) -> EvaluatedPolicy:
