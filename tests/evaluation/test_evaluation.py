@@ -13,7 +13,8 @@ from drcrm.errors import InputError
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging
+from drcrm.logs.diagnostics.comparison.policy_comparison import compare_with_logging, estimate_values
+from drcrm.logs.diagnostics.comparison.robustness import sensitivity_to_propensities
 from drcrm.policies.exponential import LinearPolicy
 
 
@@ -71,7 +72,8 @@ def test_a_comparison_computes_everything_once(monkeypatch):
         (CostModel, "effects"),
     ):
         count(owner, name)
-    compare_with_logging(policy, log, cost_model=model)
+    comparison = compare_with_logging(policy, log, cost_model=model)
+    estimate_values(comparison.evaluation), sensitivity_to_propensities(comparison)
     assert calls == {"without_empty_rows": 1, "probabilities": 1, "effects": 1}
     calls.clear()
     evaluation = Evaluation.of(policy, log, cost_model=model, baseline=baseline).by("dr")
