@@ -152,15 +152,6 @@ class FeatureMap:
         """Return coefficients of X' that are 0 for φ(X)."""
         return np.concatenate([coef, np.zeros((self.n_mapped, *coef.shape[1:]))])
 
-    def check(self) -> None:
-        """Raise InputError if the map returns a wrong number of features: its policy file is then damaged."""
-        X = self(np.zeros((1, self.n_features)))
-        if X.shape != (1, self.n_features + self.n_mapped) or not 0 < self.scale < np.inf:
-            raise InputError(
-                f"the feature map returns an array of shape {X.shape} for one context, expected "
-                f"{(1, self.n_features + self.n_mapped)}"
-            )
-
     def _fit(self, transformer: Any, X: Features) -> Features:
         """Fit a clone of a transformer, and return φ(X)."""
         with config_context(transform_output="default"):

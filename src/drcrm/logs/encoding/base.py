@@ -1,7 +1,6 @@
 """Interface of the encodings, which turn features that a reader returns into X, and the encoding of arrays."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
@@ -32,13 +31,6 @@ class Contexts(NamedTuple):
 
     features: Table
     starts: np.ndarray | None = None
-
-
-def require_distinct(name: str, values: Collection, *types: type) -> None:
-    """Raise ValueError unless the values are of the types, no two of them with the same text."""
-    if not all(type(value) in types for value in values) or len({*map(str, values)}) < len(values):
-        kinds = " or ".join(kind.__name__ for kind in types)
-        raise ValueError(f"{name} must be different values of type {kinds}")
 
 
 def number_rows(data: Any) -> Any:
@@ -96,16 +88,6 @@ class Encoding(ABC):
         """Return the number of rows with an unknown value, by reason, for example a new category."""
         return {}
 
-    def check(self) -> None:
-        """Raise ValueError unless the actions are of a known kind with different names, and interactions are known."""
-        if self.kind not in ACTIONS or not isinstance(self.names, list):
-            raise ValueError(f"kind is {self.kind!r}, expected {' or '.join(ACTIONS)}, and names must be a list")
-        require_distinct("names", self.names, str, int)
-        if self.interactions is not None and (type(self.interactions) is not int or self.interactions not in (2, 3)):
-            raise ValueError(f"interactions is {self.interactions!r}, expected 2 or 3")
-        if bool(self.names) != self.actions.are_shared:
-            raise ValueError(f"names has {len(self.names)} entries")
-
     def as_dict(self) -> dict:
         """Return the content that the header of a policy file stores."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
@@ -121,11 +103,6 @@ class ArrayEncoding(Encoding):
     n_features: int
 
     type_name = "arrays"
-
-    def __post_init__(self) -> None:
-        self.check()
-        if type(self.n_features) is not int or self.n_features < 1:
-            raise ValueError(f"n_features is {self.n_features!r}, expected a positive integer")
 
     @classmethod
     def fit(

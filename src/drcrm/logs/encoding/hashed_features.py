@@ -18,7 +18,7 @@ from drcrm.arrays.mapped_arrays import slice_rows
 from drcrm.arrays.tables import Table
 from drcrm.arrays.validation import append_constant
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import MATRIX, Contexts, Encoding, require_distinct
+from drcrm.logs.encoding.base import MATRIX, Contexts, Encoding
 
 Pairs = list[tuple[str, float]]
 N_COLUMNS = 2**18
@@ -79,12 +79,6 @@ class HashedEncoding(Encoding):
     names: list
     kept: list[int]
     interactions: int | None = None
-
-    def __post_init__(self) -> None:
-        self.check()
-        require_distinct("kept", self.kept, int)
-        if sorted(self.kept) != self.kept or any(not 0 <= column < N_COLUMNS for column in self.kept):
-            raise ValueError(f"kept must be sorted columns below {N_COLUMNS}")
 
     @property
     def type_name(self) -> str:  # type: ignore[override]

@@ -106,7 +106,6 @@ class ListedTableEncoding(Encoding):
             table = {key: value for key, value in self.table.items() if key != "of"}
             object.__setattr__(self, "table", TableEncoding(**table))
         object.__setattr__(self, "shared", tuple(self.shared))
-        self.check()
 
     @classmethod
     def fit(

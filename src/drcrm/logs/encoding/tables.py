@@ -13,7 +13,7 @@ from scipy import sparse
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.errors import InputError
-from drcrm.logs.encoding.base import Contexts, Encoding, require_distinct
+from drcrm.logs.encoding.base import Contexts, Encoding
 from drcrm.logs.encoding.columns import (
     MISSING,
     boolean_numbers,
@@ -108,29 +108,11 @@ class TableEncoding(Encoding):
         object.__setattr__(self, "scales", scales)
         for name in ("indicators", "times", "booleans"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        self._check_content()
         for name, known in self.known.items():  # older files have other texts
-            by_text = {canonical_text(value): place for place, value in enumerate(known) if isinstance(value, str)}
-            self.places[name] = by_text | {feature: place for place, feature in enumerate(known)}
-
-    def _check_content(self) -> None:
-        """Raise ValueError if the content cannot be that of a fitted encoding."""
-        self.check()
-        for name in ("indicators", "times", "booleans"):
-            require_distinct(name, getattr(self, name), str)
-        if not {*self.indicators} <= self.scales.keys() or not {*map(weekday_of, self.times)} <= self.known.keys():
-            raise ValueError("indicators must be numeric columns, and times need weekdays")
-        for name, (mean, scale) in self.scales.items():
-            if not (np.isfinite([mean, scale]).all() and scale > 0):
-                raise ValueError(
-                    f"the mean and scale of {name!r} are {mean} and {scale}, expected finite, scale positive"
-                )
-        for name, known in self.known.items():
-            require_distinct(f"known of {name!r}", known, int if self.is_hashed(name) else str)
             if self.is_hashed(name) and not self.has_number_texts:
                 raise ValueError("an older version of drcrm hashed its numbers: learn the policy again")
-            if not isinstance(known, list) or (self.is_hashed(name) and not {*known} <= {*range(N_COLUMNS)}):
-                raise ValueError(f"known of {name!r} must be a list of texts, or of features below {N_COLUMNS}")
+            by_text = {canonical_text(value): place for place, value in enumerate(known) if isinstance(value, str)}
+            self.places[name] = by_text | {feature: place for place, feature in enumerate(known)}
 
     @classmethod
     def fit(
