@@ -22,6 +22,7 @@ from drcrm.paper.reports.result_tables import interval, larger_p_value
 from drcrm.paper.simulation.truth import Truth
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import FitSettings
 
 PUBLIC_CODE = LbfgsSettings(stopping="public_code")
 CRITERIA = ("dr_bound", "improvement_bound")
@@ -44,7 +45,7 @@ def measure(
             key = {"dataset": run.dataset, "seed": run.seed, "sharpness": eta, "contexts": size}
             logging = expected_loss(truth, policy, X)
             for name, entry in algorithms.items():
-                learned = learn(train, Algorithm(**entry, lbfgs=PUBLIC_CODE), heldout, policy)
+                learned = learn(train, Algorithm(**entry, settings=FitSettings(PUBLIC_CODE)), heldout, policy)
                 losses = [expected_loss(truth, candidate.policy, X) for candidate in learned.candidates]
                 for criterion in CRITERIA:
                     best = learned.chosen[criterion] if len(losses) > 1 else 0

@@ -41,6 +41,7 @@ from drcrm.risks import MeanRisk
 from drcrm.selection.grid_search import learn
 from drcrm.selection.heldout_scores import HeldoutScores
 from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.weights import Weight
 
 PUBLIC_CODE = LbfgsSettings(stopping="public_code")
@@ -159,7 +160,7 @@ def learn_by(
         options["weight"] = Switch(value)
     if method == "pessimistic":
         model = Pessimistic.of(model, train, value)
-    entry = Algorithm(**{**algorithm, "options": options}, lbfgs=PUBLIC_CODE)
+    entry = Algorithm(**{**algorithm, "options": options}, settings=FitSettings(PUBLIC_CODE))
     learned = learn(train, entry, heldout, policy, model)
     if method != "normalised":
         return [candidate.policy.coef for candidate in learned.candidates], learned.chosen[HEADLINE]

@@ -17,9 +17,11 @@ from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_behaviour
 from drcrm.policies.feature_maps import FeatureMap
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import SafeCandidates
 
 SETTINGS = {"radius": 0.01, "confidence": 0.95, "estimate": "dr", "start": "model", "tilt": "auto", "safe": True}
+AROUND = SafeCandidates()
 ALGORITHM = Algorithm("KLDRO", options=SETTINGS)
 KEEPS = "DoublyRobustDRO keeps π0: no candidate is shown to be better on "
 SQUARES = FunctionTransformer(lambda X: X[:, :2] ** 2)
@@ -84,7 +86,7 @@ def test_it_keeps_the_candidate_that_learn_chooses_on_the_heldout_rows(is_known,
     assert (estimator.step_, estimator.ridge_) == (chosen.step, chosen.ridge)
     assert estimator.objective_ == same(chosen.objective)
     assert estimator.improvement_bound_ == same(chosen.scores["improvement_bound"])
-    assert estimator.n_candidates_ == len(learned.candidates) == 2 + len(RIDGES) + len(STEPS)
+    assert estimator.n_candidates_ == len(learned.candidates) == 2 + len(AROUND.ridges) + len(AROUND.steps)
     assert chosen.scores["improvement_bound"] < 0 or not is_known
 
 

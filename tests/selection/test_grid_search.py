@@ -10,10 +10,12 @@ from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.optimization import lbfgs
 from drcrm.selection.grid_search import learn
-from drcrm.selection.registry.algorithms import RIDGES, STEPS, Algorithm
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import SafeCandidates
 from drcrm.selection.score_names import MODELLED, SCORES, UNMODELLED
 
 IMPROVEMENT = list(SCORES).index("improvement_bound")
+AROUND = SafeCandidates()
 OPTIONS = {"estimate": "dr", "start": "model", "tilt": "auto"}
 
 
@@ -83,12 +85,12 @@ def test_hopeless_fits_end_early_and_the_choice_stays(monkeypatch, logged, parts
 def test_a_safe_algorithm_has_ridges_steps_and_the_logging_policy(learned, policy):
     train, heldout, result = learned
     fits = result.as_arrays()
-    assert fits["step"].tolist() == [1, 1, 1, 1, 1, *STEPS, *STEPS, 0]
-    assert fits["ridge"].tolist() == [0, 0, *RIDGES, 0, 0, 0, 0, 0]
+    assert fits["step"].tolist() == [1, 1, 1, 1, 1, *AROUND.steps, *AROUND.steps, 0]
+    assert fits["ridge"].tolist() == [0, 0, *AROUND.ridges, 0, 0, 0, 0, 0]
     assert fits["grid"][:-1].tolist() == [0.01, 0.1, *[0.01] * 5, *[0.1] * 2]
     plain = learn(train, Algorithm("KLDRO", "radius", [0.01, 0.1], OPTIONS), heldout, policy).as_arrays()
     assert np.array_equal(fits["coef"][:2], plain["coef"])
-    expected = [policy.coef + step * (fits["coef"][fit] - policy.coef) for fit in (0, 1) for step in STEPS]
+    expected = [policy.coef + step * (fits["coef"][fit] - policy.coef) for fit in (0, 1) for step in AROUND.steps]
     assert fits["coef"][5:-1] == pytest.approx(np.array(expected), rel=1e-12)
     assert np.array_equal(fits["coef"][-1], policy.coef)
     distances = [abs(coef - policy.coef).max() for coef in fits["coef"][2:5]]

@@ -28,7 +28,8 @@ from drcrm.progress import show_progress
 from drcrm.risks import Risk
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn_with_features
-from drcrm.selection.registry.algorithms import ESTIMATORS, Algorithm
+from drcrm.selection.registry.algorithms import ESTIMATORS, OPTIONS, Algorithm
+from drcrm.selection.registry.fit_settings import FitSettings
 from drcrm.weights import Weight, as_weight
 
 PARAMETERS, ATTRIBUTES = "\n\nParameters\n----------", "\n\nAttributes\n----------"
@@ -283,13 +284,11 @@ class CounterfactualEstimator(FittedPolicy):
         for parameter, check in self._CHECKS.items():
             check(getattr(self, parameter), parameter)
         as_weight(self.weight)
-        shared = "estimate", "weight", "start", "tilt", "support", "context_effects", "features", "clip"
+        names = *OPTIONS, *signature(self.RISK).parameters
         return Algorithm(
             next((name for name, risk in ESTIMATORS.items() if risk is self.RISK), self.RISK),
-            options={name: getattr(self, name) for name in signature(self.RISK).parameters if hasattr(self, name)},
-            **{name: getattr(self, name) for name in shared},
-            intercept=bool(self.fit_intercept),
-            lbfgs=LbfgsSettings(self.max_iter, self.tol),
+            options={name: getattr(self, name) for name in names if hasattr(self, name)},
+            settings=FitSettings(LbfgsSettings(self.max_iter, self.tol), bool(self.fit_intercept), self.clip),
         )
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:

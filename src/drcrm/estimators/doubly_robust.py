@@ -1,17 +1,16 @@
 """The recommended estimator: a KL ball on doubly robust costs, with a test of every candidate on held-out rows."""
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from drcrm.arrays.validation import check_bool, check_open_fraction
+from drcrm.arrays.validation import check_open_fraction
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, warn
 from drcrm.estimators.by_risk import KLDRO
 from drcrm.selection.candidates import IMPROVEMENT, Learned
-from drcrm.selection.registry.algorithms import Algorithm
 
 LEAST_UNITS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
 
@@ -109,13 +108,9 @@ class DoublyRobustDRO(KLDRO):
 
     _CHECKS: ClassVar = {
         **KLDRO._CHECKS,
-        "safe": check_bool,
         "validation_fraction": check_open_fraction,
         "random_state": as_generator,
     }
-
-    def _algorithm(self) -> Algorithm:
-        return replace(super()._algorithm(), safe=bool(self.safe))
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         unit = log.units

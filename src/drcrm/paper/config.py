@@ -244,9 +244,7 @@ def _check_numbers(value: object, key: str = "") -> Iterator[str]:
 
 def _check_algorithm(key: str, entry: Mapping) -> Iterator[str]:
     if "estimator" in entry:
-        parts = ("estimator", "parameter", "grid", "options")
-        settings = {part: entry[part] for part in parts if part in entry}
-        yield from _faults(key, lambda: check_algorithm(Algorithm(**settings)))
+        yield from _faults(key, lambda: check_algorithm(Algorithm.of_entry(entry)))
     elif "competitor" in entry:
         yield from _faults(key, make_object, entry["competitor"], "competitor", "fit")
     elif entry["classifier"] not in CLASSIFIERS:

@@ -13,7 +13,7 @@ from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, Names, Plan, join
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
 from drcrm.paper.sources import Source, local_digests, read_record
 from drcrm.risks import VariancePenalizedRisk
-from drcrm.selection.registry.algorithms import find_risk
+from drcrm.selection.registry.algorithms import ENTRY, find_risk
 from drcrm.selection.score_names import MODELLED, SCORES
 
 CLASSIFIERS = ("linear", "trees", "cost_trees")  # names of classifiers; any other one is module:Class
@@ -266,23 +266,18 @@ def fetch_parameters(config: Mapping, dataset: str, origin: str | Path) -> dict[
     ``origin`` is the record of earlier fetches. If a digest changes, Snakemake fetches the files again.
     """
     entry = _without(config["datasets"][dataset], "label", "paper", "differs")
-    source, names = (
-        Source(mirror=config["mirror"], sha256=entry["sha256"]),
-        [*entry.get("train", []), *entry.get("test", [])],
-    )
+    source = Source(mirror=config["mirror"], sha256=entry["sha256"])
+    names = [*entry.get("train", []), *entry.get("test", [])]
     return {**entry, "digests": local_digests(source, names, read_record(origin))}
 
 
 def fit_parameters(config: Mapping, name: str, algorithm: str) -> dict[str, object]:
     """Return the entry of an algorithm. ``calibrated`` says whether its grid is in units of POEM's λ0."""
-    entry, experiment = config["algorithms"][algorithm], config["experiments"][name]
-    is_poem = find_risk(entry["estimator"]) is VariancePenalizedRisk
-    is_calibrated = is_poem and entry.get("parameter") == "variance_penalty"
+    entry = {"parameter": None, "grid": [], **config["algorithms"][algorithm]}
+    experiment, is_poem = config["experiments"][name], find_risk(entry["estimator"]) is VariancePenalizedRisk
+    is_calibrated = is_poem and entry["parameter"] == "variance_penalty"
     return {
-        "estimator": entry["estimator"],
-        "parameter": entry.get("parameter"),
-        "grid": entry.get("grid", []),
-        "options": entry["options"],
+        **{key: entry[key] for key in ENTRY},
         "calibrated": is_calibrated and experiment["variance_penalty_scale"] == "calibrated",
         "stopping": experiment["stopping"],
     }
@@ -319,7 +314,7 @@ def _entry(algorithms: Mapping, algorithm: object) -> object:
     """Return the entry of an algorithm for a mapping. An entry, or the name of a classifier, is returned unchanged."""
     if not isinstance(algorithm, str) or "estimator" not in algorithms.get(algorithm, {}):
         return algorithm
-    entry = {key: algorithms[algorithm].get(key) for key in ("label", "estimator", "parameter", "grid", "options")}
+    entry = {key: algorithms[algorithm].get(key) for key in ("label", *ENTRY)}
     return {"name": algorithm, **{key: value for key, value in entry.items() if value}}
 
 

@@ -67,20 +67,20 @@ def learn(
     InputError
         If the algorithm does not fit the log.
     """
-    log, intercept = log.without_empty_rows(), algorithm.intercept
-    clip = as_clip(algorithm.clip, log)
-    is_shifted = algorithm.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
+    log, intercept = log.without_empty_rows(), algorithm.settings.intercept
+    clip = as_clip(algorithm.settings.clip, log)
+    is_shifted = algorithm.settings.lbfgs.stopping == "scaled" and algorithm.kind.is_translation_equivariant
     offset = float(log.cost.min()) if is_shifted else 0.0
     model: Any = None
     effects = slope = None
-    is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.compares
+    is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.settings.compares
     if is_used or cost_model is not None or algorithm.cost_model is not None:
         model, effects = fit_cost_model(log, algorithm, cost_model, logging_policy, offset)
     if fitted_costs is not None:
         trusting = replace(algorithm, support=0.0, cost_model=None)
         _, effects = fit_cost_model(log, trusting, fitted_costs, model.logging.policy, offset)
     prepared = PreparedLog(log.replace(cost=log.cost - offset), effects, intercept)
-    origin, tilt = algorithm.origin, None
+    origin, tilt = algorithm.settings.origin, None
     if origin is None:
         if algorithm.start == "model":
             logging_policy, linear = model.logging.policy, model.model
@@ -90,7 +90,7 @@ def learn(
         origin, tilt = start_coef(algorithm.start, prepared, logging_policy, slope, algorithm.tilt)
     search = _Search(prepared, algorithm, algorithm.make_objectives(prepared, clip), origin)
     scored = model and model.with_support(algorithm.support or SUPPORT)
-    scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.shift)
+    scorer = None if heldout is None else HeldoutScores(heldout, clip, scored, algorithm.settings.shift)
     candidates = search.fit_candidates(scorer, model)
     candidates = [replace(candidate, objective=candidate.objective + offset) for candidate in candidates]
     candidates, differences = _score(candidates, scorer)
@@ -143,11 +143,11 @@ def learn_with_features(
 
 def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
     """Return the result for a single candidate, a policy that was learned in another way, with its held-out scores."""
-    log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.explore)
+    log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.settings.explore)
     clip = as_clip("auto", log)
     model, _ = fit_cost_model(log.replace(X=policy.features(log.X)), algorithm)
     model = model.with_features(policy.features)
-    candidates, differences = _score([Candidate(policy)], HeldoutScores(heldout, clip, model, algorithm.shift))
+    candidates, differences = _score([Candidate(policy)], HeldoutScores(heldout, clip, model, algorithm.settings.shift))
     return Learned(candidates, _choices(candidates, "high"), 0, [], policy.coef, clip, model, None, differences)
 
 
@@ -205,7 +205,8 @@ class _Search:
 
     def _policy(self, coef: np.ndarray) -> LinearPolicy:
         slopes, intercept = (coef[:-1], coef[-1]) if self.prepared.intercept else (coef, None)
-        return make_policy(self.prepared.log.actions, slopes, intercept).with_exploration(self.algorithm.explore)
+        policy = make_policy(self.prepared.log.actions, slopes, intercept)
+        return policy.with_exploration(self.algorithm.settings.explore)
 
     def _fit_grid(self, ridges: Sequence[float], scorer: Any) -> list[Fit]:
         """Return the fits along the grid, with ridges towards the start.
@@ -228,7 +229,7 @@ class _Search:
         minimised = minimize_objectives(
             (self.objectives[index] for index in order),
             self.start,
-            self.algorithm.lbfgs,
+            self.algorithm.settings.lbfgs,
             ridges=[ridges[index] * _ridge_unit(self.objectives[index]) for index in order],
             give_up=is_hopeless if scorer else None,
         )
@@ -249,8 +250,8 @@ class _Search:
         """
         least_robust, algorithm, candidates = self._order()[0], self.algorithm, []
         objective, value = self.objectives[least_robust], algorithm.values[least_robust]
-        tol = max(algorithm.lbfgs.tol, min(RIDGE_TOLERANCE * algorithm.lbfgs.tol, MAX_RIDGE_TOLERANCE))
-        lbfgs = replace(algorithm.lbfgs, tol=tol)
+        lbfgs = algorithm.settings.lbfgs
+        lbfgs = replace(lbfgs, tol=max(lbfgs.tol, min(RIDGE_TOLERANCE * lbfgs.tol, MAX_RIDGE_TOLERANCE)))
         for ridge in self._safe_ridges():
             [fit] = minimize_objectives([objective], logging_coef, lbfgs, ridges=[ridge * _ridge_unit(objective)])
             report_progress(1, "fits")
@@ -258,11 +259,11 @@ class _Search:
         for fit_objective, fit, fit_value in zip(self.objectives, fits, algorithm.values, strict=True):
             evaluate = partial(self._evaluate, fit_objective, value=fit_value)
             candidates += [
-                evaluate(logging_coef + step * (fit.coef - logging_coef), step=step) for step in algorithm.steps
+                evaluate(logging_coef + step * (fit.coef - logging_coef), step=step) for step in algorithm.around.steps
             ]
-            if algorithm.greedy:
-                candidates.append(evaluate(algorithm.greedy * fit.coef, sharpness=algorithm.greedy))
-        for factor in algorithm.sharpened:
+            if algorithm.around.greedy:
+                candidates.append(evaluate(algorithm.around.greedy * fit.coef, sharpness=algorithm.around.greedy))
+        for factor in algorithm.around.sharpened:
             candidates.append(self._evaluate(objective, factor * logging_coef, step=0.0, sharpness=factor))
         return [*candidates, self._candidate(Fit(logging_coef, objective(logging_coef)[0], 0, True), step=0.0)]
 
@@ -278,7 +279,7 @@ class _Search:
 
     def _safe_ridges(self) -> Sequence[float]:
         """Return λ of the fits with a ridge towards π0. A large log has none, because it has too little noise."""
-        return () if self.prepared.is_large else self.algorithm.ridges
+        return () if self.prepared.is_large else self.algorithm.around.ridges
 
 
 def _ridge_unit(objective: Objective) -> float:

@@ -54,12 +54,13 @@ from drcrm.policies.feature_maps import FeatureMap, as_transformer
 from drcrm.selection.candidates import Learned
 from drcrm.selection.grid_search import learn
 from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import SafeCandidates
 
 FOLDS = 3
 VOTE = 10.0  # V
 LEAST_SPREAD = 0.1  # smaller spreads are raised to it, so that a model that tells no actions apart stays weak
 RIDGE = 0.05  # n λ of a ridge towards the vote if the algorithm has none: see Algorithm. With few rows θ stays close
-PATH: dict[str, Any] = {"ridges": (), "steps": (0.25, 0.5, 0.75), "sharpened": (1.5, 2, 4, 8), "greedy": 10.0}
+AROUND = SafeCandidates(ridges=(), steps=(0.25, 0.5, 0.75), sharpened=(1.5, 2, 4, 8), greedy=10.0)
 
 
 def default_models() -> list[Any]:
@@ -262,10 +263,10 @@ def learn_over_scores(
     if heldout is not None:
         heldout = heldout.without_empty_rows()
         heldout = scores.as_lists(heldout, scores.scores_of(heldout.X))
-    lbfgs = replace(algorithm.lbfgs, stopping="scaled")  # the ridge is in units of the scores
+    lbfgs = replace(algorithm.settings.lbfgs, stopping="scaled")  # the ridge is in units of the scores
     ridge = algorithm.ridge or RIDGE / log.size
-    settings = replace(algorithm, origin=VOTE * vote, ridge=ridge, lbfgs=lbfgs, **PATH)
-    learned = learn(listed, settings, heldout, None, supported, voted_costs)
+    algorithm = replace(algorithm, ridge=ridge, around=AROUND).with_settings(origin=VOTE * vote, lbfgs=lbfgs)
+    learned = learn(listed, algorithm, heldout, None, supported, voted_costs)
     expanded = CostModel()
     expanded.coef_, expanded.intercept_ = scores.expand(model.coef_), np.zeros(log.actions.shape)
     logging = replace(logging, policy=scores.expand_policy(SoftmaxPolicy(known)))

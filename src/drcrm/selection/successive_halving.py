@@ -59,8 +59,8 @@ def fit_algorithm(train: BanditLog, heldout: BanditLog, algorithm: Algorithm) ->
         return score_policy(policy, train, heldout, algorithm)
     n_mapped = sum(algorithm.features.values()) if isinstance(algorithm.features, Mapping) else 0
     if (train.X.shape[1] + n_mapped) * np.prod(train.actions.shape) > MANY_COEFFICIENTS:
-        algorithm = replace(algorithm, lbfgs=replace(algorithm.lbfgs, pairs=PAIRS))
-    return learn_with_features(train, replace(algorithm, compares=True), heldout)
+        algorithm = algorithm.with_settings(lbfgs=replace(algorithm.settings.lbfgs, pairs=PAIRS))
+    return learn_with_features(train, algorithm.with_settings(compares=True), heldout)
 
 
 def halve_algorithms(
@@ -100,7 +100,7 @@ def halve_algorithms(
         trials: list[_Trial] = []
         for number, algorithm in enumerate(algorithms):
             tell(f"choosing on {len(sample.Y)} training rows: {algorithm.label}")
-            on_sample = replace(algorithm, lbfgs=ROUGH, fewer_rows=train.size / sample.size)
+            on_sample = algorithm.with_settings(lbfgs=ROUGH, fewer_rows=train.size / sample.size)
             candidates = fit_algorithm(sample, scored, on_sample).candidates
             trials += _make_trials(number, algorithm, candidates, bound, is_beyond)
         algorithms = _keep_best(algorithms, trials, n_kept)
@@ -166,5 +166,5 @@ def _keep_best(algorithms: Sequence[Algorithm], trials: list[_Trial], n_kept: in
         values = [trial.fit.value for trial in kept if trial.is_in_grid] or in_grid[:1]
         grid = tuple(sorted(values)) if algorithm.parameter else ()
         ridges = tuple(trial.fit.ridge for trial in kept if not trial.is_in_grid)
-        reduced.append(replace(algorithm, grid=grid, ridges=ridges))
+        reduced.append(replace(algorithm, grid=grid, around=replace(algorithm.around, ridges=ridges)))
     return reduced

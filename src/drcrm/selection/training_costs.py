@@ -45,7 +45,7 @@ def fit_cost_model(
     regressor = algorithm.make_regressor()
     model = model if regressor is None else regressor
     if model is None:
-        model = CostModel().fit(log, action_intercepts=algorithm.intercept)
+        model = CostModel().fit(log, action_intercepts=algorithm.settings.intercept)
     model = RegressorModel(model).fit(log) if is_regressor(model) else as_cost_model(model)
     is_known = logging_policy is not None
     if isinstance(model, SupportedModel):
@@ -55,7 +55,7 @@ def fit_cost_model(
     sample = prepared.sample.log
     sample_effects = action_effects(model, sample.X, sample.actions)
     limits = log.actions.cost_limits(log.cost, sample_effects)
-    logging = LoggingPolicy(logging_policy or clone_behaviour(log, algorithm.intercept), algorithm.support)
+    logging = LoggingPolicy(logging_policy or clone_behaviour(log, algorithm.settings.intercept), algorithm.support)
     supported = SupportedModel(model, logging if is_known else logging.with_logged_support(sample), limits)
     if not algorithm.kind.uses_model:
         return supported, None

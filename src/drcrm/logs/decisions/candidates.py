@@ -53,7 +53,7 @@ def read_algorithms(mapping: LogMapping, has_scores: bool = False) -> list[Algor
         entries = [DEFAULT, *[WITH_SCORES] * has_scores] if shift is None else SHIFT_DEFAULT
     algorithms = []
     for entry in entries if isinstance(entries, list) else [entries]:
-        algorithm = replace(as_algorithm(entry), explore=mapping.explore, shift=shift)
+        algorithm = as_algorithm(entry).with_settings(explore=mapping.explore, shift=shift)
         is_shipped = algorithm.name in shipped_algorithms() and algorithm.estimator == "EnvironmentDRO"
         algorithms.append(replace(algorithm, grid=(shift,)) if is_shipped and shift is not None else algorithm)
     return algorithms
@@ -125,7 +125,7 @@ def fit_candidates(
             f"learning: {algorithm.label}{place}" + ("" if _is_linear(algorithm) else "; drcrm export cannot write it")
         )
         if is_halved:  # with a feature map a fit takes ten times as long
-            algorithm = replace(algorithm, lbfgs=THOROUGH if algorithm.features is None else ROUGH)
+            algorithm = algorithm.with_settings(lbfgs=THOROUGH if algorithm.features is None else ROUGH)
         learned = fit_algorithm(train, opened.evaluated, algorithm)
         results.append(compare_with_baseline(learned, opened) if opened.reference.is_baseline else learned)
     return choose_candidate(opened, algorithms, results, confidence)

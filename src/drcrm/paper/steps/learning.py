@@ -20,6 +20,7 @@ from drcrm.policies.feature_map_names import LEARNED_SCORES
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import FitSettings
 
 
 def cost_model(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -62,8 +63,8 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         whether POEM's grid is in units of λ0, which depends on the log.
     """
     is_calibrated, lbfgs = settings["calibrated"], LbfgsSettings(stopping=settings["stopping"])
-    entry = {name: settings[name] for name in ("estimator", "parameter", "grid", "options")}
-    algorithm = Algorithm(**entry, lbfgs=lbfgs)  # reports its errors before the log is read
+    # Errors of the algorithm are reported before the log is read.
+    algorithm = Algorithm.of_entry(settings, settings=FitSettings(lbfgs))
     train, heldout = read_log(files["log"])
     logging_policy = read_policy(files["logging"], train.actions) if "logging" in files else None
     model = read_cost_model(files["cost_model"]) if "cost_model" in files and not algorithm.features else None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from inspect import Parameter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from drcrm.errors import InputError, refuse_errors
 from drcrm.estimates import ESTIMATES, Estimate
 from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.criterion import WeightedLikelihoodRisk, make_objective
-from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.optimization.objective import Objective
 from drcrm.optimization.starts import STARTS, as_tilt
 from drcrm.policies.feature_map_names import check_feature_option
@@ -42,6 +41,7 @@ from drcrm.risks import (
     VariancePenalizedRisk,
     check_risk,
 )
+from drcrm.selection.registry.fit_settings import FitSettings, SafeCandidates
 from drcrm.selection.registry.user_classes import import_class, make_object
 from drcrm.weights import CLIPPED, WEIGHTS, Weight, check_weight
 
@@ -59,8 +59,7 @@ ESTIMATORS: dict[str, type[Risk]] = {
     "LogSumExp": LogSumExpRisk,
     "WeightedLikelihood": WeightedLikelihoodRisk,
 }
-RIDGES = 1e-4, 1e-3, 1e-2
-STEPS = 0.25, 0.5
+ENTRY = ("estimator", "parameter", "grid", "options")  # keys of an entry that decide its fits
 OPTIONS = (  # options of an entry that are fields of Algorithm
     *("estimate", "weight", "start", "tilt", "support", "context_effects"),
     *("safe", "ridge", "features", "cost_model"),
@@ -88,8 +87,6 @@ class Algorithm:
         A weight or its name.
     start : str
         A key of ``drcrm.optimization.starts.STARTS``.
-    origin : array (d, …), optional
-        Θ at which the fits start, in place of ``start``.
     tilt : float ≥ 0 or "auto"
         κ of the start "model".
     support : float in [0, 1]
@@ -112,29 +109,10 @@ class Algorithm:
         Competitor in place of the fits: see :func:`drcrm.policies.classifier_policy.classifier_policy`.
     weights : str
         How the classifier weights rows: "inverse_propensity" or "none".
-    ridges : sequence of float
-        λ of a safe algorithm's fits with a ridge towards π0, in units of the standard deviation of the costs.
-    steps : sequence of float
-        Fractions of the way from π0 to a fit at which a safe algorithm has candidates.
-    sharpened : sequence of float
-        Factors of Θ of π0 for further candidates of a safe algorithm.
-    greedy : float, optional
-        Factor of Θ of each fit for a further candidate of a safe algorithm, which is nearly greedy.
-    clip : "auto", float ≥ 1 or None
-        M, the upper limit of training and held-out weights: see ``as_clip``.
-    intercept : bool
-        Whether the policy has an intercept; it is the last row of Θ.
-    explore : float
-        Share ε of the uniform policy in the candidates. Fits do not depend on it.
-    shift : float, optional
-        Radius κ, if ``improvement_bound`` compares worst cases around the environment.
-    compares : bool
-        Whether candidates are compared with π0 on held-out rows, which needs a cost model, even if fits need none.
-    fewer_rows : float
-        If the log is a sample, the rows of the whole log divided by those of the sample: see ``Risk.for_fewer_rows``.
-    lbfgs : LbfgsSettings
-        Under the stopping rule "scaled", the smallest cost is subtracted from all costs if the estimate is
-        translation-equivariant, because costs far from 0 lose digits.
+    around : SafeCandidates
+        Candidates of a safe algorithm between π0 and its fits.
+    settings : FitSettings
+        What is set for the fits apart from the entry of a configuration.
 
     Raises
     ------
@@ -149,7 +127,6 @@ class Algorithm:
     estimate: str = ""
     weight: Any = CLIPPED
     start: str = "zero"
-    origin: np.ndarray | None = None
     tilt: float | str = 1.0
     support: float = SUPPORT
     context_effects: bool | str = "auto"
@@ -161,17 +138,8 @@ class Algorithm:
     label: str = ""
     classifier: Any = None
     weights: str = "none"
-    ridges: Sequence[float] = RIDGES
-    steps: Sequence[float] = STEPS
-    sharpened: Sequence[float] = ()
-    greedy: float | None = None
-    clip: float | str | None = "auto"
-    intercept: bool = False
-    explore: float = 0.0
-    shift: float | None = None
-    compares: bool = False
-    fewer_rows: float = 1.0
-    lbfgs: LbfgsSettings = field(default_factory=LbfgsSettings)
+    around: SafeCandidates = field(default_factory=SafeCandidates)
+    settings: FitSettings = field(default_factory=FitSettings)
 
     def __post_init__(self) -> None:
         options = dict(self.options)
@@ -196,6 +164,15 @@ class Algorithm:
         self.make_regressor()
         self._check_grid()
         self.variants()
+
+    @classmethod
+    def of_entry(cls, entry: Mapping, **fields: Any) -> Self:
+        """Return the algorithm of an entry of a configuration, with further fields."""
+        return cls(**{key: entry[key] for key in ENTRY if entry.get(key) is not None}, **fields)
+
+    def with_settings(self, **changes: Any) -> Self:
+        """Return the algorithm with other ``FitSettings``, by their names."""
+        return replace(self, settings=replace(self.settings, **changes))
 
     @property
     def risk_class(self) -> type[Risk]:
@@ -253,9 +230,9 @@ class Algorithm:
 
         Around the environment, weights are multiplicities. There, "auto" is no limit: clipping at M lost robust reward.
         """
-        limit = None if self.risk_class.is_shift and self.clip == "auto" else clip
+        limit = None if self.risk_class.is_shift and self.settings.clip == "auto" else clip
         return [
-            make_objective(prepared, risk.for_fewer_rows(self.fewer_rows), weight, self.estimate, limit)
+            make_objective(prepared, risk.for_fewer_rows(self.settings.fewer_rows), weight, self.estimate, limit)
             for risk, weight in self.variants()
         ]
 

@@ -39,9 +39,8 @@ def as_algorithm(value: Any) -> Algorithm:
 
 
 def _make_algorithm(name: str, mapping: Mapping) -> Algorithm:
-    options = {"safe": True, **(mapping.get("options") or {})}
-    grid, label = tuple(mapping.get("grid") or ()), mapping.get("label") or name
-    algorithm = Algorithm(mapping["estimator"], mapping.get("parameter"), grid, options, name=name, label=label)
+    entry = {**mapping, "options": {"safe": True, **(mapping.get("options") or {})}}
+    algorithm = Algorithm.of_entry(entry, name=name, label=mapping.get("label") or name)
     check_algorithm(algorithm)
     return algorithm
 
