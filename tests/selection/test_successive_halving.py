@@ -44,7 +44,7 @@ def ignore(message: str) -> None:
 
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
-    nothing = {"units": None, "baseline": None}
+    nothing = {"units": None, "reference": SimpleNamespace(is_baseline=False)}
     evaluated = heldout.replace(rows=Table(len(heldout.Y)))
     return SimpleNamespace(train=train, evaluated=evaluated, mapping=as_mapping({}), **nothing)
 
@@ -67,7 +67,7 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 
     def record(part, scored, entry, *options, **keywords):
         if part is train:
-            fitted.append((entry.name, entry.grid, [*entry.ridges]))
+            fitted.append((entry.name, entry.grid, [*entry.around.ridges]))
         return successive_halving.fit_algorithm(part, scored, entry, *options, **keywords)
 
     monkeypatch.setattr(candidates, "fit_algorithm", record)
@@ -123,7 +123,7 @@ def test_fits_beyond_a_guardrail_go_on_only_if_no_other_does():
 
 
 @pytest.mark.usefixtures("every_log_is_expensive")
-@pytest.mark.parametrize(("baseline", "second"), [(None, 2.0), ("a policy", 3.0)])
+@pytest.mark.parametrize(("baseline", "second"), [(False, 2.0), (True, 3.0)])
 def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(baseline, second, monkeypatch):
     """One fit has the smallest cost, the others the smallest bound on the difference and on the cost."""
     train, heldout = split(make_log(2400))
@@ -140,7 +140,7 @@ def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(b
 
     monkeypatch.setattr(candidates, "fit_algorithm", stop)
     log = opened(train, heldout)
-    log.baseline = baseline
+    log.reference.is_baseline = baseline
     with pytest.raises(InterruptedError):
         fit_candidates(log, [as_algorithm(OTHER | {"grid": [*smallest]})], ignore)
     assert fitted == [(1.0, second)]
