@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.selection.multiplicity import LEVELS, EffectiveNumber, PairedDifferences, effective_number
 
@@ -62,6 +63,14 @@ def test_the_number_grows_with_the_confidence_and_is_stored_by_level():
         == 12
     )
     assert EffectiveNumber.of_list(12, number.as_list()) == number
+
+
+@pytest.mark.parametrize(
+    "pairs", [[[0.95, 0]], [[0.95, 13]], [[0.95, 1.5]], [[1.0, 2]], [[0.95]], [["a", 2]], {"0.95": 2}]
+)
+def test_numbers_that_are_none_of_the_candidates_are_refused(pairs):
+    with pytest.raises(InputError, match="from 1 to the number of candidates, 12"):
+        EffectiveNumber.of_list(12, pairs)
 
 
 def test_counts_are_repetitions():

@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
+
 DRAWS = 2**15  # of the maximum; the effective number then has a standard error of about 3 %
 LEVELS = 0.5, 0.8, 0.9, 0.95, 0.98, 0.99  # confidence at which effective numbers are stored, besides the one in use
 CAUTION = 0.25  # standard errors that are added to estimates to rank candidates without a bound below 0
@@ -47,7 +50,20 @@ class EffectiveNumber:
 
     @classmethod
     def of_list(cls, candidates: int, pairs: Any) -> EffectiveNumber:
-        """Return the number from the pairs of :meth:`as_list`."""
+        """Return the number from the pairs of :meth:`as_list`; InputError if they are none of this many candidates."""
+        is_valid = isinstance(pairs, list) and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and 0 < to_float(pair[0]) < 1
+            and type(pair[1]) is int
+            and 1 <= pair[1] <= candidates
+            for pair in pairs
+        )
+        if not is_valid:
+            raise InputError(
+                f"the effective numbers of candidates are {pairs!r}, expected pairs of a confidence and a whole number "
+                f"from 1 to the number of candidates, {candidates}"
+            )
         return cls(candidates, dict(pairs))
 
     def as_list(self) -> list[list[float]]:
