@@ -11,6 +11,7 @@ from drcrm import BanditLog
 from drcrm.arrays.tables import Table
 from drcrm.logs.decisions import candidates
 from drcrm.logs.decisions.candidates import fit_candidates
+from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.mapping.log_mapping import as_mapping
 from drcrm.selection import successive_halving
 from drcrm.selection.candidates import Candidate
@@ -44,7 +45,7 @@ def ignore(message: str) -> None:
 
 def opened(train: BanditLog, heldout: BanditLog) -> SimpleNamespace:
     """Return logs like an opened log without groups and guardrails."""
-    nothing = {"units": None, "reference": SimpleNamespace(is_baseline=False)}
+    nothing = {"units": None, "reference": Reference()}
     evaluated = heldout.replace(rows=Table(len(heldout.Y)))
     return SimpleNamespace(train=train, evaluated=evaluated, mapping=as_mapping({}), **nothing)
 
@@ -72,7 +73,8 @@ def test_heldout_rows_do_not_choose_the_fit(monkeypatch):
 
     monkeypatch.setattr(candidates, "fit_algorithm", record)
     for part in (heldout, heldout.replace(cost=np.random.default_rng(0).normal(size=len(heldout.Y)))):
-        assert fit_candidates(opened(train, part), entries, ignore).choices == 4 + len(fitted[-1][2])
+        numbers = fit_candidates(opened(train, part), entries, ignore).numbers
+        assert numbers.main.candidates == 4 + len(fitted[-1][2])
     assert fitted[0] == fitted[1]
     assert len(fitted[0][1]) == 1
 
@@ -123,8 +125,8 @@ def test_fits_beyond_a_guardrail_go_on_only_if_no_other_does():
 
 
 @pytest.mark.usefixtures("every_log_is_expensive")
-@pytest.mark.parametrize(("baseline", "second"), [(False, 2.0), (True, 3.0)])
-def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(baseline, second, monkeypatch):
+@pytest.mark.parametrize(("reference", "second"), [(Reference(), 2.0), (Reference(policy=object()), 3.0)])
+def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(reference, second, monkeypatch):
     """One fit has the smallest cost, the others the smallest bound on the difference and on the cost."""
     train, heldout = split(make_log(2400))
     scores = dict.fromkeys(SCORES, 0.0)
@@ -140,7 +142,7 @@ def test_with_a_baseline_the_difference_from_the_logging_policy_does_not_count(b
 
     monkeypatch.setattr(candidates, "fit_algorithm", stop)
     log = opened(train, heldout)
-    log.reference.is_baseline = baseline
+    log.reference = reference
     with pytest.raises(InterruptedError):
         fit_candidates(log, [as_algorithm(OTHER | {"grid": [*smallest]})], ignore)
     assert fitted == [(1.0, second)]

@@ -1,7 +1,6 @@
 """Options of ``certify`` and ``evaluate_policy``: --anytime, --sensitivity and --shift, against the library."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -300,11 +299,11 @@ class TestShift:
         own = {"estimator": "EnvironmentDRO", "parameter": "radius", "grid": [0.1, 0.2]}
         for algorithms in (None, ["shift_snips", "kl_dro_dr", own]):
             entries = read_algorithms(as_mapping({"algorithm": algorithms, "shift": 0.3}))
-            assert {entry.shift for entry in entries} == {0.3}
+            assert {entry.settings.shift for entry in entries} == {0.3}
             assert entries[0].grid == (0.3,)
         assert entries[2].grid == (0.1, 0.2)
         named = read_algorithms(as_mapping({"algorithm": ["kl_dro_dr", "shift_snips"]}))
-        assert (replace(entries[1], shift=None), named[1].shift) == (named[0], None)
+        assert (entries[1].with_settings(shift=None), named[1].settings.shift) == (named[0], None)
 
     def test_a_better_policy_has_worst_cases_up_to_its_breakeven(self, shop):
         answer, page = answer_of(shop / "answer.json"), (shop / "report.html").read_text(encoding="utf-8")

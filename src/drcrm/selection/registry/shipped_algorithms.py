@@ -39,7 +39,8 @@ def as_algorithm(value: Any) -> Algorithm:
 
 
 def _make_algorithm(name: str, mapping: Mapping) -> Algorithm:
-    entry = {**mapping, "options": {"safe": True, **(mapping.get("options") or {})}}
+    options = {"safe": True, **(mapping.get("options") or {})}
+    entry = {**mapping, "grid": tuple(mapping.get("grid") or ()), "options": options}
     algorithm = Algorithm.of_entry(entry, name=name, label=mapping.get("label") or name)
     check_algorithm(algorithm)
     return algorithm
