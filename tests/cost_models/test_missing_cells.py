@@ -6,7 +6,7 @@ import pytest
 from drcrm import BanditLog, CostModel
 from drcrm.arrays.tables import Table
 from drcrm.certificates import policy_certificate
-from drcrm.cost_models.missing_cells import MissingCells, find_missing_cells, lacked_actions, mark_missing
+from drcrm.cost_models.missing_cells import MissingCells, find_missing_cells, lacked_actions, mark_lists, mark_missing
 from drcrm.estimates import ROBUST
 
 LARGEST = 1.0
@@ -91,3 +91,31 @@ def test_other_logs_are_not_marked():
     labels = BanditLog(rng.random((20, 2)), rng.integers(0, 2, (20, 3)), np.full(20, 0.125), rng.random(20))
     assert len(find_missing_cells(labels)) == 0
     assert lacked_actions(mark_missing(labels, find_missing_cells(labels))) is None
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_lists_of_the_actions_have_the_same_charges(is_limited):
+    """Learned scores list the actions. Where action 1 is not eligible, the others move up by one place."""
+    train, log = draw_log(3000, 0, share=0.1), draw_log(1000, 1, share=0.1)
+    log = mark_missing(log, find_missing_cells(train))
+    eligible = np.ones((1000, 3), dtype=bool)
+    eligible[::2, 1] = not is_limited
+    eligible[np.arange(1000), log.Y] = True
+    if is_limited:
+        rows = log.rows
+        log = BanditLog(log.X, log.Y, log.propensity, log.cost, n_actions=3, eligible=eligible)
+        log.rows = rows
+    effects = CostModel().fit(train).effects(log.X, train.actions)
+    policy = eligible / eligible.sum(axis=1, keepdims=True)
+    lists, place = log.actions.as_lists(effects[:, None], log)
+    listed = BanditLog(lists, place, log.propensity, log.cost)
+    listed.rows = log.rows
+    listed = mark_lists(listed, log)
+    np.testing.assert_array_equal(lacked_actions(listed), lacked_actions(log)[eligible])
+    options = {"estimate": ROBUST, "cost_range": (0, LARGEST), "baseline": "logging"}
+    expected = policy_certificate(policy, log, cost_model=effects, **options)
+    found = policy_certificate(policy[eligible], listed, cost_model=effects[eligible], **options)
+    assert expected.missing
+    assert (found.value, found.bound) == pytest.approx((expected.value, expected.bound), abs=1e-12)
+    order = np.arange(1000)[::-3]
+    np.testing.assert_array_equal(lacked_actions(listed.take(order)), lacked_actions(log.take(order))[eligible[order]])

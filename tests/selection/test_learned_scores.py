@@ -13,6 +13,7 @@ from drcrm import ActionLists, BanditLog, DoublyRobustDRO, SoftmaxPolicy, load_p
 from drcrm.__main__ import main
 from drcrm.arrays.tables import Table
 from drcrm.cost_models.blended_model import blend_weights
+from drcrm.cost_models.missing_cells import MissingCells, mark_missing
 from drcrm.data.folds import context_folds
 from drcrm.errors import InputError
 from drcrm.logging_policy import SUPPORT
@@ -41,6 +42,23 @@ def draw_log(n: int = 900, seed: int = 0, logging: SoftmaxPolicy | None = None) 
 def first_features(fit: list) -> set[float]:
     """Return the first features of the contexts to which the nearest neighbours of a fit were fitted."""
     return {float(x) for model in fit[0].models[0].regressors_ for x in model._fit_X[:, 0]}
+
+
+def test_candidates_are_charged_for_actions_that_the_heldout_rows_lack():
+    """Without action 0 where it would be drawn often, policies that prefer it there have worse scores."""
+    log, logging = draw_log(600)
+    log = log.take(np.flatnonzero((log.Y > 0) | (log.X[:, 0] < 0.5)))
+    cells = MissingCells(np.array([0]), np.array([[0.5, -np.inf, -np.inf]]), np.full((1, 3), np.inf))
+    train, heldout = (mark_missing(part, cells) for part in (log.take(slice(0, 250)), log.take(slice(250, None))))
+    charged, plain = (
+        learn_over_scores(train, ALGORITHM, part, logging, [KNeighborsRegressor(9)])
+        for part in (heldout, heldout.replace(rows=None))
+    )
+    assert heldout.column("lacked").any()
+    scores = [np.array([candidate.scores["dr"] for candidate in learned.candidates]) for learned in (charged, plain)]
+    difference = scores[0] - scores[1]
+    assert (difference > -1e-12).all()
+    assert difference.max() > 0.01
 
 
 def test_training_scores_come_from_models_of_other_contexts():

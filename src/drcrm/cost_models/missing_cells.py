@@ -164,13 +164,32 @@ def mark_missing(log: BanditLog, cells: MissingCells) -> BanditLog:
 
 
 def lacked_actions(log: BanditLog) -> np.ndarray | None:
-    """Return the actions that a marked log lacks in each context, (m, K); (m, 0) if none; None if it is not marked."""
+    """Return the actions that a marked log lacks in each context, in the shape of scores.
+
+    The shape is (m, 0) if it lacks none. The result is None if the log is not marked.
+    """
     lacked = log.column(LACKED)
     if lacked is None:
         return None
     of_context = np.zeros((log.n_contexts, lacked.shape[1]), dtype=bool)
     of_context[log.context] = lacked
-    return of_context
+    is_listed = lacked.shape[1] > 0 and not log.actions.are_shared
+    return of_context[_places(log, lacked.shape[1])] if is_listed else of_context
+
+
+def mark_lists(listed: BanditLog, log: BanditLog) -> BanditLog:
+    """Return a log that lists the available actions of a log of one of K actions, with the marks of that log."""
+    lacked = lacked_actions(log)
+    if lacked is None or not lacked.any():
+        return listed
+    by_place = np.zeros_like(lacked)
+    by_place[_places(listed, lacked.shape[1])] = log.actions.as_lists(lacked[:, None], log)[0].features[:, 0]
+    return listed.replace(rows=listed.rows.assign(**{LACKED: by_place[log.context]}))
+
+
+def _places(listed: BanditLog, most: int) -> np.ndarray:
+    """Return which of the first ``most`` places each list has, (m, most)."""
+    return np.arange(most) < np.diff(listed.actions.starts)[:, None]
 
 
 def _is_testable(log: BanditLog) -> bool:

@@ -37,6 +37,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from drcrm.actions.action_lists import ActionLists
 from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
+from drcrm.cost_models.missing_cells import mark_lists
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
 from drcrm.cost_models.ridge_model import CostModel
 from drcrm.data.bandit_log import BanditLog
@@ -98,7 +99,7 @@ class LearnedScores:
         listed = BanditLog(lists, place, log.propensity, log.cost, context=log.context, count=log.count)
         listed.imitated_propensities, listed.is_weighted = log.imitated_propensities, log.is_weighted
         listed.rows = log.rows
-        return listed
+        return mark_lists(listed, log)
 
     def scores_of(self, X: Any) -> np.ndarray:
         """Return the scores of other contexts, in the shape of ``training``."""
