@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit, xlogy
 
+from drcrm.actions.one_of_many import OneOfMany
 from drcrm.arrays.mapped_arrays import Features
 from drcrm.arrays.tables import Table
 from drcrm.data.bandit_log import BanditLog
@@ -179,11 +180,11 @@ def lacked_actions(log: BanditLog) -> np.ndarray | None:
 
 def mark_lists(listed: BanditLog, log: BanditLog) -> BanditLog:
     """Return a log that lists the available actions of a log of one of K actions, with the marks of that log."""
-    lacked = lacked_actions(log)
-    if lacked is None or not lacked.any():
+    lacked, actions = lacked_actions(log), cast(OneOfMany, log.actions)
+    if lacked is None or listed.rows is None or not lacked.any():
         return listed
     by_place = np.zeros_like(lacked)
-    by_place[_places(listed, lacked.shape[1])] = log.actions.as_lists(lacked[:, None], log)[0].features[:, 0]
+    by_place[_places(listed, lacked.shape[1])] = actions.as_lists(lacked[:, None], log)[0].features[:, 0]
     return listed.replace(rows=listed.rows.assign(**{LACKED: by_place[log.context]}))
 
 
