@@ -93,6 +93,18 @@ class TestAnytime:
         assert (running["n"], running["by"], running["difference_bound"]) == (len(means), "group", bound_of(means))
         assert running["curve"][-1][0] == 900
 
+    def test_the_estimate_is_not_below_the_lower_bound(self, watch):
+        """The terms of the bounds differ by the mean weight, here 1.1, times the range of the outcome."""
+        frame = weekly(300)
+        frame.loc[np.random.default_rng(0).random(300) < 0.9, "click"] = 1
+        answer, weight = watch(frame), frame["mine"] / frame["p"]
+        running = answer["running"]
+        lower = -upper_bound(1 - weight * (1 - frame["click"]) - frame["click"], 0.975, "anytime", high=1)
+        assert ((1 - weight) * frame["click"]).mean() < lower
+        assert running["difference_lower"] == pytest.approx(lower, abs=1e-9)
+        assert running["difference_lower"] <= running["difference"] <= running["difference_bound"]
+        assert running["value"] - running["difference"] == pytest.approx(-frame["click"].mean(), abs=1e-12)
+
     def test_a_constant_changes_neither_the_difference_nor_its_bound(self, watch):
         frame = weekly(1500)
         frame["minutes"] = frame["late"] = 2000.0 - frame["click"]

@@ -272,7 +272,7 @@ class _Outcome:
     def estimate(
         self, policy: Any, units: _Units, settings: Watch, reference: Reference, bounds: tuple[float, float]
     ) -> WatchedOutcome:
-        """Return the estimates by the terms of the bounds, with intervals."""
+        """Return the estimates by the terms of the upper bound, with intervals; at least those of the lower bound."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         largest = None if settings.is_asymptotic or costs is None else costs[1]
         log, origin = _centre(self.log, settings, largest)
@@ -282,7 +282,10 @@ class _Outcome:
         baseline_cost = None
         if reference.is_baseline:
             baseline_cost = evaluation.of_baseline.value(settings.confidence).shifted(origin)
-        return WatchedOutcome(cost.shifted(origin), difference, baseline_cost, bounds)
+        cost = cost.shifted(origin)
+        above = bounds[0] - (cost - reference.factor * (cost - difference))  # the lower bound has terms of its own
+        move = max(float(above), 0.0)
+        return WatchedOutcome(cost.shifted(move), difference.shifted(move), baseline_cost, bounds)
 
     def _charge_atom(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> Callable:
         """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
