@@ -64,6 +64,7 @@ def _copy(value: Any) -> Any:
 
 def validate(content: Mapping, name: str) -> Mapping:
     """Return the content, with texts parsed; InputError for the first value that violates the schema."""
+    written = content
     if errors := [*_validator().iter_errors(content)]:
         content = _copy(content)
         parse_texts(content, errors)
@@ -74,5 +75,7 @@ def validate(content: Mapping, name: str) -> Mapping:
             unknown = next(key for key in error.instance if key not in keys)
             example = f", in {error.schema['description']}" if error.path else ""
             raise InputError(f"{place} has the key {unknown!r}, expected only the keys {', '.join(keys)}{example}")
-        raise InputError(f"{place} is {error.instance!r}, expected {error.schema['description']}")
+        is_key = "propertyNames" in error.absolute_schema_path
+        value = error.instance if is_key else reduce(getitem, error.absolute_path, written)
+        raise InputError(f"{place} is {value!r}, expected {error.schema['description']}")
     return content
