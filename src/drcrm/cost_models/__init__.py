@@ -1,1 +1,1 @@
-"""Cost models: ridge regression of the cost, context effects, and the support of the logging policy."""
+"""Cost models: ridge regression, any regressor, context effects, cross-fitting, and cells that lack an action."""

@@ -1,4 +1,4 @@
-"""Estimates of a policy's risk from a log: inverse propensity, self-normalised, doubly robust and direct."""
+"""Estimates of a policy's cost from a log: inverse propensity, self-normalised, doubly robust and direct."""
 
 from typing import NamedTuple
 

@@ -1,1 +1,1 @@
-"""The commands ``drcrm learn``, ``certify``, ``evaluate_policy``, ``diagnose`` and ``predict``."""
+"""The commands of ``drcrm``, from ``learn`` to ``export``: each parses, calls one function and writes."""

@@ -1,1 +1,1 @@
-"""Identity of rows, from arrays: hashes, equal rows, recognised rows, units of dependent rows and ranks."""
+"""Identity of rows, from arrays: hashes, pairs of equal rows, and rows that a policy was learned from."""

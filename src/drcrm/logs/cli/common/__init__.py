@@ -1,1 +1,1 @@
-"""Parts that several commands share: evaluation, bounds at every look, options and answers."""
+"""Parts that several commands share: arguments, options and the writing of answers."""
