@@ -66,9 +66,11 @@ def written_log(log: Source | pd.DataFrame) -> Iterator[Source]:
         return
     with TemporaryDirectory(prefix="drcrm-") as folder:
         path = Path(folder) / "frame.csv"
-        log.to_csv(path, index=False)
         try:
+            log.to_csv(path, index=False)
             yield path
+        except UnicodeError as error:
+            raise InputError(f"the frame cannot be written as UTF-8: {error}") from None
         except InputError as error:
             raise InputError(str(error).replace(str(path), "the frame")) from None
 

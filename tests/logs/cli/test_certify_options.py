@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from shop import CITIES, MAPPING, NAMES, decisions
 from shop_fixtures import answer_of
 
@@ -92,6 +93,18 @@ class TestAnytime:
         means = pd.Series(terms(frame)).groupby(users).mean().loc[last.index].to_numpy()
         assert (running["n"], running["by"], running["difference_bound"]) == (len(means), "group", bound_of(means))
         assert running["curve"][-1][0] == 900
+
+    def test_the_interval_in_per_cent_is_that_of_the_same_terms(self, watch):
+        frame = weekly(1500)
+        cost, weight = -frame["click"].to_numpy().astype(float), (frame["mine"] / frame["p"]).to_numpy()
+        for options in ((), ("--asymptotic",)):
+            candidate = watch(frame, options=options)["candidates"][0]
+            origin = cost.mean() if options else 0.0
+            terms = weight * (cost - origin) + origin
+            share = (terms - cost).mean() / cost.mean()
+            error = stats.sem(terms - (1 + share) * cost) / abs(cost.mean())
+            ends = -share + np.array([-1, 1]) * stats.t.ppf(0.975, 1499) * error
+            assert [candidate["relative"][end] for end in ("low", "high")] == pytest.approx(ends, abs=1e-9)
 
     def test_the_estimate_is_not_below_the_lower_bound(self, watch):
         """The terms of the bounds differ by the mean weight, here 1.1, times the range of the outcome."""

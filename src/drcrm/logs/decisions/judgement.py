@@ -267,7 +267,7 @@ def _watch(
                 raise
             refusal, remedies = str(error), LOOK_AGAIN
         else:
-            comparison = replace(comparison, difference=main.difference, reference=main.reference)
+            comparison = replace(comparison, **main.estimates)
             judged = guarded_outcomes(opened, UNBIASED, evidence.diagnosis.units).judge(best.policy, settings)
             guardrails = [_with_bounds(rail, outcome) for rail, outcome in zip(judged, rails, strict=True)]
             evidence = replace(evidence, comparison=comparison, guardrails=guardrails, running=running)
@@ -275,8 +275,7 @@ def _watch(
             return evidence, Bounds(*ends, needs_overlap=is_asymptotic), main
     main = estimate_watched(opened, best.policy, watching)
     refused: dict[str, Any] = {"certificate": None, "cost_certificate": None, "lower_bound": -np.inf}
-    refused |= {"difference": main.difference, "reference": main.reference}
-    comparison = replace(comparison, **refused, refusal=refusal)
+    comparison = replace(comparison, **refused, **main.estimates, refusal=refusal)
     bounds = replace(Bounds.of(comparison), needs_overlap=is_asymptotic)
     return replace(evidence, comparison=comparison, remedies=remedies), bounds, None
 

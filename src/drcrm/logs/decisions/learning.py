@@ -243,7 +243,7 @@ def _stored_policy(judgement: Judgement, selection: Selection, seed: int, is_can
 def _policy_to_write(judgement: Judgement, is_candidate: bool) -> LinearPolicy:
     """Return the best candidate, or else the estimate of the logging policy, with exploration.
 
-    The estimate is the ``logging_policy`` of the candidate's cost model.
+    The estimate is ``logging.policy`` of the candidate's cost model.
     """
     if is_candidate:
         return judgement.best.policy

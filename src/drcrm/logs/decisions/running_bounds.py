@@ -23,6 +23,7 @@ from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bou
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.terms.anytime_terms import anytime_terms
 from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
@@ -74,17 +75,25 @@ class WatchedOutcome:
     bounds : (float, float)
         Lower and upper bound on the difference; infinite if they are refused. For a relative margin, they are on the
         difference minus the margin. The lower bound has the level δ/(2K).
+    relative_error : float
+        Standard error of the difference as a share of the mean logged cost; NaN if it has no meaning.
     """
 
     cost: Interval
     difference: Interval
     baseline_cost: Interval | None
     bounds: tuple[float, float]
+    relative_error: float = np.nan
 
     @property
     def reference(self) -> float:
         """The estimated cost of the reference."""
         return float(self.cost - self.difference)
+
+    @property
+    def estimates(self) -> dict[str, Any]:
+        """The attributes of a comparison that are estimates."""
+        return {name: getattr(self, name) for name in ("difference", "reference", "relative_error")}
 
 
 def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, Any], list[WatchedOutcome]]:
@@ -285,7 +294,9 @@ class _Outcome:
         cost = cost.shifted(origin)
         above = bounds[0] - (cost - reference.factor * (cost - difference))  # the lower bound has terms of its own
         move = max(float(above), 0.0)
-        return WatchedOutcome(cost.shifted(move), difference.shifted(move), baseline_cost, bounds)
+        cost, difference = cost.shifted(move), difference.shifted(move)
+        error = relative_error(evaluation, difference, cost - difference)
+        return WatchedOutcome(cost, difference, baseline_cost, bounds, error)
 
     def _charge_atom(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> Callable:
         """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""

@@ -221,7 +221,8 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     """
     log, settings = evaluation.log, replace(settings, estimate=choose_estimate(evaluation, settings))
     model = follow_forecasts(evaluation.cost_model, log, log.column(FORECASTS))
-    followed = replace(evaluation, cost_model=model_for_log(model, log))
+    followed = evaluation if model is evaluation.cost_model else replace(evaluation, shared={})
+    followed = replace(followed, cost_model=model_for_log(model, log))
     radius = settings.reference.radius
     radius = None if radius is None else check_shift(radius, settings.estimate)
     second = log.column(SECOND)
@@ -243,21 +244,26 @@ def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cos
     certificate, refusal = certify(evaluation, settings)
     cost_certificate, cost_refusal = certify(evaluation, settings, is_paired=False) if certifies_cost else (None, "")
     reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
-    relative_error = np.nan
-    if certifies_cost and is_logging and evaluation.radius is None and reference != 0:
-        relative_error = _relative_error(evaluation, difference / reference) / abs(reference)
+    error = relative_error(evaluation, difference, reference) if certifies_cost else np.nan
     lower_bound = bound_below(evaluation, settings)
     return Comparison(
         *(difference, certificate, cost_certificate, cost_refusal or refusal, lower_bound, reference, settings),
         evaluation,
-        relative_error,
+        error,
     )
 
 
-def _relative_error(evaluation: Evaluation, ratio: float) -> float:
-    """Return the standard error of a cost difference that is divided by the mean logged cost, by the delta method."""
+def relative_error(evaluation: Evaluation, difference: float, mean: float) -> float:
+    """Return the standard error of a difference from the logged costs, divided by their mean, by the delta method.
+
+    It is NaN if the mean is 0, or if the evaluation compares with a baseline or under shift. A constant in the costs of
+    the evaluation does not change it.
+    """
     log = evaluation.log
-    return Interval.of(evaluation.terms.linear - (1 + ratio) * log.cost, log, evaluation.groups, 0.95).standard_error
+    if not isinstance(evaluation.baseline, str) or evaluation.radius is not None or mean == 0:
+        return np.nan
+    terms = evaluation.terms.linear - (1 + difference / mean) * log.cost
+    return Interval.of(terms, log, evaluation.groups, 0.95).standard_error / abs(mean)
 
 
 def choose_estimate(evaluation: Evaluation, settings: ComparisonSettings) -> str:
