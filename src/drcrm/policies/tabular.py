@@ -39,21 +39,24 @@ class TabularPolicy(Policy):
     log_prob : array (n,)
         log π(a_i|x_i); −∞ if the probability is 0.
     mean : array in the shape of the log's scores, or None
-        μ; None if only the probabilities of the logged actions are known.
+        μ without exploration; None if only the probabilities of the logged actions are known.
     Y : array (n, q) or (n,)
         Logged actions of the rows, which identify the log.
+    explore : float
+        Share of the uniform policy, which draws all labels of a row together. It is part of ``log_prob``.
     """
 
     log_prob: np.ndarray
     mean: np.ndarray | None
     Y: np.ndarray
+    explore: float = 0.0
 
     @classmethod
-    def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog) -> Self:
+    def for_log(cls, log_prob: np.ndarray, mean: np.ndarray | None, log: BanditLog, explore: float = 0.0) -> Self:
         """Return the policy without rows of count 0 and their contexts, from values for the whole log."""
         occurs = log.count > 0
         mean = None if mean is None else select_occurring(mean, log)
-        return cls(np.minimum(log_prob[occurs], 0), mean, log.Y[occurs])
+        return cls(np.minimum(log_prob[occurs], 0), mean, log.Y[occurs], explore)
 
     @property
     def knows_all_actions(self) -> bool:  # type: ignore[override]
@@ -75,7 +78,7 @@ class TabularPolicy(Policy):
         if effects is None:
             return prepared, self.log_prob, None
         log = prepared.log
-        mean = self._unexplored_marginals(log.X, log.actions, name, "the expectation of the modelled cost")
+        mean = self.marginals_on(log.X, log.actions, name, "the expectation of the modelled cost")
         return prepared, self.log_prob, log.actions.expected_cost(mean, prepared.effects)
 
     def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:

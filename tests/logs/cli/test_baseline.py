@@ -216,7 +216,10 @@ def test_the_probabilities_of_other_actions(frame, mapping, tmp_path):
     part = encode(raw_log, log.encoding, rows)
     policy = policy_on_rows(stored, raw_log, rows, part)
     X = contexts_of(raw_log.take(rows), stored.encoding)
-    np.testing.assert_allclose(policy.mean, stored.policy.marginals(X), rtol=1e-12)
+    np.testing.assert_allclose(policy.marginals_on(part.X, part.actions), stored.policy.marginals(X), rtol=1e-12)
+    if not part.actions.are_choices:  # the worst case under shift needs the mixture itself
+        shares = [share for share, _ in policy.components(part.X, part.actions, "")]
+        assert shares == [share for share, _ in stored.policy.components(X, part.actions, "")] == [0.7, 0.3]
     np.testing.assert_allclose(policy.log_prob, stored.policy.log_prob(X, part.Y), rtol=1e-9)
     with pytest.raises(InputError, match="the baseline is over"):
         policy_on_rows(stored, raw_log, None, drcrm.BanditLog.from_frame(decisions(50), MAPPING))

@@ -348,7 +348,9 @@ def _centre(log: BanditLog, settings: Watch, origin: float | None = None) -> tup
 
 def _restrict(policy: Any, log: BanditLog) -> Any:
     """Return a policy, without the rows of count 0 of a log if it is known by its probabilities."""
-    return TabularPolicy.for_log(policy.log_prob, policy.mean, log) if isinstance(policy, TabularPolicy) else policy
+    if not isinstance(policy, TabularPolicy):
+        return policy
+    return TabularPolicy.for_log(policy.log_prob, policy.mean, log, policy.explore)
 
 
 def infer_cost_range(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.actions.base import Actions, explored_log_prob
+from drcrm.actions.base import Actions, explored_log_prob, uniform_policy
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
@@ -54,8 +54,10 @@ def policy_on_rows(stored: StoredPolicy, raw_log: BanditLog, rows: np.ndarray | 
     plain, uniform = map(np.concatenate, parts)
     explore, actions = stored.policy.explore, log.actions
     log_probs = (actions.log_prob(mean, log.Y, log.context) for mean in (plain, uniform))
-    mixed = (1 - explore) * plain + explore * uniform
-    return TabularPolicy.for_log(explored_log_prob(*log_probs, explore), mixed, log)
+    log_prob = explored_log_prob(*log_probs, explore)
+    if not actions.are_choices and np.array_equal(uniform, uniform_policy(actions, plain)[1]):
+        return TabularPolicy.for_log(log_prob, plain, log, explore)
+    return TabularPolicy.for_log(log_prob, (1 - explore) * plain + explore * uniform, log)
 
 
 def with_features_of(
