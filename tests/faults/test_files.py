@@ -55,8 +55,8 @@ def work(finished, tmp_path_factory) -> Path:
 def commands(work, config) -> dict[str, tuple]:
     """The arguments of each step in the workflow, with only one of the fits."""
     output = run(work, config, "--dry-run", "--forceall", "--printshellcmds")
-    steps = re.findall(r"python -P -m drcrm\.experiments\.steps \w+\.(\w+) .*", output)
-    lines = re.findall(r"python -P -m drcrm\.experiments\.steps (.*) 2> ", output)
+    steps = re.findall(r"python -P -m drcrm\.paper\.steps \w+\.(\w+) .*", output)
+    lines = re.findall(r"python -P -m drcrm\.paper\.steps (.*) 2> ", output)
     return {step: shlex.split(line) for step, line in zip(steps, lines, strict=True)}
 
 
