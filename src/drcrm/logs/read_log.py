@@ -11,7 +11,7 @@ import pandas as pd
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import report_progress
-from drcrm.errors import InputError, prefix_errors
+from drcrm.errors import InputError, prefix_errors, refuse_errors
 from drcrm.logs.batches import Batch, encode, fit_encoding, join_batches
 from drcrm.logs.encoding.base import Encoding
 from drcrm.logs.estimated_propensities import estimate_propensities
@@ -66,11 +66,10 @@ def written_log(log: Source | pd.DataFrame) -> Iterator[Source]:
         return
     with TemporaryDirectory(prefix="drcrm-") as folder:
         path = Path(folder) / "frame.csv"
-        try:
+        with refuse_errors("the frame cannot be written as CSV"):
             log.to_csv(path, index=False)
+        try:
             yield path
-        except UnicodeError as error:
-            raise InputError(f"the frame cannot be written as UTF-8: {error}") from None
         except InputError as error:
             raise InputError(str(error).replace(str(path), "the frame")) from None
 

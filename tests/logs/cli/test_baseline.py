@@ -110,7 +110,7 @@ def test_a_policy_on_its_own_log_is_compared_with_itself(weeks, answer, tmp_path
 
 def test_candidates_are_chosen_by_their_differences_from_the_baseline(weeks, monkeypatch):
     mapping, stored = as_mapping(MAPPING | {"algorithm": "kl_dro_dr"}), read_policy(weeks / "old.npz", with_rows=True)
-    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, reference=stored)
+    opened = open_log(weeks / "week2.csv", mapping, lambda message: None, seed=0, baseline=stored)
     plain = fit_algorithm(opened.train, opened.evaluated, read_algorithms(mapping)[0])
     learned = compare_with_baseline(plain, opened)
     for place in (0, 3, len(learned.candidates) - 1):

@@ -14,7 +14,7 @@ from drcrm.__main__ import main
 from drcrm.errors import InputError
 from drcrm.evaluation.off_policy_value import off_policy_value as value_of
 from drcrm.files import write_npz
-from drcrm.logs.diagnostics.comparison.policy_comparison import describe_exploration
+from drcrm.logs.decisions.learning import describe_exploration
 from drcrm.logs.policy_file import read_policy
 from drcrm.logs.serving.context_scores import export_policy
 from drcrm.logs.serving.served_policy import load_policy
@@ -38,7 +38,7 @@ def policies(shop, tmp_path_factory) -> dict[str, Path]:
 
 
 def exploring_law(stored, X) -> np.ndarray | list[np.ndarray]:
-    """Return the probabilities of all actions of each context, from the coefficients alone."""
+    """Return the probabilities of all actions of each context, from the coefficients."""
     policy = stored.policy
     if stored.encoding.kind == "lists":
         scores = np.split(X.features @ policy.coef + policy.intercept, X.starts[1:-1])

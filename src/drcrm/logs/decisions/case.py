@@ -66,7 +66,7 @@ def open_case(policy: str | Path | None, logs: Source, mapping: Any, question: Q
     The policy ``column:NAME`` is a column of the log with the policy's probability of the logged action. Rows that
     trained the policy of --baseline are left out, too.
     """
-    reference, stored = question.read_baseline(), None
+    baseline, stored = question.read_baseline(), None
     name = policy and str(policy).removeprefix(COLUMN)
     if name and name == str(policy):
         tell("reading the policy")
@@ -79,14 +79,14 @@ def open_case(policy: str | Path | None, logs: Source, mapping: Any, question: Q
         mapping = replace(mapping, interactions=stored.encoding.interactions)
     elif name is not None:
         mapping = as_mapping(mapping.as_dict() | {"candidate": name})
-    limit, recognised_rows = question.limit_weights(reference, mapping), []
+    limit, recognised_rows = question.limit_weights(baseline, mapping), []
 
     def recognise(checks: RowChecks, digest: str) -> RecognisedRows:
         recognised_rows.append(_recognise(stored, mapping, checks, digest))
         return recognised_rows[0]
 
     with log_folder(logs) as folder:
-        read_rows = partial(open_log, logs, mapping, tell, folder, reference=reference)
+        read_rows = partial(open_log, logs, mapping, tell, folder, baseline=baseline)
         if stored is None:
             opened = read_rows()
             column = None

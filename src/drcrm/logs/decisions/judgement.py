@@ -90,7 +90,7 @@ class Judgement:
         One for each policy.
     settings : ComparisonSettings
     evidence : Evidence
-        Results from which the verdict follows.
+        Results that decide the verdict.
     verdict : Verdict
     statement : Statement
         The verdict in words.

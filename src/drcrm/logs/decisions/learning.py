@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from drcrm.cluster import on_cluster
+from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError, import_extra
+from drcrm.estimates import RATIO, ROBUST
+from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.candidates import (
@@ -27,7 +31,6 @@ from drcrm.logs.decisions.certification import stay_silent
 from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
-from drcrm.logs.diagnostics.comparison.policy_comparison import describe_exploration
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import Source, name_of, written_log
@@ -111,7 +114,7 @@ def learn(
     ):
         most = None if cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         stored = question.read_baseline()
-        opened: Any = open_log(source, mapping, tell, folder, seed=seed, most=most, reference=stored)
+        opened: Any = open_log(source, mapping, tell, folder, seed=seed, most=most, baseline=stored)
         opened = opened.mark_missing()
         _require_several_actions(opened)
         algorithms = read_algorithms(mapping, can_have_scores(opened.train) and not exportable)
@@ -248,3 +251,53 @@ def _policy_to_write(judgement: Judgement, is_candidate: bool) -> LinearPolicy:
     if is_candidate:
         return judgement.best.policy
     return judgement.best.cost_model.logging.policy.with_exploration(judgement.opened.mapping.explore)
+
+
+def describe_exploration(
+    policy: LinearPolicy,
+    log: BanditLog,
+    rows: float,
+    *,
+    cost_model: Any = None,
+    groups: np.ndarray | None = None,
+    confidence: float = 0.95,
+) -> dict[str, object]:
+    """Return the cost of a policy's exploration per row, and the smallest effective sample size in its next log.
+
+    The policy (1 − ε) π + ε U is compared with π. In n rows of the policy, a fixed action a has the effective sample
+    size n/E[1/p(a|x)]. Here p(a|x) is its probability, and E the mean over the contexts of the log. For label vectors
+    a label value replaces the action, and for lists the candidate with the smallest probability.
+
+    Parameters
+    ----------
+    policy : ExponentialPolicy or SoftmaxPolicy
+    log : BanditLog
+        Rows that trained neither the policy nor the cost model.
+    rows : float
+        n, the number of rows of the next log.
+    cost_model : optional
+        With a cost model the estimate is "dr", else "snips".
+    groups : array (n,), optional
+        Ids of independent groups of rows.
+    confidence : float
+        Level of the interval.
+
+    Returns
+    -------
+    dict
+        - ``share``: ε.
+        - ``cost``: the estimate with its interval.
+        - ``rows``: n.
+        - ``effective_size``: the smallest effective sample size, of a fixed action or a fixed value of a label.
+        - ``of_label``: whether the actions are label vectors.
+    """
+    log = log.without_empty_rows()
+    estimate = RATIO if cost_model is None else ROBUST
+    known = {"baseline": policy.with_exploration(0.0), "cost_model": cost_model, "groups": groups}
+    cost = Evaluation.of(policy, log, **known).by(estimate).difference(confidence)
+    probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
+    of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = float((of_context @ (1 / probability)).max())
+    size = {"effective_size": rows / inverse, "of_label": not log.actions.are_choices}
+    return {"share": policy.explore, "cost": cost.as_dict(), "rows": rows} | size

@@ -197,7 +197,7 @@ def open_log(
     recognise: Callable[[RowChecks, str], RecognisedRows] | None = None,
     seed: int | None = None,
     most: int | None = None,
-    reference: StoredPolicy | None = None,
+    baseline: StoredPolicy | None = None,
 ) -> OpenedLog:
     """Return the rows of a log for the evaluation of policies.
 
@@ -219,7 +219,7 @@ def open_log(
         Seed of a split into rows that train policies and held-out rows; by default the log is not split.
     most : int, optional
         Largest size in bytes of the rows in memory; by default ``LARGE``.
-    reference : StoredPolicy, optional
+    baseline : StoredPolicy, optional
         Policy to compare with. Its probabilities on the rows are in memory. Rows that trained it are left out. If its
         features are other columns, the file is read twice.
 
@@ -230,16 +230,16 @@ def open_log(
     """
     most = LARGE if most is None else most
     log, checks = _read_checked_log(path, mapping, tell, folder, most)
-    of_reference = None if reference is None else with_features_of(log, reference, path, folder, most)
+    of_baseline = None if baseline is None else with_features_of(log, baseline, path, folder, most)
     file_digest, train, whole = digest(path), None, None
     with prefix_errors(name_of(path)):
         recognised = None if recognise is None else recognise(checks, file_digest)
         if seed is not None:
             heldout = held_out(log, seed)
             recognised = RecognisedRows(~heldout, heldout)
-        if reference is not None and of_reference is not None:
-            hashes = checks.hashes if of_reference is log else hash_log(of_reference)
-            trained = find_rows(reference, hashes, checks.propensity, file_digest)
+        if baseline is not None and of_baseline is not None:
+            hashes = checks.hashes if of_baseline is log else hash_log(of_baseline)
+            trained = find_rows(baseline, hashes, checks.propensity, file_digest)
             recognised = leave_out_training(recognised, trained, checks.groups)
         is_evaluated = ~recognised.training if recognised and recognised.training.any() else None
         if recognised and (recognised.undecided or recognised.equal):
@@ -259,7 +259,7 @@ def open_log(
             evaluated = encode(log, encoding or fit_encoding(log), is_evaluated, scratch_path(log.cost))
         units: Any = evaluated.rows
         evaluated = evaluated.replace(rows=units.assign(groups=independent_units(evaluated)))
-        on_rows = reference and policy_on_rows(reference, of_reference, is_evaluated, evaluated)
+        on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
     rows = None if whole is None else is_evaluated
     compared = Reference() if on_rows is None else Reference(policy=on_rows)
     opened = OpenedLog(path, file_digest, log.n_contexts, evaluated, checks, unseen, recognised, train, whole, compared)

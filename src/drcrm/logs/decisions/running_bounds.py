@@ -25,6 +25,7 @@ from drcrm.evaluation.terms.anytime_terms import anytime_terms
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import Reference
+from drcrm.logs.diagnostics.log_columns import infer_cost_range
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 NOTHING = Reference(policy=None, factor=0.0)  # for bounds on a cost itself
@@ -102,8 +103,7 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. With asymptotic bounds,
     it counts with its rows so far; with other bounds, from its last row on. The policy counts as better from the first
     row by which each bound, on the main outcome and on the guardrails, has been below its limit. This is valid because
-    all these bounds hold together. Outcomes are those of the given rows. If an outcome differs from that of an earlier
-    look, the answer uses the new one.
+    all these bounds hold together. If an outcome differs from that of an earlier look, the answer uses the new one.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> Watched
 
 
 def _main_outcome(opened: OpenedLog) -> _Outcome:
-    log, costs = opened.evaluated, opened.mapping.cost_range
-    return _Outcome(log, costs, log.description.is_reward, "cost_range in the mapping", "the possible costs")
+    known = opened.mapping.cost_range, opened.evaluated.description.is_reward
+    return _Outcome(opened.evaluated, *known, "cost_range in the mapping", "the possible costs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,13 +287,12 @@ class _Outcome:
         log, origin = _centre(self.log, settings, largest)
         known = {"groups": units.groups, "cost_model": settings.cost_model}
         evaluation = reference.evaluation(policy, log, **known).by(settings.estimate)
-        cost, difference = evaluation.value(settings.confidence), evaluation.difference(settings.confidence)
-        baseline_cost = None
+        level, baseline_cost = settings.confidence, None
+        cost, difference = evaluation.value(level).shifted(origin), evaluation.difference(level)
         if reference.is_baseline:
-            baseline_cost = evaluation.of_baseline.value(settings.confidence).shifted(origin)
-        cost = cost.shifted(origin)
-        above = bounds[0] - (cost - reference.factor * (cost - difference))  # the lower bound has terms of its own
-        move = max(float(above), 0.0)
+            baseline_cost = evaluation.of_baseline.value(level).shifted(origin)
+        excess = cost - reference.factor * (cost - difference)
+        move = max(float(bounds[0] - excess), 0.0)  # above 0 if the other terms of the lower bound give more
         cost, difference = cost.shifted(move), difference.shifted(move)
         error = relative_error(evaluation, difference, cost - difference)
         return WatchedOutcome(cost, difference, baseline_cost, bounds, error)
@@ -327,9 +326,8 @@ class _Outcome:
             known = {"groups": units.groups, "cost_model": settings.cost_model}
             evaluation = compared.evaluation(part, log, **known).by(settings.estimate)
             of_log = evaluation.log, bound, settings.confidence, settings.choices, costs
-            certificate = evaluation.certificate(
-                CertificateSettings.of(*of_log, factor=reference.factor), is_lower=is_lower
-            )
+            bounded = CertificateSettings.of(*of_log, factor=reference.factor)
+            certificate = evaluation.certificate(bounded, is_lower=is_lower)
             return sign * (certificate.bound + origin * (1 - reference.factor))
 
         return look
@@ -348,17 +346,5 @@ def _centre(log: BanditLog, settings: Watch, origin: float | None = None) -> tup
 
 def _restrict(policy: Any, log: BanditLog) -> Any:
     """Return a policy, without the rows of count 0 of a log if it is known by its probabilities."""
-    if not isinstance(policy, TabularPolicy):
-        return policy
-    return TabularPolicy.for_log(policy.log_prob, policy.mean, log, policy.explore)
-
-
-def infer_cost_range(
-    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
-) -> tuple[float, float] | None:
-    """Return the range of the costs, which outcomes of 0 and 1, or 0 and −1, reveal; None if it is unknown."""
-    usual = -1.0 if is_reward else 0.0  # of the least cost; it decides if all costs are 0
-    for least in (usual, -1 - usual):
-        if known is None and np.isin(cost, (least, least + 1)).all():
-            return least, least + 1
-    return known
+    is_table = isinstance(policy, TabularPolicy)
+    return TabularPolicy.for_log(policy.log_prob, policy.mean, log, policy.explore) if is_table else policy

@@ -1,4 +1,4 @@
-"""What the checks of a log read in the rows of its file: units, places in time, row numbers, and names of actions."""
+"""What the columns of a log say: units, places in time, row numbers, names of actions, and the range of the costs."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def action_names(log: BanditLog) -> list:
     if log.encoding is not None:
         return log.encoding.names
     return [*range(*log.actions.shape)] if log.actions.are_shared else []
+
+
+def infer_cost_range(
+    known: tuple[float, float] | None, cost: np.ndarray, is_reward: bool
+) -> tuple[float, float] | None:
+    """Return the range of the costs, which outcomes of 0 and 1, or 0 and −1, reveal; None if it is unknown."""
+    usual = -1.0 if is_reward else 0.0  # of the least cost; it decides if all costs are 0
+    for least in (usual, -1 - usual):
+        if known is None and np.isin(cost, (least, least + 1)).all():
+            return least, least + 1
+    return known

@@ -178,8 +178,8 @@ def assign_roles(columns: list[Column]) -> dict[str, str]:
 def _find_lists(columns: list[Column]) -> tuple[Column, Column] | None:
     """Return the columns of the list and of the chosen candidate, if the values show them.
 
-    The rows of a list follow one another, and exactly one of them is 1 in the column of the chosen candidate; the last
-    list may go on after the rows that were read. Few lists count only if a name says what was chosen. If several
+    The rows of a list follow one another. Exactly one of them is 1 in the column of the chosen candidate; in the last
+    list, it may come after the rows that were read. Few lists count only if a name says what was chosen. If several
     columns have a value for each list, an id comes first, and a time last.
     """
     pairs = []

@@ -24,7 +24,6 @@ from drcrm.evaluation.terms.shifted_terms import check_shift
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
-from drcrm.policies.exponential import LinearPolicy
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
 METHOD = "kl"  # of the bounds
@@ -221,8 +220,8 @@ def compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cost
     """
     log, settings = evaluation.log, replace(settings, estimate=choose_estimate(evaluation, settings))
     model = follow_forecasts(evaluation.cost_model, log, log.column(FORECASTS))
-    followed = evaluation if model is evaluation.cost_model else replace(evaluation, shared={})
-    followed = replace(followed, cost_model=model_for_log(model, log))
+    is_followed = model is not evaluation.cost_model
+    followed = replace(evaluation, cost_model=model_for_log(model, log), shared={}) if is_followed else evaluation
     radius = settings.reference.radius
     radius = None if radius is None else check_shift(radius, settings.estimate)
     second = log.column(SECOND)
@@ -303,53 +302,3 @@ def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:
         return low if np.isfinite(low) else -np.inf
     certificate, _ = certify(evaluation, settings, is_lower=True)
     return -np.inf if certificate is None else certificate.bound
-
-
-def describe_exploration(
-    policy: LinearPolicy,
-    log: BanditLog,
-    rows: float,
-    *,
-    cost_model: Any = None,
-    groups: np.ndarray | None = None,
-    confidence: float = 0.95,
-) -> dict[str, object]:
-    """Return the cost of a policy's exploration per row, and the smallest effective sample size in its next log.
-
-    The policy (1 − ε) π + ε U is compared with π. In n rows of the policy, a fixed action a has the effective sample
-    size n/E[1/p(a|x)]. Here p(a|x) is its probability, and E the mean over the contexts of the log. For label vectors
-    a label value replaces the action, and for lists the candidate with the smallest probability.
-
-    Parameters
-    ----------
-    policy : ExponentialPolicy or SoftmaxPolicy
-    log : BanditLog
-        Rows that trained neither the policy nor the cost model.
-    rows : float
-        n, the number of rows of the next log.
-    cost_model : optional
-        With a cost model the estimate is "dr", else "snips".
-    groups : array (n,), optional
-        Ids of independent groups of rows.
-    confidence : float
-        Level of the interval.
-
-    Returns
-    -------
-    dict
-        - ``share``: ε.
-        - ``cost``: the estimate with its interval.
-        - ``rows``: n.
-        - ``effective_size``: the smallest effective sample size, of a fixed action or a fixed value of a label.
-        - ``of_label``: whether the actions are label vectors.
-    """
-    log = log.without_empty_rows()
-    estimate = RATIO if cost_model is None else ROBUST
-    known = {"baseline": policy.with_exploration(0.0), "cost_model": cost_model, "groups": groups}
-    cost = Evaluation.of(policy, log, **known).by(estimate).difference(confidence)
-    probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
-    of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size
-    with np.errstate(divide="ignore", over="ignore"):
-        inverse = float((of_context @ (1 / probability)).max())
-    size = {"effective_size": rows / inverse, "of_label": not log.actions.are_choices}
-    return {"share": policy.explore, "cost": cost.as_dict(), "rows": rows} | size
