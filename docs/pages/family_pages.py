@@ -185,8 +185,8 @@ def draw_losses(family: Family) -> Figure:
     panels[0, 0].minorticks_off()
     looks = map(names.look, _drawn(family))
     handles = [*drawing.handles_of(looks, has_line=True), *drawing.handles_of(map(drawing.LINES.get, LINES))]
-    title = f"{names.title(LOSS, family.datasets)} by how near-deterministic π0 is"
-    return drawing.add_title(figure, title, handles, columns=3)
+    figure.suptitle(f"{names.title(LOSS, family.datasets)} by how near-deterministic π0 is")
+    return drawing.add_legend(figure, handles, columns=3)
 
 
 def _drawn(family: Family) -> list[str]:

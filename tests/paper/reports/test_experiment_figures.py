@@ -1,5 +1,6 @@
 """Figures of an experiment show its numbers, and missing runs as missing."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -110,6 +111,28 @@ def test_replay_count_shows_means_and_gaps(results):
     gaps = means(replay_count(results(missing=("poem", 1))))
     assert np.isnan(gaps["POEM"]).all()
     assert gaps["KL-DRO"] == pytest.approx([4.1, 4.1])
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+def test_curves_are_printed_at_the_true_replay_counts(results, seeds):
+    """Even with two counts, no point or stroke of a seed is farther than half a marker from its count."""
+    with matplotlib.rc_context(RC):
+        figure = replay_count(results(seeds=seeds))
+        figure.draw_without_rendering()
+    axes, half = figure.axes[0], RC["lines.markersize"] / 2 * figure.dpi / 72
+    true = axes.transData.transform([(count, 1) for count in (1, 4)])[:, 0]
+    drawn = [line.get_transform().transform(line.get_xydata())[:, 0] for line in axes.get_lines() if line.get_marker()]
+    assert max(np.abs(line - true).max() for line in drawn) <= half + 1e-9
+    points = [bar[0].get_transform().transform(bar[0].get_xydata())[0, 0] for bar in axes.containers]
+    assert len({*np.round(points, 3)}) == len(points) == 3
+
+
+@pytest.mark.parametrize("draw", [*FIGURES.values(), lambda data: overview([data] * 2)], ids=[*FIGURES, "overview"])
+def test_a_figure_leaves_seeds_and_selection_to_the_caption(draw, results):
+    """The only title is the data set, so that the figure fits into a paper."""
+    shown = " ".join(text.get_text() for text in draw(results(seeds=6)).findobj(Text))
+    assert "Yeast" in shown
+    assert not re.findall(r"\d+ seeds|hyper-parameters? chosen", shown)
 
 
 def test_levels_are_the_same_losses_in_every_figure(results):

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import CARETLEFT, CARETRIGHT
+from matplotlib.transforms import ScaledTranslation
 
 from drcrm.errors import InputError
 from drcrm.files import atomic
@@ -32,13 +33,10 @@ METADATA = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": None
 MAX_TICKS = 8  # otherwise the number of ticks depends on the space that labels leave
 
 
-def add_title(
-    figure: Figure, title: str, handles: Sequence = (), legend: str | None = None, columns: int = 2
-) -> Figure:
-    """Return the figure with a title, and a legend below it."""
-    figure.suptitle(title)
+def add_legend(figure: Figure, handles: Sequence, title: str | None = None, columns: int = 2) -> Figure:
+    """Return the figure with a legend below it, if there are handles."""
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns, title=legend)
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, title=title)
     return figure
 
 
@@ -92,18 +90,20 @@ def write_in_margin(axes: Axes, text: str, height: float) -> None:
 def draw_curves(axes: Axes, frame: pd.DataFrame, results: DatasetResults) -> None:
     """Draw mean losses against the replay count, with their intervals or, if there are few seeds, each seed.
 
-    Curves are shifted so that they do not hide each other, by at most a sixth of the distance of two replay counts.
+    Curves are at the true counts. They are printed up to half a marker to the left or right, so that intervals do not
+    hide each other.
     """
-    curves, distances = list(frame.groupby("algorithm", sort=False)), np.diff(np.log2(results.counts))
-    largest_shift = min(distances, default=1) / 6
+    curves, half = list(frame.groupby("algorithm", sort=False)), matplotlib.rcParams["lines.markersize"] / 2
     for place, (name, curve) in enumerate(curves):
-        look, offset = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * largest_shift
+        look, points = results.plan.names.look(str(name)), (2 * place / max(len(curves) - 1, 1) - 1) * half
+        shift = ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
+        style: dict[str, Any] = {"transform": axes.transData + shift}
         count, mean, high = curve[["replay_count", "mean", "high"]].to_numpy(dtype=float).T
-        count *= 2**offset
         if results.has_few_seeds:
             seeds = results.runs(str(name), results.plan.selections[0], LOSS)[results.counts].to_numpy(dtype=float)
-            axes.plot(count, seeds.T, "_", color=look.colour, alpha=0.7, markersize=6)
-        axes.errorbar(count, mean, None if results.has_few_seeds else high - mean, **look.style, elinewidth=0.8)
+            axes.plot(count, seeds.T, "_", color=look.colour, alpha=0.7, markersize=6, **style)
+        error = None if results.has_few_seeds else high - mean
+        axes.errorbar(count, mean, error, **look.style, elinewidth=0.8, **style)
 
 
 def draw_level_curves(axes: Axes, frame: pd.DataFrame) -> None:
@@ -172,7 +172,11 @@ def grouped_lines(algorithms: Iterable[str], names: Names) -> list[str]:
 
 
 def lined_panel(
-    frame: pd.DataFrame, key: str, look: Callable[[Any], Look], names: Names, heights: tuple[float, float, float]
+    frame: pd.DataFrame,
+    key: str,
+    look: Callable[[Any], Look],
+    results: DatasetResults,
+    heights: tuple[float, float, float],
 ) -> tuple[Figure, Axes, list[str]]:
     """Return a figure with one panel, which has a line for each algorithm and group, and the lines.
 
@@ -180,9 +184,11 @@ def lined_panel(
     the end of the axis for a mean. ``heights`` are those of the figure without its lines, of a line, and the distance
     of two means in lines.
     """
-    lines, kinds = grouped_lines(dict.fromkeys(frame["algorithm"]), names), list(dict.fromkeys(frame[key]))
+    names, kinds = results.plan.names, list(dict.fromkeys(frame[key]))
+    lines = grouped_lines(dict.fromkeys(frame["algorithm"]), names)
     figure = Figure(figsize=(WIDTH, heights[0] + heights[1] * len(lines)))
     axes = figure.subplots()
+    axes.set_title(results.label)
     label_lines(axes, lines, names)
     for row in frame.itertuples():
         offset = heights[2] * (kinds.index(getattr(row, key)) - (len(kinds) - 1) / 2)

@@ -1,5 +1,6 @@
 """Figures of an experiment. Each function takes the results on one data set and returns a matplotlib figure.
 
+The title of a figure is its data set. Seeds and selection are in the caption, a template of ``workflow/report``.
 Figures are ``WIDTH`` wide with text of 9 and 10 points, so one image works in print, on pages and on a phone.
 """
 
@@ -20,7 +21,6 @@ from drcrm.paper.reports.roles import BASELINE, LOGGING, REFERENCE
 FARTHEST = 1.5  # the axis of bounds ends at this many times π0's loss
 OVERVIEW_ENDS = -45, 160  # percent: the left end of the overview's axis, and the largest possible right end
 MAX_CURVES = 7  # largest number of curves in a panel
-LOGGED = "Rows were held out, not contexts.\nA bound covers the logged contexts, not new ones."
 
 
 def replay_count(results: DatasetResults) -> Figure:
@@ -49,8 +49,8 @@ def replay_count(results: DatasetResults) -> Figure:
     panels[0].minorticks_off()
     panels[-1].set_xlabel("Replay count Δ (passes over the training contexts)")
     handles = {handle.get_label(): handle for axes in panels for handle in axes.get_legend_handles_labels()[0]}
-    marks = "strokes: single seeds" if results.has_few_seeds else "bars: 95 % intervals of the mean"
-    return drawing.add_title(figure, f"{results.title_with_selection}\n{marks}", list(handles.values()))
+    figure.suptitle(results.label)
+    return drawing.add_legend(figure, list(handles.values()))
 
 
 def grid(results: DatasetResults) -> Figure:
@@ -75,7 +75,8 @@ def grid(results: DatasetResults) -> Figure:
     panels[0].set_ylim(low, high)
     figure.supylabel(results.loss_axis("↓ better"))
     handles = [*drawing.score_handles(results), *drawing.handles_of(map(drawing.LINES.get, levels))]
-    return drawing.add_title(figure, results.title, handles, "Area of a mark: share of the seeds that chose the value")
+    figure.suptitle(results.label)
+    return drawing.add_legend(figure, handles, "Area of a mark: share of the seeds that chose the value")
 
 
 def surprise(results: DatasetResults) -> Figure:
@@ -88,10 +89,10 @@ def surprise(results: DatasetResults) -> Figure:
     def look(row: Any) -> Look:
         return replace(names.look(row.algorithm), marker=SCORE_MARKERS[row.selection])
 
-    figure, axes, _ = drawing.lined_panel(frame, "selection", look, names, (1.3, 0.36, 0.24))
+    figure, axes, _ = drawing.lined_panel(frame, "selection", look, results, (1.3, 0.36, 0.24))
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_xlabel("Held-out score − true cost per context\n(below 0: the score was too optimistic)")
-    return drawing.add_title(figure, results.title, drawing.score_handles(results))
+    return drawing.add_legend(figure, drawing.score_handles(results))
 
 
 def certificates(results: DatasetResults) -> Figure:
@@ -109,7 +110,7 @@ def certificates(results: DatasetResults) -> Figure:
         return replace(names.look(row.algorithm), marker="o" if row.column == LOSS else BOUND.marker)
 
     heights = 1.8 if is_counted else 2.2, 0.34, 0.32
-    figure, axes, lines = drawing.lined_panel(frame.assign(end=end), "column", look, names, heights)
+    figure, axes, lines = drawing.lined_panel(frame.assign(end=end), "column", look, results, heights)
     for name in results.scored if is_counted else ():
         surplus = results.losses(name, loss="bound") - results.losses(name)
         text = f"{np.sum(surplus >= 0)} of {np.sum(~np.isnan(surplus))}"
@@ -120,17 +121,16 @@ def certificates(results: DatasetResults) -> Figure:
         axes.set_xlim(right=end)
     drawing.draw_levels(axes.axvline, {(LOGGING, LOSS): level})
     axes.set_xlabel(results.loss_axis("← better"))
-    title = results.title_with_selection if is_counted else f"{results.title_with_selection}\n{LOGGED}"
     bound = replace(BOUND, label=f"certified bound, {'new' if is_counted else 'logged'} contexts")
     handles = [*drawing.handles_of([bound, TRUE_LOSS]), *drawing.handles_of([drawing.LINES[LOGGING, LOSS]])]
-    return drawing.add_title(figure, title, handles)
+    return drawing.add_legend(figure, handles)
 
 
 def paired(results: DatasetResults) -> Figure:
     """Draw expected loss minus POEM's on the same seed: a stroke for each seed, and the mean with its interval."""
     frame, names = figure_data.differences(results, REFERENCE), results.plan.names
     heights = 1.4, 0.3, 0.0
-    figure, axes, lines = drawing.lined_panel(frame, "end", lambda row: names.look(row.algorithm), names, heights)
+    figure, axes, lines = drawing.lined_panel(frame, "end", lambda row: names.look(row.algorithm), results, heights)
     for row in frame.itertuples():
         height, colour = np.full(results.seeds, lines.index(row.algorithm)), names.look(row.algorithm).colour
         axes.plot(row.by_seed, height, "|", color=colour, alpha=0.5, ms=8)
@@ -138,7 +138,7 @@ def paired(results: DatasetResults) -> Figure:
     reference = names.label(REFERENCE)
     axes.set_xlabel(results.loss_axis(f"← better than {reference}", f" − {reference}'s, by seed"))
     handles = drawing.handles_of([Look("one seed", GREY, "|"), Look("mean with 95 % interval", GREY, "o")])
-    return drawing.add_title(figure, results.title_with_selection, handles)
+    return drawing.add_legend(figure, handles)
 
 
 def ablation(results: DatasetResults) -> Figure:
@@ -147,14 +147,14 @@ def ablation(results: DatasetResults) -> Figure:
     Lines are the losses of ``LEVELS``. A mean above π0's loss is written at the edge. The intervals of all other means
     are complete.
     """
-    frame, names = figure_data.by_start(results), results.plan.names
+    frame = figure_data.by_start(results)
     levels = {key: results.losses(key[0], loss=key[1]).mean() for key in LEVELS}
     most = levels[LOGGING, LOSS]
     is_far = frame["mean"] > most
     end = np.fmax(most, frame.loc[~is_far, ["mean", "high"]].max(axis=None))
     frame["end"] = frame["end"].where(~is_far, most)
     heights = 1.7, 0.36, 0.25
-    figure, axes, _ = drawing.lined_panel(frame, "start", lambda row: START_LOOKS[row.start], names, heights)
+    figure, axes, _ = drawing.lined_panel(frame, "start", lambda row: START_LOOKS[row.start], results, heights)
     drawing.draw_levels(axes.axvline, levels)
     if np.isfinite(end):
         axes.set_xlim(right=end + 0.02 * (end - axes.get_xlim()[0]))
@@ -163,7 +163,7 @@ def ablation(results: DatasetResults) -> Figure:
     looks += [
         replace(START_LOOKS[key], label=f"from {START_LOOKS[key].label}") for key in dict.fromkeys(frame["start"])
     ]
-    return drawing.add_title(figure, results.title_with_selection, drawing.handles_of(looks))
+    return drawing.add_legend(figure, drawing.handles_of(looks))
 
 
 def overview(all_results: Sequence[DatasetResults]) -> Figure:
@@ -200,8 +200,7 @@ def overview(all_results: Sequence[DatasetResults]) -> Figure:
         axes.set_xlabel("gap closed, %\n(better →)")
     panels[0, 0].set_xlim(*ends)
     panels[0, 0].set_xticks([0, 50, 100])
-    title = "Gap between CIPS (0 %) and full supervision (100 %)\nin greedy loss, the loss of the most probable action"
-    return drawing.add_title(figure, title, drawing.handles_of([drawing.LINES[LOGGING, GREEDY]]))
+    return drawing.add_legend(figure, drawing.handles_of([drawing.LINES[LOGGING, GREEDY]]))
 
 
 FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}

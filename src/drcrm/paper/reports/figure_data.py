@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from drcrm.paper.reports.plan import Plan
 from drcrm.paper.reports.result_tables import interval
 from drcrm.paper.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
-from drcrm.selection.score_names import SCORES
 
 LOSS, GREEDY = "expected_loss", "greedy_loss"
 LEVELS = tuple(product((LOGGING, SKYLINE), (LOSS, GREEDY)))  # reference lines, the same in every figure
@@ -92,14 +91,9 @@ class DatasetResults:
         return f"{loss}{minus}\n{unit} ({better})"
 
     @property
-    def title(self) -> str:
-        """Data set and number of seeds."""
-        return f"{self.plan.names.dataset(self.dataset)}: {self.plan.names.seeds({self.dataset: self.seeds})}"
-
-    @property
-    def title_with_selection(self) -> str:
-        """The title of a figure that shows the choices of the headline criterion."""
-        return f"{self.title}\nhyper-parameters chosen by {SCORES[self.plan.selections[0]]}"
+    def label(self) -> str:
+        """Printed name of the data set."""
+        return self.plan.names.dataset(self.dataset)
 
 
 def summarize(samples: Iterable[tuple[Mapping, ArrayLike]], *keys: str) -> pd.DataFrame:
