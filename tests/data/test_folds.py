@@ -5,7 +5,8 @@ import pytest
 from block_logs import KINDS, block_log, random_effects
 
 from drcrm import BanditLog
-from drcrm.data.folds import context_folds, merge_folds
+from drcrm.data.folds import context_folds, merge_folds, number_blocks
+from drcrm.errors import InputError
 from drcrm.optimization.behaviour_cloning import clone_folds
 
 
@@ -28,3 +29,31 @@ def test_merged_values_of_no_contexts_have_the_shape_of_values(kind):
     log = block_log(kind)
     actions, _, effects = log.actions.select(np.arange(0), log.X, random_effects(log))
     assert merge_folds(np.arange(0), actions, lambda number: effects).shape == effects.shape
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 7])
+def test_a_quarter_of_the_units_is_the_first_block_and_the_others_share_the_rest(blocks):
+    units = np.random.default_rng(0).permutation(np.repeat(np.arange(103), 3))
+    block = number_blocks(units, blocks, seed=5)
+    of_unit = np.array([block[units == unit].tolist() for unit in range(103)])
+    assert (of_unit == of_unit[:, :1]).all()  # a unit is in one block
+    sizes = np.bincount(of_unit[:, 0])
+    assert len(sizes) == blocks + 1
+    assert sizes[0] == 26
+    assert np.ptp(sizes[1:]) <= 1
+    assert not np.array_equal(block, number_blocks(units, blocks, seed=6))
+
+
+def test_blocks_are_in_the_order_of_time_and_a_unit_is_in_the_block_of_its_first_row():
+    rng = np.random.default_rng(1)
+    units, time = rng.integers(0, 40, 300), rng.permutation(300)
+    block = number_blocks(units, 3, time)
+    first = np.array([time[units == unit].min() for unit in range(40)])
+    of_unit = np.array([block[units == unit][0] for unit in range(40)])
+    assert (np.diff(of_unit[np.argsort(first)]) >= 0).all()
+    assert np.bincount(of_unit).tolist() == [10, 10, 10, 10]
+
+
+def test_more_blocks_than_units_are_refused():
+    with pytest.raises(InputError, match="7 blocks need more units than 8: choose fewer blocks"):
+        number_blocks(np.arange(8), 7)

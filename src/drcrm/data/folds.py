@@ -1,5 +1,6 @@
 """Units of dependent rows, which folds and the held-out rows keep together, and the order of rows in time."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
 MOST = 2**19  # held-out units; a verdict does not need more
+FIRST_BLOCK = 0.25  # share of the units from which the first policy is learned
 
 
 def draw_folds(units: np.ndarray, folds: int) -> np.ndarray:
@@ -85,6 +87,49 @@ def ranks(time: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(time, kind="stable"))
 
 
+def _first_places(unit: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """Return the place of each unit's first row in the order of time, for units that are numbered without gaps."""
+    first = np.full(unit.max() + 1, len(unit))
+    np.minimum.at(first, unit, ranks(time))
+    return first
+
+
+def number_blocks(
+    units: np.ndarray, blocks: int, time: np.ndarray | None = None, seed: Any = 0, first: float = FIRST_BLOCK
+) -> np.ndarray:
+    """Return the block of each row, (n,): 0 for the first block, and 1 to ``blocks`` for those that share the rest.
+
+    Parameters
+    ----------
+    units : array (n,)
+        Ids of units whose rows are in the same block.
+    blocks : int
+        Number of blocks after the first one.
+    time : array (n,), optional
+        Times of the rows: a unit is in the block of its first row. By default, units have a random order.
+    seed : int or Generator
+        Seed of the random order.
+    first : float
+        Share of the units in the first block.
+
+    Raises
+    ------
+    InputError
+        If there are too few units for the blocks.
+    """
+    _, unit = np.unique(units, return_inverse=True)
+    n_units = unit.max() + 1
+    n_first = math.ceil(first * n_units)
+    if n_units - n_first < blocks:
+        raise InputError(f"{blocks} blocks need more units than {n_units}: choose fewer blocks")
+    ordered = (
+        np.random.default_rng(seed).permutation(n_units) if time is None else np.argsort(_first_places(unit, time))
+    )
+    block = np.zeros(n_units, dtype=int)
+    block[ordered[n_first:]] = 1 + np.arange(n_units - n_first) * blocks // (n_units - n_first)
+    return block[unit]
+
+
 def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
     """Return the held-out rows, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
 
@@ -109,8 +154,7 @@ def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
         name = "context" if log.column("groups") is None else "group"
         raise InputError(f"the log has a single {name}, expected at least two: one is held out")
     if kind == "last" and (time := log.column("time")) is not None:
-        first = np.full(len(first), len(log.Y))
-        np.minimum.at(first, unit, ranks(time))
+        first = _first_places(unit, time)
     order = np.argsort(first) if kind == "last" else np.random.default_rng(seed).permutation(len(first))
     n_heldout = int(np.clip(round(share * len(first)), 1, min(len(first) - 1, MOST)))
     is_heldout = np.zeros(len(first), dtype=bool)
