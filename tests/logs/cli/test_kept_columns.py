@@ -106,8 +106,9 @@ def test_texts_of_csv_stay_as_they_are(form, shop, tmp_path, run, monkeypatch):
         ((pa.int64(), pa.float64()), [3], pa.float64()),
         ((pa.timestamp("ms"), pa.timestamp("ns")), [DAY], pa.timestamp("ns")),
         ((pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int16(), pa.string())), ["a"], pa.string()),
+        ((pa.dictionary(pa.int8(), pa.string()), pa.string()), ["a"], pa.string()),
         ((pa.int64(), pa.float64()), [2**60 + 1], "--keep id: Integer value 1152921504606846977 not in range"),
-        ((pa.int64(), pa.string()), [3], "--keep: column 'id' is int64 and string in its files, expected one type"),
+        ((pa.int64(), pa.string()), [3], "Field id has incompatible types: int64 vs string"),
     ],
 )
 def test_files_with_different_types_get_a_joint_type_or_are_refused(types, column, expected, shop, tmp_path, run):

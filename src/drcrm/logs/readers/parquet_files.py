@@ -34,27 +34,20 @@ class ParquetReader(TableReader):
     def column_types(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the Arrow type that represents a column of files whose types differ, such as null and int64.
 
-        Categories of different widths become texts. Raise InputError if a column has no such type.
+        Categories count as their values. Raise InputError if a column has no such type.
         """
         arrow, schemas = import_extra("pyarrow"), []
         for file in self.files:
             with prefix_errors(file), _open_parquet(file) as parquet:
-                schemas.append(_flatten(parquet.schema_arrow.empty_table()).schema)
-        types: dict[str, Any] = {}
-        for name in names:
-            kinds = {schema.field(place).type for schema in schemas for place in schema.get_all_field_indices(name)}
-            if len(kinds) > 1:
-                plain = {kind.value_type if arrow.types.is_dictionary(kind) else kind for kind in kinds}
-                parts = [arrow.schema([(name, kind)]) for kind in sorted(plain, key=str)]
-                try:
-                    kinds = {arrow.unify_schemas(parts, promote_options="permissive").field(0).type}
-                except arrow.ArrowException:
-                    titles = " and ".join(sorted(map(str, kinds)))
-                    raise InputError(
-                        f"column {name!r} is {titles} in its files, expected one type; write CSV"
-                    ) from None
-            types |= dict(zip([name], kinds, strict=False))  # empty if no file has the column
-        return types
+                flat = _flatten(parquet.schema_arrow.empty_table()).schema
+            kinds = {field.name: field.type for field in flat if field.name in names}
+            is_category = arrow.types.is_dictionary
+            schemas.append(arrow.schema({n: k.value_type if is_category(k) else k for n, k in kinds.items()}))
+        try:
+            joint = arrow.unify_schemas(schemas, promote_options="permissive")
+        except arrow.ArrowException as error:
+            raise InputError(f"expected one type of a column in all files; write CSV ({one_line(error)})") from None
+        return dict(zip(joint.names, joint.types, strict=True))
 
 
 def _flatten(table: Any) -> Any:
