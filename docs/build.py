@@ -45,6 +45,7 @@ from drcrm.files import atomic, read_csv, write_text
 from drcrm.paper.config import project_config
 from drcrm.paper.reports.experiment_figures import FIGURES, overview
 from drcrm.paper.reports.figure_data import DatasetResults
+from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import RC
 from drcrm.paper.reports.result_tables import ablation_table, all_tables
 from drcrm.paper.reports.roles import CERTIFICATE, COLUMNS, GRID_COLUMNS
@@ -217,7 +218,7 @@ def experiment(name: str) -> experiment_pages.Experiment:
 def caption(file: str, words: Mapping, **wildcards: str) -> str:
     """Return a caption of the workflow's report."""
     template = (ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8")
-    return experiment_pages.format_caption(template, words, **wildcards)
+    return fill_caption(template, words, **wildcards)
 
 
 def format_overview(config: dict, name: str, folder: str) -> str:

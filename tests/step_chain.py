@@ -113,14 +113,14 @@ def run_chain(folder: Path, seed: int, unit: str = "row", counts: tuple[int, ...
 
 def draw_results(folder: Path, counts: tuple[int, ...]) -> None:
     """Run tables, overview and one figure on collected metrics."""
-    tables = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages"}
+    tables = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages", "more": folder / "more"}
     entries = {"grids": {"cips": [], "kl_dro": GRID, "dr": []}, "papers": {"toy": ["scene", "a toy"]}}
     plan = plan_of(selections=["snips", "ips"], counts=counts[-1:], **entries)
     assert run_step("tables", {"metrics": folder / "metrics.csv"}, tables, plan) == 0
     results = {"metrics": folder / "metrics.csv", "grids": folder / "grids.csv"}
     pictures = {name: [folder / f"{name}.{kind}" for kind in ("pdf", "svg", "png")] for name in ("grid", "overview")}
     plan = plan_of(selections=["snips", "ips"], counts=counts, figure="grid")
-    assert run_step("figure", results, {"figures": pictures["grid"]}, plan) == 0
-    outputs = {"figures": pictures["overview"], "summary": folder / "summary.rst"}
+    assert run_step("figure", results, {"figures": pictures["grid"], "latex": folder / "grid.tex"}, plan) == 0
+    outputs = {"figures": pictures["overview"], "latex": folder / "overview.tex", "summary": folder / "summary.rst"}
     plan = plan_of(selections=["snips"], counts=counts[-1:])
     assert run_step("overview", {"metrics": folder / "metrics.csv"}, outputs, plan) == 0

@@ -53,7 +53,7 @@ TABLES = ["expected_loss", "greedy_loss", "hyperparameters", "paper_comparison",
 FILES = {
     *("metrics.csv", "grids.csv", "provenance.json", "summary.rst"),
     *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ["csv", "md", "tex"])),
-    *(f"figures/{name}.{kind}" for name, kind in product(PICTURES, ["pdf", "svg", "png"])),
+    *(f"figures/{name}.{kind}" for name, kind in product(PICTURES, ["pdf", "svg", "png", "tex"])),
 }
 
 
@@ -121,9 +121,10 @@ def test_metrics_and_grids_have_a_row_for_each_run_algorithm_and_value(finished)
 def test_a_run_writes_all_files_of_an_experiment(complete):
     folder = complete / "results/tiny"
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.stat().st_size}
-    apart = {"runs", "logs", "pages"}
+    apart = {"runs", "logs", "pages", "more_tables"}
     kept = {path.as_posix() for path in files if path.parts[0] not in apart and path.name != ".snakemake_timestamp"}
     assert kept == FILES
+    assert Path("more_tables/expected_loss_by_ips.tex") in files
 
 
 def test_provenance_has_the_options_with_their_defaults(finished):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 import yaml
-from jinja2 import Template
 
 from drcrm.errors import InputError
 from drcrm.paper.reports.plan import FIGURE_TITLES, Names, Plan
@@ -136,12 +135,6 @@ def format_picture(picture: Picture, names: Names) -> str:
         for dataset, link in picture.links.items()
     ]
     return f"{''.join(images)}\n{picture.caption}\n"
-
-
-def format_caption(template: str, words: Mapping, **wildcards: str) -> str:
-    """Fill a caption template of the workflow's report as Snakemake does, on one line."""
-    job = {"wildcards": wildcards, "params": {"words": words, **words}}
-    return " ".join(Template(template).render(snakemake=job).split())
 
 
 def format_losses(experiment: Experiment, metric: str, selection: str) -> str:

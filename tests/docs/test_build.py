@@ -135,7 +135,9 @@ def test_a_page_has_all_sections_and_numbers(finished):
 def test_blocks_are_replaced_and_other_text_is_kept(finished):
     losses, studies = "<!-- losses small greedy_loss ips -->\n", "<!-- studies -->\n"
     text = finished.fill(f"Before.\n\n{losses}stale\n<!-- end -->\n\n{studies}<!-- end -->\n\nAfter.\n")
-    assert text.startswith(f"Before.\n\n{losses}\nGreedy Hamming loss on the test set, hyper-parameters chosen by IPS")
+    assert text.startswith(
+        f"Before.\n\n{losses}\nGreedy Hamming loss on the test set of Yeast, hyper-parameters chosen by IPS"
+    )
     assert f"{studies}\n| study | question |\n| --- | --- |\n| `anytime` | How often " in text
     assert text.endswith("\n<!-- end -->\n\nAfter.\n")
     assert "stale" not in text

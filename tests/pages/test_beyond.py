@@ -52,10 +52,10 @@ def losses_at_one() -> list[float]:
 
 
 def test_sentences_on_the_ingredients():
-    ball, from_zero = closed("kl_dro_dr"), closed("kl_dro_dr_from_zero", seeds=10)
-    start = interleaved([a - b for a, b in zip(ball, from_zero, strict=True)], ball)
+    ball, at_start, from_zero = closed("kl_dro_dr"), *(closed(f"kl_dro_dr{n}", seeds=10) for n in ("", "_from_zero"))
+    start = interleaved([a - b for a, b in zip(at_start, from_zero, strict=True)], at_start)
     weighted = [*best_of(["poem", "akl_crm", "kl_dro"]), *best_of([*BASELINES, *ANCHORED])]
-    poem = interleaved(closed("norm_poem"), closed("norm_poem_from_model", seeds=10))
+    poem = interleaved(closed("norm_poem", seeds=10), closed("norm_poem_from_model", seeds=10))
     at_32 = rounded((losses("beyond", data, "kl_dro_dr", count=32).mean() for data in SCENE_AND_YEAST), 3)
     large = {
         name: [gain(d, "kl_dro_dr", name, "beyond_large") for d in SETS[2:]] for name in ("kl_dro_dr_support", "dr")

@@ -13,6 +13,7 @@ from snakemake.utils import update_config
 import drcrm.errors
 from drcrm.paper import runs
 from drcrm.paper.config import SCHEMA, complete, read_config
+from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import FIGURE_TITLES
 from drcrm.paper.reports.roles import BASELINE, LOSSES
 from drcrm.paper.source_code import code_digest, version
@@ -50,7 +51,7 @@ def targets(name):
     overview = ["overview"] if BASELINE in experiment["algorithms"] else []
     files = ["metrics.csv", "grids.csv", "provenance.json", "pages", *("summary.rst" for _ in overview)]
     files += expand("tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS)
-    files += expand("figures/{figure}.{kind}", figure=[*figures, *overview], kind=FIGURE_KINDS)
+    files += expand("figures/{figure}.{kind}", figure=[*figures, *overview], kind=[*FIGURE_KINDS, "tex"])
     return [f"results/{name}/{file}" for file in files]
 
 

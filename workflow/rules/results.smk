@@ -40,15 +40,21 @@ def recorded_tables(wildcards):
     return f"results/{wildcards.subject}/metrics.csv" if is_experiment else f"results/{wildcards.subject}.csv"
 
 
-def plan(part=None):
-    """Return a function from the wildcards to the plan of ``tables``, ``overview``, or the job's figure, as JSON."""
-    shown = lambda w: (part or w.figure, [] if part else [w.dataset])
-    return lambda w: json.dumps(asdict(runs.report_plan(config, w.experiment, *shown(w))), ensure_ascii=False)
-
-
 def words(part=None):
     """Return a function from the wildcards to the words of a caption, by default of the job's figure."""
     return lambda w: runs.caption_words(config, w.experiment, part or w.figure, [w.dataset] if part is None else [])
+
+
+def plan(part=None):
+    """Return a function from the wildcards to the plan of ``tables``, ``overview``, or the job's figure, as JSON."""
+    template = (PROJECT / f"workflow/report/{part or 'figures'}.rst").read_text(encoding="utf-8")
+
+    def fill(w):
+        contents = asdict(runs.report_plan(config, w.experiment, part or w.figure, [] if part else [w.dataset]))
+        caption = "" if part == "tables" else fill_caption(template, words(part)(w), **w)
+        return json.dumps(contents | {"caption": caption}, ensure_ascii=False)
+
+    return fill
 
 
 rule collect:
@@ -89,6 +95,7 @@ rule tables:
         metrics="results/{experiment}/metrics.csv",
     output:
         tables=expand("results/{{experiment}}/tables/{table}.{kind}", table=TABLES, kind=TABLE_KINDS),
+        more=directory("results/{experiment}/more_tables"),
         pages=report(directory("results/{experiment}/pages"), **TABLE_PAGES),
     log:
         "results/{experiment}/logs/tables.log",
@@ -100,7 +107,8 @@ rule tables:
         "tables of {wildcards.experiment}"
     shell:
         "python -P -m drcrm.paper.steps tables.tables"
-        " --metrics={input.metrics} --tables {output.tables} --pages={output.pages} --settings={params.settings:q} 2> {log}"
+        " --metrics={input.metrics} --tables {output.tables} --more={output.more} --pages={output.pages}"
+        " --settings={params.settings:q} 2> {log}"
 
 
 rule overview:
@@ -108,6 +116,7 @@ rule overview:
         metrics="results/{experiment}/metrics.csv",
     output:
         figures=pictures("results/{experiment}/figures/overview", OVERVIEW_PAGE),
+        latex="results/{experiment}/figures/overview.tex",
         summary="results/{experiment}/summary.rst",
     log:
         "results/{experiment}/logs/overview.log",
@@ -119,7 +128,8 @@ rule overview:
         "overview of {wildcards.experiment}"
     shell:
         "python -P -m drcrm.paper.steps report.overview"
-        " --metrics={input.metrics} --figures {output.figures} --summary={output.summary} --settings={params.settings:q} 2> {log}"
+        " --metrics={input.metrics} --figures {output.figures} --latex={output.latex} --summary={output.summary}"
+        " --settings={params.settings:q} 2> {log}"
 
 
 rule figure:
@@ -128,6 +138,7 @@ rule figure:
         grids="results/{experiment}/grids.csv",
     output:
         figures=pictures("results/{experiment}/figures/{figure}_{dataset}", FIGURE_PAGE),
+        latex="results/{experiment}/figures/{figure}_{dataset}.tex",
     log:
         "results/{experiment}/logs/{figure}_{dataset}.log",
     params:
@@ -138,5 +149,5 @@ rule figure:
         "{wildcards.figure} figure of {wildcards.experiment} on {wildcards.dataset}"
     shell:
         "python -P -m drcrm.paper.steps report.figure"
-        " --metrics={input.metrics} --grids={input.grids} --figures {output.figures}"
+        " --metrics={input.metrics} --grids={input.grids} --figures {output.figures} --latex={output.latex}"
         " --settings={params.settings:q} 2> {log}"

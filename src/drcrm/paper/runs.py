@@ -160,6 +160,7 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
     experiment = config["experiments"][name]
     datasets, selections = datasets or experiment["datasets"], experiment["selection"]
     contents = {"algorithms": shown_algorithms(config, name, part), **runs_shown(experiment, part, datasets)}
+    contents["title"] = name
     names = looks(config, name, all_datasets(experiment) if part == "tables" else datasets)
     if part == "tables":
         entries = {dataset: config["datasets"][dataset] for dataset in datasets}
@@ -177,7 +178,7 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
     contents["translations"] = {dataset: translation(config, name, dataset) for dataset in datasets}
     if part == "overview":
         contents["log"] = describe_log(config, name, datasets)
-        return Plan(datasets, selections[:1], **contents, names=names, title=name)
+        return Plan(datasets, selections[:1], **contents, names=names)
     if part == "ablation":
         names = replace(names, starts=all_starts(config["algorithms"], experiment))
     return Plan(

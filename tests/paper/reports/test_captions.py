@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from jinja2 import Template
 
 from drcrm.paper.config import project_config
 from drcrm.paper.reports.experiment_figures import FIGURES
 from drcrm.paper.reports.figure_data import DatasetResults, certified, surprises
+from drcrm.paper.reports.markup import fill_caption
 from drcrm.paper.reports.plan import Names, Plan
 from drcrm.paper.runs import caption_words, report_plan
 
@@ -33,10 +33,8 @@ def config() -> dict:
 
 
 def rendered(config: dict, file: str, part: str, datasets: list[str]) -> str:
-    template = Template((ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8"))
-    words = {"words": caption_words(config, "beyond", part, datasets)}
-    job = {"wildcards": {"experiment": "beyond", "figure": part}, "params": words}
-    return " ".join(template.render(snakemake=job).split())
+    template = (ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8")
+    return fill_caption(template, caption_words(config, "beyond", part, datasets), experiment="beyond", figure=part)
 
 
 @pytest.mark.parametrize(("file", "part"), CAPTIONS)

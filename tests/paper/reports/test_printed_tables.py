@@ -1,18 +1,22 @@
 """Tables have the same cells in each language, missing values as words, and special characters escaped."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from drcrm.paper.reports.plan import Plan
+from drcrm.paper.reports.markup import latex_figure
+from drcrm.paper.reports.plan import Names, Plan
 from drcrm.paper.reports.printed_tables import (
     PrintedTable,
     print_comparison,
     print_details,
     print_hyperparameters,
     print_losses,
+    printed_tables,
 )
-from drcrm.paper.reports.result_tables import COMPARISON, hyperparameter_table, loss_table
+from drcrm.paper.reports.result_tables import CODE, COMPARISON, all_tables, hyperparameter_table, loss_table
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +72,11 @@ def test_hyperparameters(table, names):
     assert printed["my set"].tolist() == ["10^−2: 5", "10^0.5: 5"]
 
 
-MARKED = {"markdown": r"a\|b & c_d <e> 5%", "latex": r"a|b \& c\_d <e> 5\%", "html": "a|b &amp; c_d &lt;e&gt; 5%"}
+MARKED = {
+    "markdown": r"a\|b & c_d <e> 5%",
+    "latex": r"a\textbar{}b \& c\_d \textless{}e\textgreater{} 5\%",
+    "html": "a|b &amp; c_d &lt;e&gt; 5%",
+}
 CELLS = {
     "markdown": ["**−1.0** ± 0.5", "*Theirs*", "10^−0.5: 3", "χ²-DRO π0"],
     "latex": [
@@ -86,7 +94,8 @@ def test_marks_and_special_characters_are_those_of_the_language(language):
     """In the caption, the header, the cells and the note."""
     marked = "a|b & c_d <e> 5%"
     frame = pd.DataFrame({marked: [marked, *CELLS["markdown"]]})
-    text = getattr(PrintedTable(marked, frame, marked), language)()
+    printed = PrintedTable(marked, frame, marked)
+    text = printed.latex("x") if language == "latex" else getattr(printed, language)()
     assert text.count(MARKED[language]) == 4
     assert all(cell in text for cell in CELLS[language])
 
@@ -107,3 +116,65 @@ def test_the_comparison_has_one_row_for_algorithms_without_hyperparameter(names)
     assert printed.frame["Differs"].tolist() == ["", "1, 2", "2"]
     assert printed.frame["Ours"].tolist() == ["4.100 ± 0.040", "missing ± 0.040", "4.100 ± 0.040"]
     assert printed.frame.iloc[0, 5:-1].tolist() == ["+0.100 (+2.5)", "4.200 ± 0.030", "−0.100 (−2.0)"]
+
+
+LABELS = {"poem": "P_O{E}M #1 & 50% [new]", "kl_crm": "λ0 ≥ 10^−2 ~ χ²-DRO", "cips": "* π0^2 \\ $x$"}
+COMMANDS = (
+    "begin|end|centering|caption|label|small|footnotesize|scriptsize|setlength|tabcolsep|par|medskip|parbox|linewidth|"
+    "toprule|midrule|bottomrule|text(bf|it|backslash|asciitilde|asciicircum|less|greater|bar)|dots|includegraphics|"
+    "pm|chi|pi|lambda|geq|cdot|Delta"
+)
+
+
+def assert_compiles(text: str) -> None:
+    """Check what LaTeX with booktabs needs: matching braces and environments, equal rows, escaped and known signs."""
+    signs = re.sub(r"\\([A-Za-z]+|.)", " ", text)
+    assert all(re.fullmatch(COMMANDS, name) for name in re.findall(r"\\([A-Za-z]+)", text))
+    depth = np.cumsum([{"{": 1, "}": -1}.get(sign, 0) for sign in signs])
+    assert depth.min() >= 0
+    assert depth[-1] == 0
+    assert signs.count("$") % 2 == 0
+    assert not set(re.sub(r"\$[^$]*\$", "", signs)) & set("_^%#<>|")
+    assert text.isascii()
+    environments = re.findall(r"\\(begin|end)\{(\w+)\}", text)
+    opened = [name for kind, name in environments if kind == "begin"]
+    assert opened[::-1] == [name for kind, name in environments if kind == "end"]
+    bodies = re.findall(r"\\toprule\n(.*)\\bottomrule", text, flags=re.DOTALL)
+    rows = [row for body in bodies for row in re.split(r"\\\\\n", body) if row.strip()]
+    assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) <= 1
+
+
+def test_a_latex_file_has_one_table_that_compiles_with_its_facts_in_the_caption(table):
+    """Labels have the characters that are commands in LaTeX."""
+    names = Names({name: {"label": label} for name, label in LABELS.items()}, {"my_set": "My_set & Co"})
+    metrics = table[table["algorithm"] != "akl_crm"].assign(replay_count=4, greedy_loss=table["expected_loss"] / 2)
+    papers, protocol = {"my_set": ("scene", "100 % synthetic")}, {**CODE, "split_unit": "context"}
+    grids = {"cips": [], "poem": [0.01, 0.1], "kl_crm": [3.16, 1.0]}
+    plan = Plan(["my_set"], ["snips"], 5, [4], names=names, grids=grids, papers=papers, protocol=protocol)
+    printed = printed_tables(all_tables(metrics, plan), plan)
+    for name, tables in printed.items():
+        assert next(iter(tables)) == name
+        for file, one in tables.items():
+            text = one.latex(f"my exp_{file}")
+            assert_compiles(text)
+            assert text.count(r"\begin{table}") == text.count(r"\caption{") == text.count(r"\begin{tabular}") == 1
+            assert rf"\label{{tab:my-exp-{file.replace('_', '-')}}}" in text
+            assert r"My\_set \& Co" in one.latex("x").split("tabular")[0]
+            assert "5 seeds" in text or r"\textbf{Seeds}" in text
+    [losses] = (table.latex("x") for file, table in printed["expected_loss"].items() if file == "expected_loss")
+    assert "chosen by SNIPS" in losses
+    assert r"P\_O\{E\}M \#1 \& 50\% {[}new] & \textbf{1.000} {\scriptsize $\pm$ 0.035} \\" in losses
+    assert r"$\lambda_0$ $\geq$ $10^{-2}$ \textasciitilde{} $\chi^2$-DRO & " in losses
+
+
+def test_a_figure_has_its_caption_in_latex():
+    text = latex_figure("grid_my_set.pdf", "Loss of A_B at Δ = 4, 95 % intervals", "exp-grid_my_set")
+    assert_compiles(text.replace("grid_my_set.pdf", ""))
+    assert r"\includegraphics[width=\linewidth]{grid_my_set.pdf}" in text
+    assert r"\caption{Loss of A\_B at $\Delta$ = 4, 95~\% intervals}" in text
+    assert r"\label{fig:exp-grid-my-set}" in text
+
+
+def test_tiny_p_values_are_powers_of_ten(table, names):
+    details = print_details(losses_of(table, 5), "expected_loss", "snips", names).frame.set_index("Algorithm")
+    assert re.fullmatch(r"\d(\.\d)?·10\^−\d+", details.loc["π0", "p"])

@@ -28,12 +28,12 @@ def test_figures_are_files_of_the_named_formats_without_a_date(toy):
 def test_figures_without_runs_or_in_another_format_are_an_error(toy, tmp_path, capsys, dataset, suffix, message):
     inputs = {"metrics": toy / "metrics.csv", "grids": toy / "grids.csv"}
     plan = plan_of(datasets=[dataset], counts=[1], translations={dataset: [1, 3]})
-    outputs = {"figures": [tmp_path / f"figure{suffix}"]}
+    outputs = {"figures": [tmp_path / f"figure{suffix}"], "latex": tmp_path / "figure.tex"}
     assert message in error_of(capsys, "figure", inputs, outputs, {**plan, "figure": "replay_count"})
 
 
 def make_tables(metrics, folder, plan: dict) -> int:
-    outputs = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages"}
+    outputs = {"tables": [folder / "tables/expected_loss.csv"], "pages": folder / "pages", "more": folder / "more"}
     return run_step("tables", {"metrics": metrics}, outputs, plan)
 
 
@@ -94,5 +94,6 @@ def test_metrics_that_cannot_be_read_are_an_error(tmp_path, capsys, step, conten
         path.write_bytes(content)
     parameters = plan_of(figure="grid")
     outputs = {"figures": [tmp_path / "a.pdf"], "tables": [tmp_path / "a.csv"], "pages": tmp_path / "pages"}
+    outputs |= {"latex": tmp_path / "a.tex", "more": tmp_path / "more"}
     error = error_of(capsys, step, {"metrics": path, "grids": path}, outputs, parameters)
     assert error.startswith(f"{path}: {message}")

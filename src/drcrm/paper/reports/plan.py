@@ -204,8 +204,8 @@ class Plan:
         Replay counts. The first is used if only one is shown.
     algorithms : sequence of str, optional
         Algorithms in addition to π0 and the skyline; by default all.
-    title, figure : str
-        The name of the experiment, and that of a figure.
+    title, figure, caption : str
+        The name of the experiment, that of a figure, and its caption.
     names : Names
     translations : mapping from a data set to (unit, offset)
         An expected logged cost is unit · loss − offset.
@@ -224,6 +224,7 @@ class Plan:
     algorithms: Sequence[str] | None = None
     title: str = ""
     figure: str = ""
+    caption: str = ""
     names: Names = field(default_factory=Names)
     translations: Mapping[str, Sequence[float]] = field(default_factory=dict)
     protocol: Mapping[str, object] = field(default_factory=dict)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from drcrm.paper.reports.plan import Names, Plan
+from drcrm.paper.reports import markup
+from drcrm.paper.reports.plan import Names, Plan, join
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
 
@@ -28,31 +28,29 @@ p { max-width: 45em }
 @media (min-width: 40em) { td { white-space: normal } }
 </style>
 """
-BOLD, ITALIC, POWER = r"\*\*([+−\d.]+)\*\*", r"^\*([^*]+)\*$", r"10\^(−?)([\d.]+)"  # marks of the cells
-LATEX: dict[str, Any] = {
-    **{"%": r"\\%", "_": r"\\_", "&": r"\\&", "χ²": r"$\\chi^2$", "π0": r"$\\pi_0$"},
-    **{BOLD: r"\\textbf{\1}", ITALIC: r"\\textit{\1}", POWER: lambda match: f"$10^{{{match[1] and '-'}{match[2]}}}$"},
-    **{r" ± ([\d.]+)": r" {\\scriptsize $\\pm$ \1}", "−": "$-$"},
-}
-HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", BOLD: r"<b>\1</b>", ITALIC: r"<i>\1</i>", POWER: r"10<sup>\1\2</sup>"}
 
 
-def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, list[PrintedTable]]:
-    """Return the printed tables of each table of ``all_tables``."""
-    names = plan.names
-    losses = {
-        metric: [
-            part(tables[metric], metric, by, names) for part in (print_losses, print_details) for by in plan.selections
-        ]
-        for metric in LOSSES
-    }
-    published = tables["paper_comparison"]
-    comparisons = [print_comparison(published, metric, names) for metric in dict.fromkeys(published["metric"])]
+def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
+    """Return the printed tables of each table of ``all_tables``, by the name of its LaTeX file.
+
+    The first has the name of the table and is by the headline criterion.
+    """
+    names, published = plan.names, tables["paper_comparison"]
+    printed: dict[str, dict[str, PrintedTable]] = {}
+    for metric in LOSSES:
+        arguments = {f"by_{by}": (tables[metric], metric, by, names) for by in plan.selections}
+        losses = {key: print_losses(*values) for key, values in arguments.items()}
+        details = {f"in_detail_{key}": print_details(*values) for key, values in arguments.items()}
+        printed[metric] = losses | details
+    printed["hyperparameters"] = {"": print_hyperparameters(tables["hyperparameters"], plan)}
+    printed["paper_comparison"] = {
+        f"{metric}_by_{by}": print_comparison(published[published["selection"] == by], metric, names)
+        for metric, by in product(dict.fromkeys(published["metric"]), plan.selections)
+    } or {"": PrintedTable("The paper uses none of the data sets of this experiment.")}
+    printed["differences_to_poem"] = _print_all_differences(tables["differences_to_poem"], plan)
     return {
-        **losses,
-        "hyperparameters": [print_hyperparameters(tables["hyperparameters"], plan)],
-        "paper_comparison": comparisons or [PrintedTable("The paper uses none of the data sets of this experiment.")],
-        "differences_to_poem": [print_differences(tables["differences_to_poem"], names)],
+        name: {f"{name}_{key}" if place else name: table for place, (key, table) in enumerate(parts.items())}
+        for name, parts in printed.items()
     }
 
 
@@ -92,16 +90,16 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
 
 
 def print_losses(
-    table: pd.DataFrame, metric: str, selection: str, names: Names, decimals: int = 3, where: str = " on the test set"
+    table: pd.DataFrame, metric: str, selection: str, names: Names, decimals: int = 3, where: str = ""
 ) -> PrintedTable:
     """Return a loss table of one selection criterion, algorithms × data sets: mean ± standard error, the best bold.
 
     Several groups of algorithms have headings; π0 comes before them, the skyline after them. ``where`` follows the name
-    of the loss.
+    of the loss, by default the test sets.
     """
     caption = (
-        f"{names.loss(metric, table['dataset'])}{where}, hyper-parameters chosen by {SCORES[selection]}: mean ± "
-        f"standard error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
+        f"{names.loss(metric, table['dataset'])}{where or _test_sets(table, names)}, hyper-parameters chosen by "
+        f"{SCORES[selection]}: mean ± standard error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
     )
     rows = _rows_of_selection(table, selection)
     texts = [with_error(_mean(row, decimals), row["standard_error"], decimals) for row in rows.to_dict("records")]
@@ -120,9 +118,10 @@ def print_losses(
 def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
     """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
     caption = (
-        f"{names.loss(metric, table['dataset'])}, chosen by {SCORES[selection]}: means with 95 % intervals (Student "
-        "t). p tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests "
-        f"on a data set. Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
+        f"{names.loss(metric, table['dataset'])}{_test_sets(table, names)}, hyper-parameters chosen by "
+        f"{SCORES[selection]}: means over {names.seeds(_seeds(table))} with 95 % intervals (Student t). p tests if a "
+        "mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a data set. "
+        f"Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
     )
     rows = [
         {
@@ -138,6 +137,12 @@ def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names
         for row in _rows_of_selection(table, selection).to_dict("records")
     ]
     return PrintedTable(caption, pd.DataFrame(rows))
+
+
+def _test_sets(table: pd.DataFrame, names: Names) -> str:
+    """Return the words for the test sets of a table."""
+    datasets = [names.dataset(name) for name in dict.fromkeys(table["dataset"])]
+    return f" on the test set{'s' * (len(datasets) > 1)} of {join(datasets)}"
 
 
 def _explain_bold(table: pd.DataFrame, names: Names) -> str:
@@ -183,23 +188,27 @@ def print_hyperparameters(table: pd.DataFrame, plan: Plan) -> PrintedTable:
         rows.append([names.label(str(algorithm)), ends, SCORES[str(selection)], *cells])
     header = ["Algorithm", "Range", "Chosen by", *map(names.dataset, plan.datasets)]
     return PrintedTable(
-        "The chosen values of each grid, and how many seeds chose them.", pd.DataFrame(rows, columns=header)
+        f"The chosen values of each grid on {join(header[3:])}, and how many of {plan.seeds_in_words} chose them.",
+        pd.DataFrame(rows, columns=header),
     )
 
 
 def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedTable:
     """Return our results in one metric next to the published ones, with numbered notes.
 
-    Algorithms without a hyper-parameter have one row.
+    Algorithms without a hyper-parameter have one row. If there is one selection criterion, the caption names it.
     """
-    cells = table[table["metric"] == metric]
+    cells, criteria = table[table["metric"] == metric], list(dict.fromkeys(table["selection"]))
+    chosen = f", hyper-parameters chosen by {SCORES[criteria[0]]}" if len(criteria) == 1 else ""
     caption = (
-        f"{names.loss(metric, cells['dataset'])}: mean ± standard error, and the difference from the paper and from "
-        "the public code. In brackets is the difference divided by a standard error, which is ours for the paper, "
-        "since it prints none, and the joint one for the public code. Algorithms without a hyper-parameter need no "
-        "selection criterion. The last column numbers the differences in data or protocol that are listed below."
+        f"{names.loss(metric, cells['dataset'])}{_test_sets(cells, names)}{chosen}: mean ± standard error over "
+        f"{names.seeds(_seeds(cells))}, and the difference from the paper and from the public code. In brackets is the "
+        "difference divided by a standard error, which is ours for the paper, since it prints none, and the joint one "
+        "for the public code. Algorithms without a hyper-parameter need no selection criterion. The last column "
+        "numbers the differences in data or protocol that are listed below."
     )
-    cells = cells.assign(selection=cells["selection"].where(~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER), ""))
+    has_criterion = ~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER) & (len(criteria) > 1)
+    cells = cells.assign(selection=cells["selection"].where(has_criterion, ""))
     cells = cells.drop_duplicates(["dataset", "algorithm", "selection"])
     notes: dict[str, int] = {}
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
@@ -230,32 +239,32 @@ def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[s
     }
 
 
-def print_differences(table: pd.DataFrame, names: Names) -> PrintedTable:
-    """Return all paired differences to POEM."""
-    columns = {
-        "Metric": [names.loss(metric, [data]) for metric, data in zip(table["metric"], table["dataset"], strict=True)],
-        "Data": table["dataset"].map(names.dataset),
-        "Δ": table["replay_count"].astype(str),
-        "Chosen by": table["selection"].map(SCORES),
-        "Algorithm": table["algorithm"].map(names.label),
-        "Difference to POEM": _differences(table),
-        "p (larger)": table["p_larger"].map(_p_value),
-        "p (smaller)": table["p_smaller"].map(_p_value),
-        "Seeds": table["n_seeds"].astype(str),
+def _print_all_differences(table: pd.DataFrame, plan: Plan) -> dict[str, PrintedTable]:
+    """Return the differences to POEM at the first replay count, and then at all, in each loss by each criterion."""
+    cells = list(product(dict.fromkeys(table["metric"]), plan.selections))
+    first = table[(table["replay_count"] == plan.counts[0]) & table["dataset"].isin(plan.datasets)]
+    at_first = {f"{metric}_by_{by}": print_differences(first, metric, by, plan.names) for metric, by in cells}
+    by_count = {
+        f"{metric}_by_count_by_{by}": print_differences_by_count(table, metric, by, plan.names) for metric, by in cells
     }
-    caption = (
-        "Losses minus POEM's on the same seed: mean ± standard error, and the p-values of one-tailed paired t-tests "
-        "that the difference is larger or smaller than 0."
-    )
-    return PrintedTable(caption, pd.DataFrame(columns))
+    return at_first | by_count or {"": PrintedTable("There is no algorithm to compare with POEM.")}
+
+
+def print_differences(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
+    """Return the differences to POEM in one loss at one replay count: algorithms × data sets."""
+    by_count = print_differences_by_count(table, metric, selection, names)
+    caption = f"{by_count.caption} Replay count {table['replay_count'].iloc[0]}, {names.seeds(_seeds(table))}."
+    frame = by_count.frame.drop(columns=["Δ", "Seeds"]).set_index("Data").T.rename_axis("").reset_index()
+    return PrintedTable(caption, frame.rename_axis(columns=None))
 
 
 def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
     """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
     chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
     caption = (
-        f"{names.loss(metric, chosen['dataset'])} minus POEM's on the same seed, chosen by {SCORES[selection]}: mean ± "
-        "standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's."
+        f"{names.loss(metric, chosen['dataset'])}{_test_sets(chosen, names)} minus POEM's on the same seed, "
+        f"hyper-parameters chosen by {SCORES[selection]}: mean ± standard error; in brackets the p-value of a "
+        "one-tailed paired t-test for a smaller loss than POEM's."
     )
     tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(_p_value)
     chosen = chosen.assign(text=_differences(chosen) + tests.map(lambda test: test and f" ({test})"))
@@ -273,7 +282,8 @@ def _differences(table: pd.DataFrame) -> list[str]:
 
 
 def _p_value(value: float) -> str:
-    return number(value, ".2g", missing="")
+    digits, _, exponent = number(value, ".2g", missing="").partition("e")
+    return f"{digits}·10^−{exponent.lstrip('−0')}" if exponent else digits
 
 
 def number(value: float, form: str = ".3f", missing: str = "missing") -> str:
@@ -312,31 +322,29 @@ class PrintedTable:
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
-        caption, frame, note = self._in({r"\|": r"\\|"})
+        caption, frame, note = self._in(lambda text: text.replace("|", r"\|"))
         lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()] if len(frame.columns) else []
         return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
 
-    def latex(self) -> str:
-        """Return the table in LaTeX, with the caption and the note as comments."""
-        caption, frame, note = self._in(LATEX)
+    def latex(self, label: str) -> str:
+        """Return the table as a LaTeX environment that needs only booktabs, or a comment if it has no columns."""
+        caption, frame, note = self._in(markup.latex)
+        if frame.columns.empty:
+            return f"% {caption}\n"
         heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
         alignment = "l" + "c" * (len(heads) - 1)
         body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)
-        return f"% {caption}\n" + (body if heads else "") + (note and f"\n% {note}\n")
+        cells = self.frame.replace({r"\*\*": "", " ± ": "±"}, regex=True)  # errors are small
+        widths = (max(map(len, [name, *cells[name]])) + 2 for name in cells.columns)
+        return markup.latex_table(body, caption, label, sum(widths), note)
 
     def html(self) -> str:
         """Return the table as part of a page."""
-        caption, frame, note = self._in(HTML)
+        caption, frame, note = self._in(markup.html)
         body = frame.to_html(index=False, escape=False, border=0, justify="left")
         return f"<p>{caption}</p>\n{body}\n" + (note and f"<p>{note}</p>\n")
 
-    def _in(self, patterns: Mapping[str, Any]) -> tuple[str, pd.DataFrame, str]:
-        """Return caption, frame and note with the marks and characters of a language."""
-
-        def translate(text: str) -> str:
-            for pattern, replacement in patterns.items():
-                text = re.sub(pattern, replacement, text)
-            return text
-
+    def _in(self, translate: Callable[[str], str]) -> tuple[str, pd.DataFrame, str]:
+        """Return caption, frame and note, translated to a language."""
         frame = self.frame.map(translate)
         return translate(self.caption), frame.set_axis(frame.columns.map(translate), axis=1), translate(self.note)

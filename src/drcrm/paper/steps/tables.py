@@ -29,20 +29,22 @@ def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Write the tables of an experiment as csv, Markdown, LaTeX and html.
 
     Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
-    the folder ``pages``. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
+    the folder ``pages``. A LaTeX file has one table. If a Markdown file has several, the folder ``more`` has the LaTeX
+    files of the others. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
     seeds and its first replay count. ``settings`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
     with prefix_errors(files["metrics"]):
         require_all_runs(metrics, plan)
         frames = all_tables(metrics, plan)
-    folder, pages = Path(files["tables"][0]).parent, Path(files["pages"])
+    folder, pages, more = Path(files["tables"][0]).parent, Path(files["pages"]), Path(files["more"])
     for name, frame in frames.items():
         with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
     for name, printed in printed_tables(frames, plan).items():
-        write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in printed))
-        write_text(folder / f"{name}.tex", "\n".join(table.latex() for table in printed))
+        write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in printed.values()))
+        for file, table in printed.items():
+            write_text((folder if file == name else more) / f"{file}.tex", table.latex(f"{plan.title}-{file}"))
     texts = [page for section in report_tables(frames, plan).values() for page in section.items()]
     for index, (title, table) in enumerate(texts, start=1):
         write_text(pages / f"{index:02} {title}.html", HEAD + table.html())

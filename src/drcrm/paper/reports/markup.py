@@ -1,0 +1,86 @@
+"""Texts of tables and captions in HTML and LaTeX: marks of cells, special characters, floats and filled templates."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from jinja2 import Template
+
+BOLD, ITALIC, POWER = r"\*\*([+−\d.]+)\*\*", r"^\*([^*]+)\*$", r"10\^(−?)([\d.]+)"  # marks of the cells
+HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", BOLD: r"<b>\1</b>", ITALIC: r"<i>\1</i>", POWER: r"10<sup>\1\2</sup>"}
+GREEK = "αβγδεηθκλμπρστφχψωΓΔΘΛΠΣΦΨΩ"  # letters with a command in LaTeX
+SYMBOLS = {
+    **{character: f"\\{character}" for character in "%&_#${}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+    **{"[": "{[}", "*": "{*}"},  # after \\, both would be an argument of the line break
+    **{"−": "$-$", "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "²": "$^2$", "½": r"$\frac12$", "√": r"$\surd$"},
+    **{"≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\to$", "←": r"$\leftarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
+    **{"…": r"\dots{}", "–": "--", "—": "---", "\N{NO-BREAK SPACE}": "~"},
+    **{"“": "``", "”": "''", "‘": "`", "’": "'"},
+}
+IN_LATEX = re.compile(
+    rf"{BOLD}|{ITALIC}|{POWER}| ± (?P<error>[\d.]+)| (?P<percent>%)|(?P<greek>[{GREEK}])(?P<script>[0²])?|."
+)
+SIZES = {73: r"\small", 82: r"\footnotesize"}  # most characters in a line of 345 points → command; otherwise smaller
+
+
+def html(text: str) -> str:
+    """Return a text in HTML."""
+    for pattern, replacement in HTML.items():
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def latex(text: str) -> str:
+    """Return a text in LaTeX. Letters of Latin alphabets and unknown characters are unchanged."""
+    return IN_LATEX.sub(_in_latex, text)
+
+
+def _in_latex(match: re.Match) -> str:
+    bold, italic, sign, power = match.groups()[:4]
+    if bold or italic:
+        return rf"\text{'bf' if bold else 'it'}{{{latex(bold or italic)}}}"
+    if power:
+        return f"$10^{{{sign and '-'}{power}}}$"
+    if match["error"]:
+        return rf" {{\scriptsize $\pm$ {match['error']}}}"
+    if match["greek"]:
+        name = unicodedata.name(match["greek"]).split()[-1].replace("LAMDA", "LAMBDA")
+        script = {"0": "_0", "²": "^2"}.get(match["script"], "")
+        return f"$\\{name.lower() if match['greek'].islower() else name.title()}{script}$"
+    return "~\\%" if match["percent"] else SYMBOLS.get(match[0], match[0])
+
+
+def latex_table(tabular: str, caption: str, label: str, n_characters: int, note: str = "") -> str:
+    """Return a table environment. The note is below the table.
+
+    Parameters
+    ----------
+    tabular, caption, note : str
+        LaTeX.
+    label : str
+    n_characters : int
+        Width of the table. A wide table gets a smaller font.
+    """
+    size = next((size for most, size in SIZES.items() if n_characters <= most), r"\scriptsize")
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", _label("tab", label), size]
+    lines += [r"\setlength{\tabcolsep}{4pt}", tabular.strip()]
+    lines += [r"\par\medskip", rf"\parbox{{\linewidth}}{{{note}}}"] * bool(note)
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def latex_figure(picture: str, caption: str, label: str) -> str:
+    """Return a figure environment with a picture of the column's width. The caption is plain text."""
+    lines = [r"\begin{figure}", r"\centering", rf"\includegraphics[width=\linewidth]{{{picture}}}"]
+    return "\n".join([*lines, rf"\caption{{{latex(caption)}}}", _label("fig", label), r"\end{figure}", ""])
+
+
+def _label(kind: str, name: str) -> str:
+    return rf"\label{{{kind}:{re.sub(r'[^A-Za-z0-9]+', '-', name)}}}"
+
+
+def fill_caption(template: str, words: Mapping, **wildcards: str) -> str:
+    """Fill a caption template of the workflow's report as Snakemake does, on one line."""
+    job = {"wildcards": wildcards, "params": {"words": words}}
+    return " ".join(Template(template).render(snakemake=job).split())
