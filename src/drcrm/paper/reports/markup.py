@@ -6,6 +6,20 @@ from collections.abc import Mapping
 
 from jinja2 import Template
 
+HEAD = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body { font: 16px/1.4 sans-serif; margin: 1em }
+table { border-collapse: collapse; display: block; margin-bottom: 2em; overflow-x: auto }
+th, td { padding: .2em .8em; text-align: left; white-space: nowrap }
+thead tr { border-block: 1px solid }
+tbody tr:last-child { border-bottom: 1px solid }
+p { max-width: 45em }
+@media (min-width: 40em) { td { white-space: normal } }
+</style>
+"""
 BOLD, ITALIC, POWER = r"\*\*([+−\d.]+)\*\*", r"^\*([^*]+)\*$", r"10\^(−?)([\d.]+)"  # marks of the cells
 HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", BOLD: r"<b>\1</b>", ITALIC: r"<i>\1</i>", POWER: r"10<sup>\1\2</sup>"}
 GREEK = "αβγδεηθκλμπρστφχψωΓΔΘΛΠΣΦΨΩ"  # letters with a command in LaTeX

@@ -11,23 +11,9 @@ import pandas as pd
 
 from drcrm.paper.reports import markup
 from drcrm.paper.reports.plan import Names, Plan, join
+from drcrm.paper.reports.result_tables import NO_SKYLINE
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
-
-HEAD = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-body { font: 16px/1.4 sans-serif; margin: 1em }
-table { border-collapse: collapse; display: block; margin-bottom: 2em; overflow-x: auto }
-th, td { padding: .2em .8em; text-align: left; white-space: nowrap }
-thead tr { border-block: 1px solid }
-tbody tr:last-child { border-bottom: 1px solid }
-p { max-width: 45em }
-@media (min-width: 40em) { td { white-space: normal } }
-</style>
-"""
 
 
 def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
@@ -214,7 +200,8 @@ def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedT
     groups = cells.groupby(["dataset", "algorithm"], sort=False)
     rows = pd.DataFrame([_comparison_row(row, notes, names) for _, group in groups for row in group.to_dict("records")])
     listed = "; ".join(f"({index}) {note}" for note, index in notes.items())
-    return PrintedTable(caption, rows.loc[:, (rows != "").any()], f"Differs, ours first: {listed}." if notes else "")
+    below = [f"Differs, ours first: {listed}."] * bool(notes) + [NO_SKYLINE] * (metric == "expected_loss")
+    return PrintedTable(caption, rows.loc[:, (rows != "").any()], " ".join(below))
 
 
 def _comparison_row(row: Mapping, notes: dict[str, int], names: Names) -> dict[str, str]:

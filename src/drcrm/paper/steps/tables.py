@@ -8,8 +8,9 @@ import pandas as pd
 
 from drcrm.errors import prefix_errors
 from drcrm.files import atomic, read_csv, write_text
+from drcrm.paper.reports.markup import HEAD
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.printed_tables import HEAD, printed_tables, report_tables
+from drcrm.paper.reports.printed_tables import printed_tables, report_tables
 from drcrm.paper.reports.result_tables import all_tables, require_all_runs
 from drcrm.paper.reports.roles import COLUMNS, GRID_COLUMNS
 
