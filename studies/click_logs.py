@@ -68,7 +68,7 @@ def choose(results: Sequence[Learned], heldout: BanditLog) -> Choice:
     is_shown = index is not None
     if index is None:
         grade = np.where([fit.is_logging for fit, _ in candidates], -1, differences.grade)
-        index = int(np.argmin(np.where(grade == grade.max(), differences.cautious_means, np.inf)))
+        index = int(np.argmin(np.where(grade == grade.max(), differences.cautious_means(), np.inf)))
     fit, model = candidates[index]
     settings = ComparisonSettings(effective_choices=choices)
     estimate = choose_estimate(fit.policy, settings, model)

@@ -1,6 +1,6 @@
 """The base class of all estimators: fit, predict and score with scikit-learn's conventions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from inspect import cleandoc, signature
 from typing import Any, ClassVar, Self
@@ -262,7 +262,7 @@ class CounterfactualEstimator(FittedPolicy):
         with passes as progress, threadpool_limits(1, "blas"):  # several BLAS threads would slow small products down
             if progress is not None:
                 progress(type(self).__name__)
-            learned = learn_with_features(log, algorithm, heldout, logging_policy, cost_model, names or None)
+            learned = self._learn(log, algorithm, heldout, (logging_policy, cost_model, names or None))
         validate_data(self, X, skip_check_array=True)
         self._set_fitted(learned, is_heldout)
         self._warn_of_data(occurring, is_likelihood=issubclass(algorithm.risk_class, WeightedLikelihoodRisk))
@@ -294,6 +294,10 @@ class CounterfactualEstimator(FittedPolicy):
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         """Return a mask, (n,), of rows that are held out to choose among candidates."""
         return np.zeros(len(log.Y), dtype=bool)
+
+    def _learn(self, log: BanditLog, algorithm: Algorithm, heldout: BanditLog | None, known: Sequence[Any]) -> Learned:
+        """Return the fit. ``known`` are the logging policy, the cost model and the names of the features."""
+        return learn_with_features(log, algorithm, heldout, *known)
 
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
         """Set the fitted attributes."""

@@ -1,17 +1,24 @@
 """The recommended estimator: a KL ball on doubly robust costs, with a test of every candidate on held-out rows."""
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from drcrm.arrays.validation import check_open_fraction
+from drcrm.arrays.validation import check_choice, check_open_fraction, check_positive_integer
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import number_blocks
 from drcrm.errors import InputError, warn
 from drcrm.estimators.by_risk import KLDRO
+from drcrm.selection.block_learning import Learner, learn_in_blocks
 from drcrm.selection.candidates import IMPROVEMENT, Learned
+from drcrm.selection.grid_search import learn_with_features
+from drcrm.selection.registry.algorithms import Algorithm
 
+VALIDATIONS = HOLDOUT, BLOCKS = "holdout", "blocks"
 LEAST_UNITS, LEAST_ROWS = 10, 30  # to hold out; with fewer, more than 5 % of logs of pure noise led to a claim
 
 
@@ -50,6 +57,13 @@ class DoublyRobustDRO(KLDRO):
     :meth:`drcrm.selection.multiplicity.PairedDifferences.choose`. If no candidate is better, π0 is kept, with a
     warning. The kept policy is not fitted again to all rows, so it is the policy that was tested.
 
+    With ``validation="blocks"``, more rows train and test. The first quarter of the contexts (or groups), in a random
+    order, is the first block, and ``n_blocks`` others share the rest. Before each of these blocks, all candidates but
+    π0 are cross-fitted on the rows so far. The best one is fitted to these rows, and the block compares it with π0. If
+    the weighted mean of the comparisons shows a gain, the result is the policy that is learned in the same way from all
+    rows. So the test is of the way of learning: of the mean of the blocks' policies, not of the result. See
+    :mod:`drcrm.selection.block_learning`.
+
     The tests have limits:
 
     - They are asymptotic in the number of held-out rows, and conditional on the logged contexts.
@@ -68,18 +82,24 @@ class DoublyRobustDRO(KLDRO):
     safe : bool
         Whether to hold out contexts and test candidates on them. False returns the fit to all rows, even if it is worse
         than π0.
+    validation : "holdout" or "blocks"
+        Whether held-out rows test the candidates, or blocks of rows the policies that are learned before them.
+    n_blocks : int
+        Number of blocks that test policies.
     validation_fraction : float in (0, 1)
         Share of the contexts, or of the groups, that are held out with all of their rows; their number is rounded up.
         If it gives fewer than 10 of them or 30 rows, no test could show an improvement: nothing is held out, and π0 is
         kept.
     random_state : int, Generator or None
-        Seed of the split. With the default, all fits to one log have the same split. None draws a new split for each
-        fit.
+        Seed of the split, or of the order of the blocks. With the default, all fits to one log have the same split.
+        None draws a new split for each fit.
 
     Attributes
     ----------
     improvement_bound_ : float or None
-        Upper bound on the kept policy's cost minus the cost of π0; 0 if π0 is kept, None without ``safe``. The claim
+        With blocks, upper bound on the mean cost of ``mixture_`` minus the cost of π0. It is below 0 if and only if a
+        gain is shown; it is infinite if there are too few rows for the test. Otherwise it is None without ``safe``, 0
+        if π0 is kept, and else an upper bound on the kept policy's cost minus the cost of π0. The claim
         that the kept policy is better is false with probability at most 0.05. The bound itself is optimistic, because
         it is that of one of several candidates, at level 0.95. For a valid bound, compute a certificate with
         ``choices=n_candidates_``.
@@ -96,6 +116,11 @@ class DoublyRobustDRO(KLDRO):
         held-out rows.
     heldout_ : int array
         Indices of the held-out rows. To get their ``BanditLog``, set ``count`` to 0 in all other rows.
+    blocks_ : list of TestedBlock
+        The test of each block, with ``first``, ``last``, ``rows``, ``change``, ``low``, ``high``, ``weight`` and
+        ``policy``; empty without blocks. Changes are costs, so a negative one is a gain.
+    mixture_ : MixturePolicy or None
+        The policy that draws the policy of a block with the block's weight. It is the policy that the bound is about.
     """
 
     _: KW_ONLY
@@ -103,11 +128,15 @@ class DoublyRobustDRO(KLDRO):
     start: str = "model"
     tilt: float | str = "auto"
     safe: bool = True
+    validation: str = HOLDOUT
+    n_blocks: int = 3
     validation_fraction: float = 0.25
     random_state: object = 0
 
     _CHECKS: ClassVar = {
         **KLDRO._CHECKS,
+        "validation": partial(check_choice, VALIDATIONS),
+        "n_blocks": check_positive_integer,
         "validation_fraction": check_open_fraction,
         "random_state": as_generator,
     }
@@ -115,7 +144,7 @@ class DoublyRobustDRO(KLDRO):
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
         unit = log.units
         is_heldout = np.zeros(unit.max() + 1, dtype=bool)
-        if self.safe:
+        if self.safe and self.validation == HOLDOUT:
             occurring = np.flatnonzero(np.bincount(unit, log.count))
             shuffled = as_generator(self.random_state, "random_state").permutation(occurring)
             n = min(math.ceil(self.validation_fraction * len(shuffled) - 1e-9), len(shuffled) - 1)
@@ -123,21 +152,54 @@ class DoublyRobustDRO(KLDRO):
         rows = is_heldout[unit]
         return rows & (is_heldout.sum() >= LEAST_UNITS) & (log.count[rows].sum() >= LEAST_ROWS)
 
+    def _learn(self, log: BanditLog, algorithm: Algorithm, heldout: BanditLog | None, known: Sequence[Any]) -> Learned:
+        self._learned_blocks = None
+        if not self.safe or self.validation == HOLDOUT:
+            return super()._learn(log, algorithm, heldout, known)
+        block = self._number_blocks(log)
+        if block is None:
+            return super()._learn(log, algorithm, None, known)
+        learner = Learner(
+            [algorithm], lambda train, tested, variant: learn_with_features(train, variant, tested, *known)
+        )
+        self._learned_blocks = blocks = learn_in_blocks(log, block, learner)
+        learned = blocks.final.learned
+        return learned if blocks.improvement_bound < 0 else replace(learned, selected=len(learned.candidates) - 1)
+
+    def _number_blocks(self, log: BanditLog) -> np.ndarray | None:
+        """Return the block of each row, (n,); None if a block would have too few rows or units for a test."""
+        n_units = len(np.unique(log.units))
+        if n_units < LEAST_UNITS * (1 + self.n_blocks):
+            return None
+        block = number_blocks(log.units, self.n_blocks, seed=as_generator(self.random_state, "random_state"))
+        return block if np.bincount(block, log.count).min() >= LEAST_ROWS else None
+
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
         super()._set_fitted(learned, is_heldout)
         chosen = learned.candidates[learned.selected]
         self.step_, self.ridge_, self.sharpness_ = chosen.step, chosen.ridge, chosen.sharpness
         self.n_candidates_ = len(learned.candidates) if is_heldout.any() else 1
         self.heldout_, self.improvement_bound_ = np.flatnonzero(is_heldout), None
-        if self.safe:
+        blocks = self.__dict__.pop("_learned_blocks")
+        self.blocks_ = [] if blocks is None else blocks.blocks
+        self.mixture_ = None if blocks is None else blocks.mixture
+        if self.safe and self.validation != HOLDOUT:
+            self.improvement_bound_ = np.inf if blocks is None else blocks.improvement_bound
+        elif self.safe:
             self.improvement_bound_ = 0.0 if chosen.is_logging else chosen.scores[IMPROVEMENT]
 
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         super()._warn_of_result(log, heldout, learned)
         if self.safe and self.step_ == 0 and self.sharpness_ == 1:
             units = "contexts" if log.column("groups") is None else "groups"
-            rows = f"fewer than {LEAST_UNITS} {units} or {LEAST_ROWS}" if heldout is None else heldout.size
-            warn(
-                f"{type(self).__name__} keeps π0: no candidate is shown to be better on {rows} held-out rows; log more "
-                "rows, or set safe=False to keep the fit"
-            )
+            few = f"fewer than {LEAST_UNITS} {units} or {LEAST_ROWS}"
+            if self.validation == HOLDOUT:
+                tested = (
+                    f"no candidate is shown to be better on {few if heldout is None else heldout.size} held-out rows"
+                )
+            elif self.blocks_:
+                rows = sum(block.rows for block in self.blocks_)
+                tested = f"the way of learning is not shown to be better on {rows} rows in {len(self.blocks_)} blocks"
+            else:
+                tested = f"no test is possible with {few} rows in a block"
+            warn(f"{type(self).__name__} keeps π0: {tested}; log more rows, or set safe=False to keep the fit")

@@ -1,6 +1,12 @@
 """The result of a certification: an estimate of a policy's cost and an upper confidence bound on it."""
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.validation import to_float
+from drcrm.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -85,3 +91,18 @@ class Certificate:
             f"({self.estimate} {self.value:.6g}; {self.method} by {self.by}, n = {self.n}; "
             f"effective size {self.effective_size:.6g} rows, mean weight {self.mean_weight:.4g}{overlap})"
         )
+
+
+def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
+    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
+    least, largest = float(cost.min()), float(cost.max())
+    if cost_range is None:
+        return min(least, 0.0), max(largest, 0.0)
+    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
+    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
+    if not -np.inf < low <= least <= largest <= high < np.inf:
+        raise InputError(
+            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
+            f"{least:.6g} to {largest:.6g}"
+        )
+    return low, high

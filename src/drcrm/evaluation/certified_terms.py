@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from drcrm.arrays.validation import to_float
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised
+from drcrm.evaluation.bounds.blocks import BlockTerms
 from drcrm.evaluation.bounds.independent_units import group_means, require_equal_units, unit_ratios, unit_values
 from drcrm.evaluation.bounds.skewness import (
     LARGEST_SKEWNESS,
@@ -21,7 +21,7 @@ from drcrm.evaluation.bounds.skewness import (
     upper_skewness,
 )
 from drcrm.evaluation.bounds.upper_bound import ANYTIME, Bound
-from drcrm.evaluation.certificate import Certificate
+from drcrm.evaluation.certificate import Certificate, check_cost_range
 from drcrm.evaluation.terms.anytime_terms import anytime_terms
 from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights, unlogged_charges
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
@@ -157,15 +157,8 @@ class CertifiedTerms:
 
     def certify(self) -> dict[str, Any]:
         """Return value, bound, n, missing and skewness of the certificate; value and bound are those of sign · z."""
-        bound, sign, z = self.settings.bound, self.sign, self.policy.z
-        signs = sign, -sign
-        gaps = [side * factor * terms.gap(cost) for side, (terms, factor, cost) in zip(signs, self.sides, strict=False)]
-        if self.baseline is not None:
-            z = subtract(z, self.settings.factor * self.baseline.z)
-        if not all(np.isfinite(values).all() for values in (z, *gaps)):
-            raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
-        values = sign * z, np.broadcast_to(self._unlogged(), z.shape), *gaps
-        z, unlogged, *gaps, count = values_by_unit(self.evaluation, self.settings, *values)
+        bound = self.settings.bound
+        z, unlogged, *gaps, count = self._unit_values()
         is_ratio = self.evaluation.kind.is_ratio and self.baseline is None and self.evaluation.radius is None
         value, upper = self._bound_ratio() if is_ratio else (np.average(z, weights=count), bound(z, count))
         if lacking := self._lacking_gaps(gaps, count):
@@ -174,13 +167,34 @@ class CertifiedTerms:
         skewness = None
         if bound.asymptotic and self.settings.check_tails:
             n = int(count.sum())
-            skewness = self._check_skewness(n, is_lacking=bool(lacking))
+            skewness = self._skewness(n, is_lacking=bool(lacking))
+            self._check_skewness(skewness)
             charge = 0.0 if lacking else self._charge_rare(n)
             charged = z if lacking else z + unlogged
             upper = max(upper, corrected_bound(charged, count, bound.confidence, skewness, charge))
         results = {"value": float(value), "bound": float(upper), "n": int(count.sum())}
         is_marked = not self.is_charged and self.evaluation.lacks_actions
         return results | {"missing": bool(lacking) or is_marked, "skewness": skewness}
+
+    def summarize(self) -> BlockTerms:
+        """Return the summary of sign · z with all charges, for a bound on several blocks."""
+        z, unlogged, *gaps, count = self._unit_values()
+        lacking, n = self._lacking_gaps(gaps, count), int(count.sum())
+        charged = z + sum(lacking) if lacking else z + unlogged
+        charge = 0.0 if lacking else self._charge_rare(n)
+        return BlockTerms.of(charged, count, self._skewness(n, bool(lacking)), charge)
+
+    def _unit_values(self) -> tuple[np.ndarray, ...]:
+        """Return sign · z, the charges of unlogged actions and the gaps of each side by unit; and last the counts."""
+        sign, z = self.sign, self.policy.z
+        signs = sign, -sign
+        gaps = [side * factor * terms.gap(cost) for side, (terms, factor, cost) in zip(signs, self.sides, strict=False)]
+        if self.baseline is not None:
+            z = subtract(z, self.settings.factor * self.baseline.z)
+        if not all(np.isfinite(values).all() for values in (z, *gaps)):
+            raise InputError("the policy's weights, or their costs, are beyond the range of floating-point numbers")
+        values = sign * z, np.broadcast_to(self._unlogged(), z.shape), *gaps
+        return values_by_unit(self.evaluation, self.settings, *values)
 
     def _unlogged(self) -> Any:
         """Return the ``unlogged_charges`` of the policy; 0 if unsupported actions are charged already."""
@@ -218,8 +232,8 @@ class CertifiedTerms:
             )
         return [gap for gap, is_lacking in zip(gaps, lacks, strict=True) if is_lacking]
 
-    def _check_skewness(self, units: int, is_lacking: bool) -> float:
-        """Return the skewness γ of the estimate; InputError if the costs are all equal, or too skewed for the bound.
+    def _skewness(self, units: int, is_lacking: bool) -> float:
+        """Return the skewness γ of the estimate.
 
         The terms are z = m + a e: see :mod:`drcrm.evaluation.bounds.skewness`. For "ips", e is the cost itself, and a
         mean far from 0 can hide the tail of the costs. So the result is the larger skewness of costs and centred costs.
@@ -227,10 +241,13 @@ class CertifiedTerms:
         log, terms, weight, relative, sign = self.log, self.policy, self._weight, self.log.relative_weight, self.sign
         if is_lacking:
             residual = sign * (terms.cost - self.worst) * relative
-            skewness = upper_skewness(weight, residual, log.count / relative, units)
-        else:
-            cost = log.cost if self.evaluation.radius is None else terms.cost
-            skewness = estimate_skewness(weight, sign * terms.residual, sign * cost, log.count, units, relative)
+            return upper_skewness(weight, residual, log.count / relative, units)
+        cost = log.cost if self.evaluation.radius is None else terms.cost
+        return estimate_skewness(weight, sign * terms.residual, sign * cost, log.count, units, relative)
+
+    def _check_skewness(self, skewness: float) -> None:
+        """Raise InputError if the costs are all equal, or the skewness is too large for the bound."""
+        log = self.log
         if np.ptp(log.cost) == 0:
             raise InputError(
                 f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a bound with "
@@ -243,7 +260,6 @@ class CertifiedTerms:
                 f"{self.settings.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a bound "
                 "with a known range: certify --anytime, or in Python the method betting"
             )
-        return skewness
 
     def _charge_rare(self, units: int) -> float:
         """Return r, the charge for rows with large weights and costs that the log lacks by chance."""
@@ -331,18 +347,3 @@ def values_by_unit(
     # The means of equal units keep the range of the terms in spite of rounding.
     of_units = unit_values if units is None or bound.asymptotic else group_means
     return of_units(units, log.count, *values)
-
-
-def check_cost_range(cost_range: Any, cost: np.ndarray) -> tuple[float, float]:
-    """Return the range of costs, which contains all logged costs; by default it also contains 0."""
-    least, largest = float(cost.min()), float(cost.max())
-    if cost_range is None:
-        return min(least, 0.0), max(largest, 0.0)
-    is_pair = isinstance(cost_range, list | tuple) and len(cost_range) == 2
-    low, high = map(to_float, cost_range) if is_pair else (np.nan, np.nan)
-    if not -np.inf < low <= least <= largest <= high < np.inf:
-        raise InputError(
-            f"cost_range is {cost_range!r}, expected (least, largest) around all logged costs, which are "
-            f"{least:.6g} to {largest:.6g}"
-        )
-    return low, high

@@ -74,6 +74,7 @@ def minimize_objectives(
     settings: LbfgsSettings | None = None,
     ridges: Iterable[float] = repeat(0.0),
     give_up: GiveUp | None = None,
+    begins: Iterable[np.ndarray | None] = repeat(None),
 ) -> Iterator[Fit]:
     """Minimise objectives of one log by L-BFGS-B, one after the other.
 
@@ -91,6 +92,8 @@ def minimize_objectives(
         λ of each objective: (λ/2) ‖Θ − start‖² is added, with Θ in units of the features.
     give_up : callable, optional
         Called with Θ after 200 iterations. If it returns True, the fit ends and does not count as converged.
+    begins : iterable of array (d, …) or None, optional
+        Where each minimisation begins, for example at the fit to fewer rows, unless ``start`` is better.
     """
     settings = settings or LbfgsSettings()
     problems = (
@@ -99,11 +102,12 @@ def minimize_objectives(
     )
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         previous, level = None, None
-        for problem in problems:
+        for problem, begin in zip(problems, begins, strict=False):
+            known = None if begin is None else _Stage(problem.to_x(begin))
             if problem.objective.prepared.has_samples:
-                fit, previous, level = _minimize_in_stages(problem, settings, give_up, previous, level)
+                fit, previous, level = _minimize_in_stages(problem, settings, give_up, previous or known, level)
             else:
-                fit = _minimize_once(problem, settings, give_up)
+                fit = _minimize_once(problem, settings, give_up, known)
             yield fit
 
 
@@ -133,7 +137,11 @@ class _Problem:
     @property
     def origin(self) -> np.ndarray:
         """x at the start."""
-        return np.ravel(self.start[self.is_varied] * self.feature_scales)
+        return self.to_x(self.start)
+
+    def to_x(self, coef: np.ndarray) -> np.ndarray:
+        """Return x at Θ, (d, …)."""
+        return np.ravel(coef[self.is_varied] * self.feature_scales)
 
     def to_coef(self, x: np.ndarray) -> np.ndarray:
         """Return Θ, (d, …)."""
@@ -193,10 +201,13 @@ class _ScaledFunction:
         return float(self._objective.estimate.cost.max() if is_undefined else value)
 
 
-def _minimize_once(problem: _Problem, settings: LbfgsSettings, give_up: GiveUp | None) -> Fit:
-    """Minimise an objective from its start."""
+def _minimize_once(
+    problem: _Problem, settings: LbfgsSettings, give_up: GiveUp | None, known: _Stage | None = None
+) -> Fit:
+    """Minimise an objective from its start, or from a known stage if that is better."""
     function, origin = _ScaledFunction(problem), problem.origin
     _require_finite(problem.objective.prepared.log, *function(origin), "where the fit starts")
+    origin = _choose_begin(function, known, origin).x
     options = _scipy_options(settings, problem.objective, settings.pairs)
     callback = problem.make_callback(give_up)
     end = minimize(function, origin, jac=True, method="L-BFGS-B", options=options, callback=callback)

@@ -232,6 +232,7 @@ class _Search:
             self.algorithm.settings.lbfgs,
             ridges=[ridges[index] * _ridge_unit(self.objectives[index]) for index in order],
             give_up=is_hopeless if scorer else None,
+            begins=map(self._begin, order),
         )
         for index, fit in zip(order, minimised, strict=True):
             report_progress(1, "fits")
@@ -252,8 +253,9 @@ class _Search:
         objective, value = self.objectives[least_robust], algorithm.values[least_robust]
         lbfgs = algorithm.settings.lbfgs
         lbfgs = replace(lbfgs, tol=max(lbfgs.tol, min(RIDGE_TOLERANCE * lbfgs.tol, MAX_RIDGE_TOLERANCE)))
-        for ridge in self._safe_ridges():
-            [fit] = minimize_objectives([objective], logging_coef, lbfgs, ridges=[ridge * _ridge_unit(objective)])
+        for place, ridge in enumerate(self._safe_ridges(), len(fits)):
+            settings: Any = {"ridges": [ridge * _ridge_unit(objective)], "begins": [self._begin(place)]}
+            [fit] = minimize_objectives([objective], logging_coef, lbfgs, **settings)
             report_progress(1, "fits")
             candidates.append(self._candidate(fit, value, ridge=ridge))
         for fit_objective, fit, fit_value in zip(self.objectives, fits, algorithm.values, strict=True):
@@ -276,6 +278,11 @@ class _Search:
         """Return indices of the grid, starting at the least robust value."""
         grid, is_reversed = self.algorithm.values, self.algorithm.robust_end == "low"
         return sorted(range(len(grid)), key=lambda index: grid[index], reverse=is_reversed)
+
+    def _begin(self, place: int) -> np.ndarray | None:
+        """Return Θ at which a fit begins; None for its start."""
+        begins = self.algorithm.settings.begins
+        return begins[place] if place < len(begins) else None
 
     def _safe_ridges(self) -> Sequence[float]:
         """Return λ of the fits with a ridge towards π0. A large log has none, because it has too little noise."""

@@ -131,16 +131,26 @@ class PairedDifferences:
             parts[0].count,
         )
 
-    @property
-    def cautious_means(self) -> np.ndarray:
-        """Means of the clipped differences plus a quarter of a standard error, (k,).
+    @classmethod
+    def stack(cls, parts: Sequence[PairedDifferences]) -> PairedDifferences:
+        """Return the differences of the same candidates in the units of all parts; each has its least grade."""
+        grades = np.min([part.grade for part in parts], axis=0)
+        valid, clipped = np.vstack([part.valid for part in parts]), np.vstack([part.clipped for part in parts])
+        return cls(valid, clipped, grades, np.concatenate([part.count for part in parts]))
+
+    def of_candidate(self, index: int) -> PairedDifferences:
+        """Return the differences of one candidate."""
+        return PairedDifferences.of(self.valid[:, index], self.clipped[:, index], self.grade[index], self.count)
+
+    def cautious_means(self, errors: float = CAUTION) -> np.ndarray:
+        """Return the means of the clipped differences plus a number of standard errors, by default a quarter, (k,).
 
         They rank the candidates if no bound is below 0. The smallest bound would pick a candidate close to π0, and the
         smallest mean often one with a few very large weights. The correction for the choice shrinks all candidates by
         nearly the same factor, because truth and noise both grow with the distance from π0. In 147 logs with a weak
         effect, the candidates gain 0.021 on average, with a whole standard error 0.016, and without it 0.022.
         """
-        return _bounds(self.clipped, self.count, CAUTION)[1]
+        return _bounds(self.clipped, self.count, errors)[1]
 
     def effective_choices(self, confidence: float = 0.95) -> int:
         """Return the effective number of candidates at a confidence: see :func:`effective_number`."""

@@ -58,7 +58,8 @@ class BlockTerms:
     def of(cls, values: np.ndarray, count: np.ndarray, skewness: float = 0.0, charge: float = 0.0) -> Self:
         """Return the summary of the values of independent units, which occur ``count`` times."""
         n = float(count.sum())
-        return cls(n, *map(float, mean_and_deviation(values, count, n)), skewness, charge)
+        mean, deviation = mean_and_deviation(values, count, n)
+        return cls(n, float(mean), float(deviation), skewness, charge)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return both ends of Student's interval for the mean."""
@@ -73,7 +74,7 @@ class BlocksBound:
     Attributes
     ----------
     weights : array (J,)
-        ω_j; 0 for a block whose terms do not vary.
+        ω_j; 0 for a block whose terms do not vary. If no block has terms that vary, they are n_j/n.
     value, bound, standard_error : float
         v, its upper bound, and s. The bound is infinite if no block has terms that vary.
     skewness : float
@@ -98,7 +99,7 @@ def bound_blocks(blocks: Sequence[BlockTerms], confidence: float) -> BlocksBound
     ).T
     varies = deviation > NEGLIGIBLE * deviation.max()
     if not varies.any():
-        return BlocksBound(np.zeros(len(n)), 0.0, np.inf, 0.0, 0.0)
+        return BlocksBound(n / n.sum(), float(n @ mean / n.sum()), np.inf, 0.0, 0.0)
     precision = np.divide(n, deviation, out=np.zeros(len(n)), where=varies)
     weights, total = precision / precision.sum(), n[varies].sum()
     value, error = float(weights @ mean), float(np.sqrt(total) / precision.sum())

@@ -197,7 +197,7 @@ def _select(
     """
     candidates, differences = learned.candidates, learned.differences
     is_allowed = (rates == 2) & (differences.grade == 2)
-    means, tested = differences.cautious_means, differences.choose(choices, is_allowed, confidence)
+    means, tested = differences.cautious_means(), differences.choose(choices, is_allowed, confidence)
     index = tested
     if index is None:
         is_possible = np.array([not c.is_logging and np.isfinite(c.scores[IMPROVEMENT]) for c in candidates])

@@ -25,6 +25,8 @@ class FitSettings:
         M, the upper limit of training and held-out weights: see ``as_clip``.
     origin : array (d, …), optional
         Θ at which the fits start, in place of the algorithm's start.
+    begins : sequence of array (d, …)
+        Θ at which the fits along the grid, and then those with a ridge towards π0, begin, unless their start is better.
     explore : float
         Share ε of the uniform policy in the candidates. Fits do not depend on it.
     shift : float, optional
@@ -39,6 +41,7 @@ class FitSettings:
     intercept: bool = False
     clip: float | str | None = "auto"
     origin: np.ndarray | None = None
+    begins: Sequence[np.ndarray] = ()
     explore: float = 0.0
     shift: float | None = None
     compares: bool = False

@@ -1,0 +1,136 @@
+"""A mixture of policies: each decision is made by one of them, which is drawn with fixed probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from drcrm.actions.base import Actions
+from drcrm.arrays.mapped_arrays import Features
+from drcrm.arrays.validation import check_vector
+from drcrm.data.bandit_log import BanditLog
+from drcrm.errors import InputError
+from drcrm.policies.base import Policy
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.prepared_log import PreparedLog
+
+ROUNDING = 1e-9  # tolerance for the sum of the probabilities
+
+
+class MixturePolicy(Policy):
+    """Policy Σ ω_j π_j: for each context, it draws policy j with probability ω_j, and then π_j's action.
+
+    Parameters
+    ----------
+    policies : sequence of J policies
+        ExponentialPolicy or SoftmaxPolicy, for the same contexts and actions.
+    weights : array (J,)
+        ω_j, at least 0 with sum 1. Policies of weight 0 are left out.
+    """
+
+    def __init__(self, policies: Sequence[LinearPolicy], weights: Any):
+        weights = check_vector(weights, len(policies), "weights")
+        if not ((weights >= 0).all() and abs(weights.sum() - 1) <= ROUNDING):
+            raise InputError(f"weights is {weights.tolist()}, expected numbers of at least 0 with sum 1")
+        self.policies = [policy for policy, weight in zip(policies, weights, strict=True) if weight > 0]
+        self.weights = weights[weights > 0]
+        self.actions, self.n_features = self.policies[0].actions, self.policies[0].n_features
+        if any(not p.actions.is_like(self.actions) or p.n_features != self.n_features for p in self.policies):
+            raise InputError("the policies of a mixture have different actions or features, expected the same")
+
+    def __repr__(self) -> str:
+        return f"MixturePolicy({len(self.policies)} policies, {self.n_features} features, {self.actions})"
+
+    def marginals(self, X: Any, eligible: Any = None) -> np.ndarray:
+        """Return the probability of each label or action, in the shape of :meth:`LinearPolicy.marginals`.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q), (m, K) or (N,)
+            Σ ω_j μ_j.
+        """
+        return self._average([policy.marginals(X, eligible) for policy in self.policies])
+
+    def log_prob(self, X: Any, Y: Any, context: Any = None, eligible: Any = None) -> np.ndarray:
+        """Return the log-probabilities of given actions.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        Y : array (n, q) or (n,)
+            Actions, in the form of :class:`drcrm.BanditLog`.
+        context : int array (n,), optional
+            Row of X for each action; by default action i belongs to row i.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (n,)
+            Values of log Σ ω_j π_j(y_i|x), at most 0.
+        """
+        return self._join([policy.log_prob(X, Y, context, eligible) for policy in self.policies])
+
+    def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
+        """Draw one action for each context.
+
+        Parameters
+        ----------
+        X : array or CSR (m, d), or ActionLists
+            Contexts.
+        random_state : int, Generator or None
+            Seed. By default each call draws anew.
+        eligible : bool array (m, K), optional
+            Which of the K actions each context has; by default all.
+
+        Returns
+        -------
+        array (m, q) or (m,)
+            Labels of 0 and 1, the number of the action, or its place in the list.
+        """
+        rng = np.random.default_rng(random_state)
+        drawn = np.stack([policy.sample(X, rng, eligible) for policy in self.policies])
+        m = drawn.shape[1]
+        return drawn[rng.choice(len(self.weights), m, p=self.weights), np.arange(m)]
+
+    def evaluate(
+        self, log: BanditLog, effects: np.ndarray | None = None, name: str = "policy"
+    ) -> tuple[PreparedLog, np.ndarray, np.ndarray | None]:
+        parts = [policy.evaluate(log, effects, name) for policy in self.policies]
+        log_prob = self._join([part[1] for part in parts])
+        return parts[0][0], log_prob, None if effects is None else self._average([part[2] for part in parts])
+
+    def probabilities(self, log: BanditLog, name: str = "policy") -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
+        parts = [policy.probabilities(log, name) for policy in self.policies]
+        components = [
+            (weight * share, mean)
+            for weight, (_, of_policy) in zip(self.weights, parts, strict=True)
+            for share, mean in of_policy
+        ]
+        return self._join([log_prob for log_prob, _ in parts]), components
+
+    def components(self, X: Features, actions: Actions, purpose: str) -> Iterator[tuple[float, np.ndarray]]:
+        for weight, policy in zip(self.weights, self.policies, strict=True):
+            for share, mean in policy.components(X, actions, purpose):
+                yield weight * share, mean
+
+    def _unexplored_marginals(self, X: Features, actions: Actions, name: str, purpose: str) -> np.ndarray:
+        return self._average([policy.marginals_on(X, actions, name, purpose) for policy in self.policies])
+
+    def _average(self, values: Sequence[Any]) -> np.ndarray:
+        return np.tensordot(self.weights, np.stack(values), axes=1)
+
+    def _join(self, log_probs: Sequence[np.ndarray]) -> np.ndarray:
+        """Return log Σ ω_j e^{l_j} of log-probabilities l_j."""
+        return np.minimum(logsumexp(np.stack(log_probs), axis=0, b=self.weights[:, None]), 0)

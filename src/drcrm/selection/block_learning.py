@@ -1,0 +1,260 @@
+"""Learning in blocks: a policy is learned from the rows before each block, and the block tests it.
+
+Candidates are cross-fitted on the rows before a block. The candidate with the least mean difference from π0 plus one
+standard error is fitted again to all of these rows. π0 is no candidate. The way of learning is thus the same in each
+block, and the number of candidates needs no correction: see :mod:`drcrm.evaluation.bounds.blocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import draw_folds
+from drcrm.estimates import ROBUST
+from drcrm.evaluation.bounds.blocks import BlocksBound, BlockTerms, bound_blocks
+from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
+from drcrm.evaluation.bounds.upper_bound import as_bound
+from drcrm.evaluation.certificate import check_cost_range
+from drcrm.evaluation.certified_terms import CertificateSettings, CertifiedTerms
+from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.logging_policy import SUPPORT
+from drcrm.policies.exponential import LinearPolicy
+from drcrm.policies.mixture import MixturePolicy
+from drcrm.selection.candidates import Candidate, Learned
+from drcrm.selection.multiplicity import PairedDifferences
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.registry.fit_settings import SafeCandidates
+
+FOLDS = 3  # of the rows before a block
+TOLERANCE = 1e-4  # of the fits for the choice
+ERRORS = 1.0  # standard errors that are added to a candidate's mean difference
+
+FitAlgorithm = Callable[[BanditLog, BanditLog | None, Algorithm], Learned]
+
+
+class _Key(NamedTuple):
+    """What identifies a candidate of an algorithm in fits to other rows."""
+
+    is_in_grid: bool
+    value: float | None
+    ridge: float
+    step: float
+    sharpness: float
+
+    @classmethod
+    def of(cls, candidate: Candidate, is_in_grid: bool) -> _Key:
+        value = None if np.isnan(candidate.value) else float(candidate.value)
+        return cls(is_in_grid, value, candidate.ridge, candidate.step, candidate.sharpness)
+
+    def restrict(self, algorithm: Algorithm) -> Algorithm:
+        """Return the algorithm with this candidate as its first one, or as the second one if it is not in the grid."""
+        grid = algorithm.grid if self.value is None else (self.value,)
+        is_fit, of_logging = self.step == self.sharpness == 1, self.step == 0
+        around = SafeCandidates(
+            ridges=(self.ridge,) if is_fit and not self.is_in_grid else (),
+            steps=(self.step,) if 0 < self.step < 1 else (),
+            sharpened=(self.sharpness,) if of_logging else (),
+            greedy=None if is_fit or of_logging or self.step < 1 else self.sharpness,
+        )
+        return replace(algorithm, grid=tuple(grid)[:1], around=around)
+
+
+class Choice(NamedTuple):
+    """An algorithm with only the values that a candidate needs, and the candidate's place among its candidates."""
+
+    algorithm: Algorithm
+    place: int
+
+
+@dataclass(frozen=True)
+class LearnedPolicy:
+    """The chosen candidate of an algorithm, fitted to all rows before a block.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+        With only the values that the candidate needs.
+    learned : Learned
+        The fit to these rows; ``selected`` is the candidate's index.
+    """
+
+    algorithm: Algorithm
+    learned: Learned
+
+    @property
+    def policy(self) -> LinearPolicy:
+        """The policy of the candidate."""
+        return self.learned.candidates[self.learned.selected].policy
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A way of learning: it chooses among the candidates of algorithms by cross-fitting, and fits the chosen one.
+
+    Attributes
+    ----------
+    algorithms : sequence of Algorithm
+    fit : callable
+        Function of training rows, held-out rows or None, and an algorithm, such as
+        :func:`drcrm.selection.grid_search.learn_with_features`.
+    begins : dict
+        Θ of the last fits by algorithm and fold, at which the fits to more rows begin.
+    """
+
+    algorithms: Sequence[Algorithm]
+    fit: FitAlgorithm
+    begins: dict[tuple[int, int], list[np.ndarray]] = field(default_factory=dict)
+
+    def choose(self, log: BanditLog, fold: np.ndarray) -> Choice:
+        """Return the candidate that is best in the folds, (n,), of a log's rows."""
+        means = {
+            (number, key): mean
+            for number in range(len(self.algorithms))
+            for key, mean in self._cross_fit(number, log, fold).items()
+        }
+        number, key = min(means, key=lambda name: means[name])
+        return Choice(key.restrict(self.algorithms[number]), 0 if key.is_in_grid else 1)
+
+    def learn(self, log: BanditLog, choice: Choice) -> LearnedPolicy:
+        """Return the chosen candidate, fitted to all rows of a log."""
+        learned = self.fit(log, None, choice.algorithm)
+        return LearnedPolicy(choice.algorithm, replace(learned, selected=choice.place))
+
+    def _cross_fit(self, number: int, log: BanditLog, fold: np.ndarray) -> dict[_Key, float]:
+        """Return the mean difference of each candidate from π0 plus one standard error, over all folds."""
+        algorithm, parts = self.algorithms[number], []
+        lbfgs = algorithm.settings.lbfgs
+        rough = algorithm.with_settings(lbfgs=replace(lbfgs, tol=max(lbfgs.tol, TOLERANCE)))
+        for place in np.unique(fold).tolist():
+            warm = rough.with_settings(begins=self.begins.get((number, place), ()))
+            train, heldout = (log.recount(log.count * rows) for rows in (fold != place, fold == place))
+            learned = self.fit(train, heldout, warm)
+            if algorithm.features is None and algorithm.classifier is None:
+                fits = [candidate.policy for candidate in learned.candidates if candidate.is_fit]
+                has_intercept = algorithm.settings.intercept
+                self.begins[number, place] = [fit.coef_with_intercept if has_intercept else fit.coef for fit in fits]
+            parts.append(
+                {
+                    _Key.of(candidate, index < len(algorithm.values)): learned.differences.of_candidate(index)
+                    for index, candidate in enumerate(learned.candidates)
+                    if not candidate.is_logging
+                }
+            )
+        shared = [key for key in parts[0] if all(key in part for part in parts)]
+        joined = PairedDifferences.join([PairedDifferences.stack([part[key] for part in parts]) for key in shared])
+        means = np.nan_to_num(joined.cautious_means(ERRORS), nan=np.inf)
+        return dict(zip(shared, means.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class TestedBlock:
+    """The policy that was learned from the rows before a block, and its test on the block.
+
+    Attributes
+    ----------
+    first, last : int
+        Places of the block's first and last row among the rows in the order of blocks, from 1.
+    rows : int
+        Number of rows of the block.
+    change : float
+        Estimated cost of the policy minus that of the reference, per row.
+    low, high : float
+        Ends of the 95 % interval of the change.
+    weight : float
+        ω, the share of the policy in the mixture.
+    policy : LinearPolicy
+    """
+
+    first: int
+    last: int
+    rows: int
+    change: float
+    low: float
+    high: float
+    weight: float
+    policy: LinearPolicy
+
+
+@dataclass(frozen=True)
+class LearnedBlocks:
+    """Policies that were learned and tested block by block, and the policy that was learned from all rows.
+
+    Attributes
+    ----------
+    blocks : list of TestedBlock
+    bound : BlocksBound
+        Upper bound on the weighted mean of the changes.
+    final : LearnedPolicy
+        Learned from all rows.
+    """
+
+    blocks: list[TestedBlock]
+    bound: BlocksBound
+    final: LearnedPolicy
+
+    @property
+    def improvement_bound(self) -> float:
+        """The bound; infinite if the estimate is too skewed for it."""
+        return self.bound.bound if self.bound.skewness <= LARGEST_SKEWNESS else np.inf
+
+    @property
+    def mixture(self) -> MixturePolicy:
+        """The mixture of the blocks' policies with their weights."""
+        return MixturePolicy([block.policy for block in self.blocks], [block.weight for block in self.blocks])
+
+
+def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confidence: float = 0.95) -> LearnedBlocks:
+    """Learn a policy from the rows before each block, test it on the block, and learn one from all rows.
+
+    Parameters
+    ----------
+    log : BanditLog
+        Log without rows of count 0.
+    block : int array (n,)
+        Block of each row: see :func:`drcrm.data.folds.number_blocks`.
+    learner : Learner
+    confidence : float
+        Level of the bound and of the intervals.
+    """
+    fold, policies, terms = np.empty(len(block), dtype=int), [], []
+    for number in range(block.max() + 1):  # all folds are in each block
+        fold[block == number] = draw_folds(log.units[block == number], FOLDS)
+    costs = check_cost_range(None, log.cost)
+    for number in range(1, block.max() + 1):
+        is_before, is_tested = block < number, block == number
+        prefix = log.recount(log.count * is_before)
+        choice = learner.choose(prefix, fold[is_before])
+        policies.append(learner.learn(prefix, choice))
+        terms.append(evaluate_on_block(policies[-1], log.recount(log.count * is_tested), costs, confidence))
+    bound = bound_blocks(terms, confidence)
+    ends = np.cumsum(np.bincount(block, log.count)).astype(int).tolist()
+    tested = [
+        TestedBlock(start + 1, end, end - start, part.mean, *part.interval(confidence), float(weight), learned.policy)
+        for (start, end), part, weight, learned in zip(pairwise(ends), terms, bound.weights, policies, strict=True)
+    ]
+    return LearnedBlocks(tested, bound, learner.learn(log, choice))
+
+
+def evaluate_on_block(
+    learned: LearnedPolicy, log: BanditLog, costs: tuple[float, float], confidence: float
+) -> BlockTerms:
+    """Return the summary of a policy's differences from π0 on rows that it was not learned from.
+
+    π0 has the logged costs if it was cloned.
+    """
+    algorithm, model = learned.algorithm, learned.learned.cost_model
+    assert model is not None
+    model = model.with_support(algorithm.support or SUPPORT)
+    groups = log.column("groups")
+    baseline = LOGGING if model.logging.is_cloned else model.logging.policy
+    evaluation = Evaluation.of(learned.policy, log, baseline=baseline, cost_model=model, groups=groups)
+    by = "row" if groups is None else "group"
+    settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs, by=by)
+    evaluation = evaluation.by(ROBUST, radius=algorithm.settings.shift)
+    return CertifiedTerms(evaluation, settings, True, 1, evaluation.charged is not None).summarize()
