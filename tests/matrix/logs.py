@@ -33,7 +33,6 @@ RANGES = {  # of the costs
     "uptime": (-100.0, -95.0),
     "negative_mean": (-1.0, 3.0),
 }
-GUARD_RANGES = {True: (-2.0, 1.0), False: (0.0, 1.0)}  # of a reward with a negative mean, and of a cost
 UNITS = {"groups_equal": (2,), "groups_unequal": (1, 2, 5)}  # sizes of groups, in turn
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,19 @@ from drcrm.errors import InputError
 from drcrm.files import is_stream, standard_descriptor, write_json
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.diagnostics.comparison.words import ESTIMATED
+from drcrm.progress import show_progress
 
 INPUTS, OUTPUTS = ("log", "contexts", "config", "policy", "baseline"), ("output", "best", "json", "report")
+
+
+def judge_policy(judge: Callable[..., Answer], options: argparse.Namespace, names: Sequence[str]) -> int:
+    """Call a function of the API on a policy and a log, with the options of these names; return the exit status."""
+    require_separate_outputs(options)
+    keywords = {name: vars(options)[name] for name in names}
+    with show_progress(options.verbose, options.jobs) as tell:
+        answer = judge(options.policy, options.log, options.config, tell=tell, **keywords)
+    write_answer(answer, options)
+    return exit_status(answer, options.fail_unless)
 
 
 def write_answer(answer: Answer, options: argparse.Namespace) -> None:
