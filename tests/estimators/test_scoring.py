@@ -58,7 +58,7 @@ def test_a_scorer_returns_minus_its_heldout_score(kind, one_row_logs):
         ({"propensity": None}, r"CIPS.score needs propensity=.*sklearn.set_config\(enable_metadata_routing=True\)"),
         ({"cost": None}, "CIPS.score needs cost=, one value for each logged row; searches pass it on after sklearn"),
         ({"by": "loss"}, "by is 'loss', expected one of 'ips', 'clipped_ips', 'snips', 'clipped_snips', 'dr', "),
-        ({"by": "dr"}, "the score 'dr' needs a cost model: fit with estimate='dr', or with cost_model="),
+        ({"by": "dr"}, "the score 'dr' needs a cost model, but the fit has none: pass estimate='dr' to CIPS, or cost_"),
         ({"Y": np.zeros((90, 3))}, "Y has 3 labels, the policy has 2"),
     ],
 )
@@ -85,6 +85,19 @@ def test_a_search_chooses_the_radius_with_the_best_score(kind, routed, one_row_l
     assert search.best_params_ == {"radius": RADII[int(np.argmax(expected))]}
     best = KLDRO(**search.best_params_).fit(data.X, data.Y, **rows)
     assert np.array_equal(search.best_estimator_.coef_, best.coef_)
+
+
+def test_a_search_by_a_score_without_its_cost_model_says_what_to_pass(routed, one_row_logs):
+    """An error with ``error_score="raise"``, which the scorer's documentation asks for; otherwise a warning."""
+    data = one_row_logs["labels", 1]
+    search = GridSearchCV(KLDRO(), {"radius": RADII[:1]}, scoring=HeldoutScorer("dr_bound"), cv=2)
+    with pytest.warns(UserWarning, match="Scoring failed|non-finite") as warnings:
+        search.fit(data.X, data.Y, **search_rows(data))
+    assert "the score 'dr_bound' needs a cost model, but the fit has none" in str(warnings[0].message)
+    with pytest.raises(InputError, match=r"pass estimate='dr' to KLDRO, or cost_model=CostModel\(\) to its fit"):
+        search.set_params(error_score="raise").fit(data.X, data.Y, **search_rows(data))
+    search.set_params(estimator__estimate="dr").fit(data.X, data.Y, **search_rows(data))
+    assert np.isfinite(search.best_score_)
 
 
 def test_searches_pass_on_what_a_fit_needs(routed, one_row_logs):

@@ -22,7 +22,8 @@ class HeldoutScorer(BaseEstimator):
     """Scorer for scikit-learn's searches: the held-out score of an estimator, or of a pipeline that ends in one.
 
     ``HeldoutScorer("dr_bound")(estimator, X, Y, propensity=p, cost=c)`` is ``estimator.score(…, by="dr_bound")``. In a
-    search it needs ``sklearn.set_config(enable_metadata_routing=True)``.
+    search it needs ``sklearn.set_config(enable_metadata_routing=True)``. Pass ``error_score="raise"`` to the search.
+    Otherwise scikit-learn scores an estimator without a necessary cost model as NaN, with a warning.
 
     Parameters
     ----------
@@ -216,7 +217,10 @@ class FittedPolicy(BaseEstimator):
         model = None
         if by in MODELLED:
             if self.cost_model_ is None:
-                raise InputError(f"the score {by!r} needs a cost model: fit with estimate='dr', or with cost_model=")
+                raise InputError(
+                    f"the score {by!r} needs a cost model, but the fit has none: pass estimate='dr' to "
+                    f"{type(self).__name__}, or cost_model=CostModel() to its fit"
+                )
             model = self.cost_model_.with_support(self.support or SUPPORT)
         return -HeldoutScores(log, self.clip_, model)(policy)[by]
 

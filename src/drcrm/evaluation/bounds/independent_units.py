@@ -207,6 +207,17 @@ class Interval(float):
         estimate.__dict__.update(attributes)
         return estimate
 
+    def __repr__(self) -> str:
+        known = self.__dict__
+        level = f"{100 * known['confidence']:g} % interval" if "confidence" in known else "interval"
+        ends = (
+            f"{level} {self.low:.6g} to {self.high:.6g}" if np.isfinite([self.low, self.high]).all() else "no interval"
+        )
+        units = [f"n = {known['n']} {known['by']}s"] if {"n", "by"} <= known.keys() else []
+        return f"{float(self):.6g} ({', '.join([*filter(None, [known.get('estimate')]), ends, *units])})"
+
+    __str__ = float.__repr__  # a text that shows only the number
+
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
     def of(
