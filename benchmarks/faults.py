@@ -132,8 +132,8 @@ FAULTS = {
         "p_values = larger_p_value(losses[reference], losses[name]), larger_p_value(losses[name], losses[reference])",
     ),
     "certify prints the difference of rewards with the sign of costs": (
-        "{format_signed(sign * difference)}.{describe_week(evidence)}",
-        "{format_signed(difference)}.{describe_week(evidence)}",
+        "comparison.format(sign * difference)",
+        "comparison.format(difference)",
     ),
     "all steps of a run draw the same random numbers": (
         'zlib.crc32(f"{dataset}/{step}".encode())',

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import Any
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.data.executors import Listener, use_listener, use_threads
 
 UNKNOWN_TOTAL = "{desc} …{postfix}"
@@ -56,7 +57,8 @@ class Progress(Listener):
         self._task, self._bar = "", None
 
     def _speed(self) -> str:
-        return f"{self._rows / max(time.monotonic() - self._start, 1e-9) / 1e6:.2g} million rows a second"
+        speed = self._rows / max(time.monotonic() - self._start, 1e-9) / 1e6
+        return f"{format_number(speed, digits=2)} million rows a second"
 
 
 def _open_bar(task: str) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised
@@ -250,15 +251,15 @@ class CertifiedTerms:
         log = self.log
         if np.ptp(log.cost) == 0:
             raise InputError(
-                f"every logged cost is {log.cost[0]:.6g}, expected costs that vary; for equal costs use a bound with "
-                "a known range: certify --anytime, or in Python the method betting"
+                f"every logged cost is {format_number(log.cost[0])}, expected costs that vary; for equal costs use "
+                "a bound with a known range: certify --anytime, or in Python the method betting"
             )
         if not skewness <= LARGEST_SKEWNESS:
             cap = "cap the costs, " if len(np.unique(log.cost)) > 2 else ""  # events have no size that could be capped
             raise InputError(
-                f"rare, large costs dominate the estimate: the skewness of its mean is {skewness:.2g}, and a bound by "
-                f"{self.settings.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a bound "
-                "with a known range: certify --anytime, or in Python the method betting"
+                f"rare, large costs dominate the estimate: the skewness of its mean is {format_number(skewness)}, and "
+                f"a bound by {self.settings.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a "
+                "bound with a known range: certify --anytime, or in Python the method betting"
             )
 
     def _charge_rare(self, units: int) -> float:
@@ -280,7 +281,7 @@ class CertifiedTerms:
                 continue
             rows = effective_sample_size(terms.weight * log.relative_weight, log.copies)
             few = (
-                f"the effective sample size is {rows:.3g} rows: below {least} an asymptotic bound by "
+                f"the effective sample size is {format_number(rows)} rows: below {least} an asymptotic bound by "
                 f"{evaluation.estimate!r} can be too low, and hold with less than the stated confidence"
             )
             is_few = self.settings.bound.asymptotic and rows < least

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
 
@@ -88,15 +89,15 @@ class Guardrail:
         if not self.sign * mean_cost > 0:
             raise InputError(
                 f"the margin is in per cent of the mean to compare with, which must be above 0, got "
-                f"{self.sign * mean_cost:.4g}; write the margin in units of {self.column}"
+                f"{format_number(self.sign * mean_cost)}; write the margin in units of {self.column}"
             )
         return self.margin * self.sign * mean_cost
 
     def describe_margin(self) -> str:
         """Return the margin in the words of the mapping, such as "at least -1 %"."""
         side, value = ("at least", -self.margin) if self.is_reward else ("at most", self.margin)
-        text = f"{100 * value:+.10g} %" if self.is_relative else f"{value:+.10g}"
-        return f"{side} {text}"
+        text = f"{100 * value if self.is_relative else value:+.10g}" if value else "0"
+        return f"{side} {text}{' %' if self.is_relative else ''}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as a user writes it."""

@@ -77,7 +77,7 @@ def test_a_paired_difference_of_losses_is_refused_and_one_of_revenue_is_not():
 def test_equal_costs_are_refused_unless_their_range_is_known():
     log = BanditLog(np.ones((100, 1)), np.arange(100) % 2, np.full(100, 0.5), np.full(100, -1.0), n_actions=2)
     policy = np.full(100, 0.5)
-    with pytest.raises(InputError, match="every logged cost is -1, expected costs that vary"):
+    with pytest.raises(InputError, match="every logged cost is −1, expected costs that vary"):
         policy_certificate(policy, log)
     assert policy_certificate(policy, log, method="betting", low=-2, high=0).bound > -1
 

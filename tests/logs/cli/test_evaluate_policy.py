@@ -1,6 +1,7 @@
 """The commands evaluate_policy and certify: which rows evaluate a policy, and what the answer says."""
 
 import json
+import math
 import shutil
 
 import numpy as np
@@ -40,9 +41,10 @@ def test_all_rows_of_another_log_certify_one_choice(shop, answer):
         view, text = answer("certify", shop / "policy.npz", shop / "later.parquet", "--confidence", confidence)
         [candidate] = view["candidates"]
         bounds.append(-candidate["certificate"]["bound"])
+        decimals = 1 - math.floor(math.log10(candidate["difference"]["standard_error"]))
         sentence = (
-            f"The policy's click is at least {bounds[-1]:.4g} per row. Its difference from the logging policy's "
-            f"click is at least {-candidate['difference']['bound']:+.4g}. "
+            f"The policy's click is at least {bounds[-1]:.{decimals}f} per row. Its difference from the logging "
+            f"policy's click is at least {-candidate['difference']['bound']:+.{decimals}f}. "
             f"Each bound holds with {100 * float(confidence):g} % confidence."
         )
         assert sentence in text

@@ -1,6 +1,7 @@
 """The gain per row and per week, as a cost and in the user's outcome."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -46,10 +47,12 @@ def test_the_gain_per_week_is_that_per_row_times_the_rows_per_week(options, cert
         [-cost["value"], -cost["high"], -cost["low"], -cost["bound"]]
     )
     week = gain["per_week"]["outcome"]
-    sentence = f"At 300 rows per week, as in this log, that is +{week['value']:.4g} sales per week "
+    error = 300 * candidate["difference"]["standard_error"]
+    decimals = max(0, 1 - math.floor(math.log10(error)))  # two digits of the standard error
+    sentence = f"At 300 rows per week, as in this log, that is +{week['value']:.{decimals}f} sales per week "
     assert sentence in answer["verdict"]["sentence"]
     assert sentence in report
-    assert f"and at least +{week['bound']:.4g}." in answer["verdict"]["sentence"]
+    assert f"and at least +{week['bound']:.{decimals}f}." in answer["verdict"]["sentence"]
 
 
 def test_without_times_over_a_day_nothing_is_said_of_a_week(certify):

@@ -146,7 +146,7 @@ def test_better_needs_all_guardrails():
     assert (refused.name, refused.shown, refused.unmet) == ("not shown", "better", (broken,))
     sentence = describe_guardrails([broken, rails[1]], 0.95)
     assert "But the guardrail unsubscribed is violated: unsubscribed changes by " in sentence
-    assert "must change by at most -1." in sentence
+    assert "must change by at most −1." in sentence
 
 
 def test_a_policy_is_rated_by_its_estimates_and_its_bounds():

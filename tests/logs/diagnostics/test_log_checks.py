@@ -46,7 +46,7 @@ def test_drift_is_a_caution_and_changes_no_verdict():
     verdict, diagnosis, _ = judge(BEST, change_log(LOG, cost=LOG.cost - 0.2 * IS_LAST))
     assert levels(diagnosis) == {"drift of costs": "caution"}
     assert (verdict.verdict, verdict.changes) == ("better", [])
-    assert verdict.cautions[0].startswith("The mean cost is -0.")
+    assert verdict.cautions[0].startswith("The mean cost is −0.")
     assert "in the last half of the rows" in verdict.cautions[0]
     order = np.argsort(LOG.Y + 3 * np.random.default_rng(0).random(3000), kind="stable")
     assert "drift of actions" in levels(diagnose(change_log(LOG, order)))

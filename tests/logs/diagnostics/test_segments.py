@@ -95,7 +95,7 @@ def test_a_harmful_period_and_a_harmful_slice_are_named():
     assert (worse.level, drift.level) == ("caution", "caution")
     assert f"in the period {DAYS[2]!r}, the policy's cost per row minus the logging policy's is +0." in worse.sentence
     assert worse.low > 0
-    assert f"in the period {DAYS[2]!r} and -0." in drift.sentence
+    assert f"in the period {DAYS[2]!r} and −0." in drift.sentence
     assert drift.low > 0
 
 

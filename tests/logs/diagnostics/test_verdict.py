@@ -1,5 +1,6 @@
 """The five verdicts, their sentences, and what would change them."""
 
+import math
 import re
 from copy import copy
 from dataclasses import replace
@@ -46,10 +47,12 @@ from drcrm.logs.diagnostics.units import Units
 def test_the_verdict_on_a_correct_log_is_true():
     verdict, _, comparison = judge(BEST)
     assert verdict.verdict == "better"
-    low, high = comparison.difference.interval
+    decimals = 1 - math.floor(math.log10(comparison.difference.standard_error))
+    numbers = float(comparison.difference), *comparison.difference.interval, comparison.certificate.bound
+    value, low, high, bound = (f"{number:+.{decimals}f}".replace("-", "−") for number in numbers)
     assert verdict.sentence.startswith(
-        f"Compared with the logging policy, the policy changes cost by {comparison.difference:+.4g} per row (95 % "
-        f"interval {low:+.4g} to {high:+.4g}), and by at most {comparison.certificate.bound:+.4g} with 95 % confidence."
+        f"Compared with the logging policy, the policy changes cost by {value} per row (95 % interval {low} to "
+        f"{high}), and by at most {bound} with 95 % confidence."
     )
     worse, diagnosis, comparison = judge(WORST)
     assert (worse.verdict, comparison.lower_bound > 0) == ("worse", True)
@@ -174,11 +177,11 @@ def advice_of(text: str) -> tuple[float, float, float, int]:
     """Return the difference, the number of rows, the ratio and today's rows of an advice."""
     number = r"([\d\u202f]+)"
     pattern = (
-        rf"difference is ([-\d.]+)(?:, .*?candidates)?, 80 % .* with {number} rows .* is ([\d.]+) times the {number} r"
+        rf"difference is ([+−\d.]+)(?:, .*?candidates)?, 80 % .* with {number} rows .* is ([\d.]+) times the {number} r"
     )
     difference, *rows = re.search(pattern, text).groups()
     needed, times, today = (float(number.replace("\u202f", "")) for number in rows)
-    return float(difference), needed, times, int(today)
+    return float(difference.replace("−", "-")), needed, times, int(today)
 
 
 def test_the_number_of_required_rows_is_that_of_the_normal_test():
@@ -192,7 +195,7 @@ def test_the_number_of_required_rows_is_that_of_the_normal_test():
         exact = 300 * ((1.644854 + 0.841621) * width / part.difference) ** 2
         assert exact <= needed <= 1.11 * exact
         assert (times, today) == (pytest.approx(needed / 300, rel=0.01), 300)
-        assert difference == pytest.approx(float(part.difference), rel=0.01)
+        assert difference == pytest.approx(float(part.difference), abs=0.05 * part.difference.standard_error)
     assert advice_of(advise_rows(comparison, diagnosis.rows, sign=-1)[0])[0] == -difference
 
 
@@ -204,11 +207,12 @@ def test_the_best_of_several_candidates_needs_more_rows():
     one = replace(comparison, certificate=None, difference=estimate)
     many = replace(one, settings=ComparisonSettings(choices=20))
     (difference, rows, *_), (shrunk, more, *_) = (advice_of(advise_rows(part, 300)[0]) for part in (one, many))
-    assert shrunk == pytest.approx(0.75 * difference, rel=0.01)
-    factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) * difference / shrunk) ** 2
+    assert difference == pytest.approx(float(estimate), abs=0.05 * estimate.standard_error)
+    assert shrunk == pytest.approx(0.75 * estimate, abs=0.05 * estimate.standard_error)
+    factor = ((2.807034 + 0.841621) / (1.644854 + 0.841621) / 0.75) ** 2
     assert more / rows == pytest.approx(factor, rel=0.12)
     alone = re.search(r"To certify this one candidate takes ([\d\u202f]+) new rows\.", advise_rows(many, 300)[0])
-    assert int(alone[1].replace("\u202f", "")) / rows == pytest.approx((difference / shrunk) ** 2, rel=0.12)
+    assert int(alone[1].replace("\u202f", "")) / rows == pytest.approx(0.75**-2, rel=0.12)
     assert "this one candidate" not in advise_rows(one, 300)[0]
 
 
@@ -231,11 +235,10 @@ def test_bounds_are_adjusted_for_the_number_of_candidates():
     verdict = reach_verdict(many, diagnose(LOG, BEST, cost_model=MODEL), label="kl_dro", units=Units(is_reward=True))
     assert single.corrected["value"] == single.difference < many.corrected["value"] < many.certificate.bound
     assert many.difference.low == many.corrected["low"] < many.certificate.bound < many.corrected["high"] < 0
+    decimals = 1 - math.floor(math.log10(many.difference.standard_error))
     percent = f"{100 * many.corrected['value'] / LOG.cost.mean():+.0f} %"
-    amount = (
-        f"Compared with the logging policy, kl_dro changes reward by {-many.corrected['value']:+.4g} per row (95 % "
-    )
-    assert verdict.sentence.startswith(amount)
+    amount = f"kl_dro changes reward by {-many.corrected['value']:+.{decimals}f} per row (95 % "
+    assert verdict.sentence.startswith(f"Compared with the logging policy, {amount}")
     assert f", corrected for the choice among 10 candidates), {percent} (+" in verdict.sentence
     assert "), and by at least +" in verdict.sentence
     assert "with 95 % confidence, adjusted for 10 candidates. It also stays better" in verdict.sentence

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.arrays.validation import check_choice
 from drcrm.cost_models.base import action_effects
 from drcrm.errors import InputError
@@ -73,7 +74,9 @@ def choose_anytime_estimate(
             "probabilities than the propensities of the log"
         )
     elif misses := misses_propensities(_logging_policy(evaluation), evaluation.log):
-        lacking = f"logging_policy= with the propensities of the log, which differ by up to {misses:.2g} times"
+        lacking = (
+            f"logging_policy= with the propensities of the log, which differ by up to {format_number(misses)} times"
+        )
     elif not evaluation.policy.knows_all_actions:
         lacking = "the policy's probabilities of all actions"
     elif has_policy:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.data.bandit_log import BanditLog
 from drcrm.evaluation.bounds.independent_units import mean_and_deviation
 from drcrm.evaluation.bounds.skewness import DOMINANT, LARGEST_SKEWNESS, estimate_skewness
@@ -150,8 +151,8 @@ def low_weight_warning(weight: np.ndarray, log: BanditLog) -> str:
     if not (mean < LOW_WEIGHT and mean + LOW_BY * error < 1):
         return ""
     return (
-        f"the mean weight is {mean:.3g}, far below 1: the log has few of the actions that this policy takes, and says "
-        "little about their costs"
+        f"the mean weight is {format_number(mean)}, far below 1: the log has few of the actions that this policy "
+        "takes, and says little about their costs"
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from drcrm.logs.diagnostics.formats import capitalize, percent
+from drcrm.arrays.number_formats import percent
+from drcrm.logs.diagnostics.formats import capitalize
 
 LEVEL = 1e-4  # significance level of all tests of one check together
 MIN_ROWS = 40  # logs with fewer rows are not checked for drift and leakage

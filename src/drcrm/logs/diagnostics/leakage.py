@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from drcrm.arrays.number_formats import percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import draw_folds
 from drcrm.logs.diagnostics.check import MIN_ROWS, Check, Consequence, judge_share
-from drcrm.logs.diagnostics.formats import percent
 from drcrm.logs.diagnostics.log_columns import time_order
 
 LEAKAGE = "leakage of the reward"

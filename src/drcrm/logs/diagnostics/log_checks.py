@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number, format_signed, percent
 from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.missing_cells import LACKED
@@ -18,7 +19,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import LEVEL, MIN_ROWS, Check, Consequence, worst_level
-from drcrm.logs.diagnostics.formats import format_signed, percent
 from drcrm.logs.diagnostics.log_columns import action_names, time_order
 from drcrm.policies.prepared_log import modelled_cost
 
@@ -99,8 +99,8 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check |
     last_parts = _last_parts(log)
     name, parts = compare_worst(log.cost, log, last_parts, units)
     sign, outcome = (1, "cost") if log.description is None else (log.description.sign, log.description.outcome)
-    last, first = (0.0 + sign * mean for mean in (parts.last, parts.first))  # never −0
-    sentence = f"the mean {outcome} is {last:.4g} in the last {name} of the rows and {first:.4g} in the rows before"
+    last, first = (format_number(sign * mean) for mean in (parts.last, parts.first))
+    sentence = f"the mean {outcome} is {last} in the last {name} of the rows and {first} in the rows before"
     if parts.is_shifted and not log.cost[last_parts[name]].any():
         sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
     elif parts.is_shifted:
@@ -282,7 +282,7 @@ def check_cost_model(log: BanditLog, cost_model: Any = None) -> Check | None:
     )
     if is_worse:
         sentence += ". It predicts worse than the mean cost, so a doubly robust estimate gains no precision from it"
-    threshold, level = f"at least {MIN_R2:g}, about 0 for noise", worst_level(False, is_worse)
+    threshold, level = f"at least {format_number(MIN_R2)}, about 0 for noise", worst_level(False, is_worse)
     text = "R² of the cost model", r_squared, threshold, sentence, "out of fold"
     return Check("cost_model", level, Consequence.NONE, *text)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from drcrm.logs.diagnostics.formats import clean, is_number
+from drcrm.arrays.number_formats import is_number
+from drcrm.logs.diagnostics.formats import clean
 
 
 class ConfidenceInterval(NamedTuple):

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from drcrm.arrays.number_formats import format_number, percent
 from drcrm.arrays.numerics import weighted_quantiles
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.scaling import clipping_constant
@@ -30,7 +31,6 @@ from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.evaluation.terms.overlap import DOMINANT_SHARE, has_enough_rows, largest_share
 from drcrm.logging_policy import SUPPORT
 from drcrm.logs.diagnostics.check import Check, Consequence, judge_share, to_json, worst_level
-from drcrm.logs.diagnostics.formats import percent
 from drcrm.logs.diagnostics.log_columns import action_names, row_numbers
 from drcrm.weights import effective_sample_size
 
@@ -111,7 +111,9 @@ def _check_effective_size(log: BanditLog, weight: np.ndarray) -> Check:
     size, n = effective_sample_size(weight * log.relative_weight, log.copies), int(log.copies.sum())
     share = size / n
     level = worst_level(not has_enough_rows(size, n), share < LOW_SHARE)
-    return _effective_size(level, share, f"the effective sample size is {size:.3g} of {n} rows, {percent(share, 1)}")
+    return _effective_size(
+        level, share, f"the effective sample size is {format_number(size)} of {n} rows, {percent(share, 1)}"
+    )
 
 
 def _effective_size(level: str, share: float, sentence: str) -> Check:
@@ -146,7 +148,7 @@ def _report_tail(weight: np.ndarray, count: np.ndarray) -> Check | None:
     size = int(min(0.2 * n, 3 * np.sqrt(n), MAX_TAIL))
     largest = weight[order[np.searchsorted(np.cumsum(count[order]), np.arange(size + 1), side="right")]]
     shape = fit_pareto_shape((largest[:-1] - largest[-1]) / largest[0])
-    sentence = f"the tail of the importance weights has Pareto shape {shape:.2f}"
+    sentence = f"the tail of the importance weights has Pareto shape {format_number(shape, 2)}"
     if np.isnan(shape):
         return None
     return Check("pareto_shape", "good", Consequence.NONE, "Pareto k̂", shape, "none", sentence, "Vehtari et al. 2024")
@@ -173,7 +175,7 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Check |
     n = int(copies.sum()) if units is None else len(np.unique(units))
     costs, rewards = (upper_skewness(weight, sign * residual, copies, n) for sign in (1, -1))
     skewness = max(costs, rewards)
-    sentence = f"the skewness of the estimate is {skewness:.2g}"
+    sentence = f"the skewness of the estimate is {format_number(skewness)}"
     if is_skewed := skewness > LARGEST_SKEWNESS:
         sentence += (
             ". Rare, large costs dominate it, so its bound and interval can be far too low"
@@ -197,7 +199,8 @@ def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: f
     least = max(1 - (unsupported or 0.0), MIN_MEAN)
     fails = bool((is_missing and mean + STANDARD_ERRORS * error < least) or mean - STANDARD_ERRORS * error > 1)
     is_off = not mean - width <= 1 <= mean + width
-    sentence = f"the mean importance weight is {mean:.3g} ± {error:.2g}; its expectation is 1"
+    weight = f"{format_number(mean)} ± {format_number(error)}"
+    sentence = f"the mean importance weight is {weight}; its expectation is 1"
     if fails or is_off:
         low = ". The log lacks actions of the policy, or propensities are too large"
         sentence += low if mean < 1 else ". Propensities are too small, or depend on information that is not logged"
@@ -233,8 +236,8 @@ def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None
     value, clipped = (float(estimate.mean(used)) for used in (weight, np.minimum(weight, clip)))
     error, change = Interval.of(estimate.terms(weight), log, units, 0.95).standard_error, clipped - value
     ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
-    sentence = f"clipping weights at {clip:.3g} changes the estimate by {change:.3g}"
-    sentence += f", {ratio:.2g} standard errors" if error > 0 else ""
+    sentence = f"clipping weights at {format_number(clip)} changes the estimate by {format_number(change)}"
+    sentence += f", {format_number(ratio)} standard errors" if error > 0 else ""
     level, threshold = worst_level(False, ratio > MAX_CLIP_EFFECT), f"at most {MAX_CLIP_EFFECT} standard errors"
     name = "sensitivity to the clip"
     return Check("clip", level, Consequence.NONE, name, ratio, threshold, sentence, "Ionides 2008")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from drcrm.logs.diagnostics.formats import (
-    clean,
+from drcrm.arrays.number_formats import (
     decimals_for,
     format_count,
     format_level,
@@ -14,8 +13,8 @@ from drcrm.logs.diagnostics.formats import (
     format_share,
     is_number,
     plural,
-    shorten,
 )
+from drcrm.logs.diagnostics.formats import clean, shorten
 from drcrm.logs.diagnostics.units import ConfidenceInterval, Units
 
 ESTIMATES = {"dr": "DR", "snips": "SNIPS", "clipped_ips": "clipped IPS", "ips": "IPS", "dm": "DM"}  # preferred first
@@ -89,7 +88,7 @@ class Candidate:
         parts = [(clean(self.raw.get("parameter") or "").replace("_", " "), self.raw.get("value"), None)]
         parts += [(key, self.raw.get(key), usual) for key, usual in (("ridge", 0), ("step", 1), ("sharpness", 1))]
         return ", ".join(
-            f"{name} {value:{'.3g' if abs(value) < 1 else 'g'}}"
+            f"{name} {format_number(value)}"
             for name, value, usual in parts
             if name and is_number(value) and value != usual
         )
@@ -238,8 +237,10 @@ class Answer:
     def decimals(self) -> int:
         """The decimals of costs and rewards."""
         parts: list[Any] = [self.raw.get("logging")]
-        if self.evaluated:
-            parts += [self.evaluated.raw["estimates"].get(self.evaluated.main_estimate), self.evaluated.comparison]
+        if self.evaluated and self.evaluated.comparison.get("value") is not None:
+            parts = [self.evaluated.comparison]  # the sentences of a verdict have the same decimals
+        elif self.evaluated:
+            parts += [self.evaluated.raw["estimates"].get(self.evaluated.main_estimate)]
         known = [part for part in parts if part]
         return decimals_for([part.get("standard_error") for part in known], [part.get("value") for part in known])
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from drcrm.logs.diagnostics.formats import format_number, format_share, is_number, numbers
+from drcrm.arrays.number_formats import format_number, format_share, is_number, numbers
 from drcrm.logs.diagnostics.units import ConfidenceInterval
 
 MARGIN = 0.04  # share of the width, on both sides
@@ -78,7 +78,7 @@ class Scale(NamedTuple):
         """Return the position, text and anchor of each tick."""
         ticks = self.ticks()
         if self.is_log or len(ticks) < 2:
-            return [label(self.share(tick), f"{tick:g}".replace("-", "−")) for tick in ticks]
+            return [label(self.share(tick), format_number(tick)) for tick in ticks]
         decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
         return [label(self.share(tick), format_number(tick, decimals if decimals < 7 else None)) for tick in ticks]
 

@@ -2,16 +2,17 @@
 
 from functools import partial
 
-from drcrm.logs.diagnostics.formats import (
+from drcrm.arrays.number_formats import (
     DASH,
-    clean,
     decimals_for,
     format_count,
     format_number,
     format_share,
     is_number,
     plural,
+    typeset_sign,
 )
+from drcrm.logs.diagnostics.formats import clean
 from drcrm.logs.diagnostics.units import Units
 from drcrm.logs.report.answer import Answer
 from drcrm.logs.report.charts import Scale, gauge
@@ -32,7 +33,7 @@ def guardrail_rows(answer: Answer) -> list[dict[str, Cell]]:
         )
         decimals = decimals_for([part.get("standard_error")], [part.get("value")])
         show = partial(format_number, decimals=decimals, sign=True)
-        condition = clean(rail["condition"]).replace("-", "−")
+        condition = typeset_sign(clean(rail["condition"]))
         side = "at least" if units.is_reward == (rail["status"] != "violated") else "at most"
         is_relative = "%" in condition and is_number(margin)
         rows.append(

@@ -5,19 +5,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from drcrm.arrays.number_formats import DASH, format_count, format_number, is_number, numbers, plural
 from drcrm.errors import import_extra
-from drcrm.logs.diagnostics.formats import (
-    DASH,
-    clean,
-    format_count,
-    format_imputed,
-    format_number,
-    is_number,
-    numbers,
-    plural,
-    sanitize,
-    shorten,
-)
+from drcrm.logs.diagnostics.formats import clean, format_imputed, sanitize, shorten
 from drcrm.logs.diagnostics.units import ConfidenceInterval
 from drcrm.logs.report import outcome_sections, sections
 from drcrm.logs.report.answer import ESTIMATES, Answer, Candidate

@@ -3,20 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-from drcrm.logs.diagnostics.formats import (
-    DASH,
-    clean,
-    clean_name,
-    format_count,
-    format_number,
-    format_share,
-    is_number,
-    numbers,
-    plural,
-    shorten,
-)
+from drcrm.arrays.number_formats import DASH, format_count, format_number, format_share, is_number, numbers, plural
+from drcrm.logs.diagnostics.formats import clean, clean_name, shorten
 from drcrm.logs.report.answer import ESTIMATES, LEVELS, Answer, Candidate
 from drcrm.logs.report.charts import Scale, calibration, curve, gauge, histogram, share_bars
 
@@ -216,10 +207,11 @@ def overlap(answer: Answer) -> Section:
     pairs = [numbers([point.get("propensity"), point.get("model")]) for point in answer.items("calibration")]
     points = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and min(pair) > 0]
     pair = propensities.get("logged"), propensities.get("policy")
+    two_digits = partial(format_number, digits=2)
     view = {
         "weights": histogram(bins["edges"], bins["rows"], bins["share"], _power_of_ten) if bins else None,
         "quantiles": [f"{QUANTILES.get(str(key), clean(key))} {format_number(value)}" for key, value in quantiles],
-        "propensities": histogram(propensities["edges"], *pair, "{:.2g}".format) if propensities else None,
+        "propensities": histogram(propensities["edges"], *pair, two_digits) if propensities else None,
         "calibration": calibration(points) if points else None,
     }
     largest = [f"largest importance weight {format_number(value)}" for key, value in quantiles if float(key) == 1]
@@ -228,7 +220,7 @@ def overlap(answer: Answer) -> Section:
 
 
 def _power_of_ten(exponent: float) -> str:
-    return f"{10**exponent:.2g}" if -3 <= exponent < 4 else f"1e{exponent:.2g}".replace("-", "−")
+    return format_number(10.0**exponent, digits=2)
 
 
 def checks(answer: Answer) -> Section:
@@ -275,11 +267,11 @@ def sensitivity(answer: Answer) -> Section:
     if len(points) < 2:
         return None
     breakeven = view.get("breakeven")
-    known = is_number(breakeven)
+    factor = format_number(math.floor(100 * breakeven) / 100) if is_number(breakeven) else ""
     return {
-        "result": f"better up to a factor of {breakeven:.3g}" if known else "not shown to be better at any factor",
-        "breakeven": f"{breakeven:.3g}" if known else "",
-        "gamma": f"{view['gamma']:g}",
+        "result": f"better up to a factor of {factor}" if factor else "not shown to be better at any factor",
+        "breakeven": factor,
+        "gamma": format_number(view["gamma"], digits=6),
         "bound": f"{units.side} {answer.format(units.convert(view['bound']), sign=True)}",
         "chart": curve({"blue": points}, 0.0, breakeven),
     }
@@ -291,8 +283,9 @@ def shift(answer: Answer) -> Section:
     if not is_number(breakeven):
         return None
     rounded = math.floor(1000 * breakeven) / 1000
-    share = f"{100 * math.exp(-rounded):.3g} %"
-    return {"result": f"better up to κ = {rounded:g}", "breakeven": f"{rounded:g}", "share": share}
+    share = f"{format_number(100 * math.exp(-rounded))} %"
+    limit = format_number(rounded)
+    return {"result": f"better up to κ = {limit}", "breakeven": limit, "share": share}
 
 
 def running(answer: Answer) -> Section:

@@ -5,16 +5,8 @@ import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from drcrm.logs.diagnostics.formats import (
-    DASH,
-    JOINERS,
-    clean,
-    decimals_for,
-    format_count,
-    format_imputed,
-    format_number,
-    shorten,
-)
+from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number
+from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
 from drcrm.logs.diagnostics.units import Units
 from drcrm.logs.report.answer import ESTIMATES, Answer
 from drcrm.logs.report.outcome_sections import guardrail_rows

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.transforms import ScaledTranslation
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.errors import InputError
 from drcrm.files import atomic
 from drcrm.paper.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
@@ -65,11 +66,11 @@ def draw_mean(axes: Axes, row: Any, height: float, look: Look, ends: tuple[float
     A mean beyond the ``ends`` of the axis is written at that end. An interval that reaches beyond them gets an arrow.
     """
     style: dict[str, Any] = {"color": look.colour, "va": "center", "fontsize": SMALL}
-    number, is_below = f"{abs(row.mean):.3g}", row.mean < ends[0]
+    number, is_below = format_number(row.mean), row.mean < ends[0]
     if np.isnan(row.mean):
         axes.text(0.5, height, "missing", transform=axes.get_yaxis_transform(), **style | {"color": GREY})
     elif is_below or row.mean > ends[1]:
-        text, side = (f" ◂ −{number}", "left") if is_below else (f"{number} ▸", "right")
+        text, side = (f" ◂ {number}", "left") if is_below else (f"{number} ▸", "right")
         axes.text(ends[0 if is_below else 1], height, text, ha=side, **style)
     else:
         half = 0 if np.isnan(row.high) else row.high - row.mean
@@ -128,7 +129,7 @@ def write_beyond(axes: Axes, frame: pd.DataFrame, names: Names, along: str) -> N
     """Write means beyond the axis above their position on the horizontal axis."""
     for place in sorted(frame[along].dropna().unique()):
         beyond = frame[frame[along] == place]
-        lines = [f"{names.label(row.algorithm)} {row.mean:.2f} ↑" for row in beyond.itertuples()]
+        lines = [f"{names.label(row.algorithm)} {format_number(row.mean, 2)} ↑" for row in beyond.itertuples()]
         above = axes.get_xaxis_transform()
         axes.text(place, 1, "\n".join(lines), transform=above, ha="center", va="bottom", fontsize=SMALL)
 
@@ -140,7 +141,7 @@ def draw_grid_curve(axes: Axes, frame: pd.DataFrame, look: Look, end: float) -> 
     axes.set_xscale("log")
     axes.set_xlim(frame["value"].min() / 2, frame["value"].max() * 2)
     largest = frame["mean"].max()
-    axes.set_title(f"{look.label}, up to {largest:.3g} ↑" if largest > end else look.label)
+    axes.set_title(f"{look.label}, up to {format_number(largest)} ↑" if largest > end else look.label)
     axes.set_xlabel(look.parameter)
 
 

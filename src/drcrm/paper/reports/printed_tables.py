@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.number_formats import typeset_sign
 from drcrm.paper.reports import markup
 from drcrm.paper.reports.plan import Names, Plan, join
 from drcrm.paper.reports.result_tables import NO_SKYLINE
@@ -275,7 +276,7 @@ def _p_value(value: float) -> str:
 
 def number(value: float, form: str = ".3f", missing: str = "missing") -> str:
     """Return a number with a minus sign, or ``missing`` for NaN."""
-    return missing if np.isnan(value) else format(value, form).replace("-", "−")
+    return missing if np.isnan(value) else typeset_sign(format(value, form))
 
 
 def with_error(text: str, error: float, decimals: int = 3) -> str:

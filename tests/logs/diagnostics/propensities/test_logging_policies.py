@@ -175,4 +175,4 @@ def test_costs_drift_only_at_equal_actions(change):
     mapping, encoder = LogMapping(reward="click"), ArrayEncoding.fit
     as_reward = LogDescription(format="csv", mapping=mapping, kind="single", encoder=encoder, is_reward=True)
     check = check_cost_drift(log.with_cost(cost + 0.1 * log.cost).replace(description=as_reward))
-    assert ("The largest drift is that of action 0: -0." in check.sentence) == bool(change)  # clicks fall
+    assert ("The largest drift is that of action 0: −0." in check.sentence) == bool(change)  # clicks fall

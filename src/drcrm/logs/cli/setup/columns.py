@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.arrays.validation import LARGEST_PROBABILITY
 from drcrm.errors import escape_unprintable
 from drcrm.logs.encoding.columns import MISSING_TEXTS
@@ -139,7 +140,7 @@ class Column:
         """Return the number of values and examples, or the range of the numbers."""
         if self.numbers is not None and len(self.values) > SHOWN:
             low, high = np.nanmin(self.numbers), np.nanmax(self.numbers)
-            return f"{len(self.values)} values from {low:.4g} to {high:.4g}"
+            return f"{len(self.values)} values from {format_number(low)} to {format_number(high)}"
         examples = ", ".join(value if len(value) < 20 else f"{value[:19]}…" for value in self.values[:SHOWN])
         return escape_unprintable(f"{len(self.values)} values: {examples}{', …' if len(self.values) > SHOWN else ''}")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_count, format_number, percent
 from drcrm.evaluation.bounds.sample_size import POWER, bound_quantile, required_size, shrink_difference
 from drcrm.logs.diagnostics.check import Consequence
 from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import ROUNDING, WRONG_LOG
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
-from drcrm.logs.diagnostics.formats import capitalize, format_count, percent
+from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.leakage import ADVICE
 from drcrm.logs.diagnostics.repeated_rows.row_checks import IDENTIFY
 
@@ -88,9 +89,9 @@ def advise_rows(comparison: Comparison, rows: int, sign: int = 1) -> tuple[str, 
         f", the estimate shrunk because it is the best of {comparison.settings.choices} candidates" if is_chosen else ""
     )
     return (
-        f"{MORE_ROWS}. If the difference is {sign * expected:.3g}{shrunk}, "
+        f"{MORE_ROWS}. If the difference is {comparison.format(sign * expected)}{shrunk}, "
         f"{100 * POWER:g} % of all logs with {format_count(rounded)} rows for the evaluation show it. "
-        f"That is {rounded / rows:.3g} times the {format_count(rows)} rows of this evaluation."
+        f"That is {format_number(rounded / rows)} times the {format_count(rows)} rows of this evaluation."
         + (f" To certify this one candidate takes {format_count(alone)} new rows." if is_chosen else "")
     ), True
 

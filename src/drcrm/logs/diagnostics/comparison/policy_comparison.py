@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from drcrm.arrays.number_formats import decimals_for, format_number
 from drcrm.cost_models.tabular_model import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
@@ -132,6 +133,11 @@ class Comparison:
         scale = self.relative_error / self.difference.standard_error
         ends = {end: self.difference / mean + scale * (corrected[end] - self.difference) for end in ("low", "high")}
         return {"value": corrected["value"] / mean, **ends}
+
+    def format(self, outcome: float, rows: float = 1.0, sign: bool = True) -> str:
+        """Return an outcome of a number of rows with the decimals that the error of the difference needs."""
+        decimals = decimals_for([rows * self.difference.standard_error], [rows * self.difference])
+        return format_number(outcome, decimals, sign)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number, format_signed, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.estimates import SelfNormalised
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, upper_skewness
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, to_json, worst_level
-from drcrm.logs.diagnostics.formats import format_signed, percent
 from drcrm.logs.diagnostics.log_checks import compare_worst
 from drcrm.logs.diagnostics.log_columns import action_names
 from drcrm.logs.diagnostics.weight_checks import PolicyWeights
@@ -184,7 +184,7 @@ def _check_overlap(pairs: Sequence[tuple[Part, Mapping[str, Any]]]) -> Check:
         "overlap by slice",
         size / rows,
         "at least 10 % of the rows of each slice, and at least 10",
-        f"{part.label} has the lowest overlap, an effective sample size of {size:.3g} of {rows} rows",
+        f"{part.label} has the lowest overlap, an effective sample size of {format_number(size)} of {rows} rows",
         "Kish 1965",
     )
 

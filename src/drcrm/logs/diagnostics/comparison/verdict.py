@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.logs.diagnostics.check import Check, Consequence, to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.units import Units
@@ -150,7 +151,7 @@ class Evidence:
     def quantity(self) -> str:
         """The name of the compared quantity."""
         name = self.units.name
-        return name if self.radius is None else f"worst-case {name} under a shift of {self.radius:g}"
+        return name if self.radius is None else f"worst-case {name} under a shift of {format_number(self.radius)}"
 
     @property
     def bound(self) -> float | None:

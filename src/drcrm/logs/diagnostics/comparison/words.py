@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from drcrm.arrays.number_formats import (
+    decimals_for,
+    format_count,
+    format_level,
+    format_number,
+    format_signed,
+    percent,
+    typeset_sign,
+    with_confidence,
+)
 from drcrm.evaluation.bounds.sample_size import POWER
 from drcrm.evaluation.sensitivity import Sensitivity
 from drcrm.logs.diagnostics.check import Consequence
@@ -26,14 +37,7 @@ from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
-from drcrm.logs.diagnostics.formats import (
-    capitalize,
-    format_count,
-    format_digits,
-    format_signed,
-    percent,
-    with_confidence,
-)
+from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.diagnostics.units import Units
 
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
@@ -126,7 +130,7 @@ def _explain_open(evidence: Evidence) -> tuple[str, list[str], bool]:
     comparison, sign = evidence.comparison, evidence.units.sign
     ends = sorted(sign * end for end in (comparison.lower_bound, comparison.certificate.bound))
     pairs = [pair for pair in zip(("above", "below"), ends, strict=True) if np.isfinite(pair[1])]
-    sides = [f"{side} {format_signed(end)}" for side, end in pairs]
+    sides = [f"{side} {comparison.format(end)}" for side, end in pairs]
     sentence = (
         f"{describe_change(evidence, has_intervals=False)}, by estimate. The change is {sides[0]} "
         f"{_confidence(comparison)}" + "".join(f", and {side} with the same confidence" for side in sides[1:]) + "."
@@ -159,10 +163,11 @@ def state_certificates(verdict: Verdict, evidence: Evidence, statement: Statemen
             missing, _ = describe_missing(comparison, evidence.diagnosis.rows)
             holds += describe_breakeven(evidence.sensitivity) + missing
     units, sign, change = evidence.units, evidence.units.sign, describe_change(replace(evidence, label="the policy"))
+    policy_bound, difference_bound = comparison.format(sign * cost, sign=False), comparison.format(sign * difference)
     bounds = (
-        f"{change}. The policy's {evidence.quantity} is {units.side} {format_digits(sign * cost)} "
+        f"{change}. The policy's {evidence.quantity} is {units.side} {policy_bound} "
         f"per row. Its difference from {evidence.reference}'s {evidence.quantity} is {units.side} "
-        f"{format_signed(sign * difference)}.{describe_week(evidence)} {holds}"
+        f"{difference_bound}.{describe_week(evidence)} {holds}"
     )
     rails = describe_guardrails(evidence.guardrails, evidence.confidence)
     return replace(statement, verdict="certified", sentence=bounds + rails + untested(evidence.diagnosis))
@@ -177,16 +182,16 @@ def describe_change(evidence: Evidence, has_intervals: bool = True) -> str:
     comparison, sign = evidence.comparison, evidence.units.sign
     choices, mean = comparison.settings.choices, comparison.reference
     shown = comparison.corrected if has_intervals else {"value": float(comparison.difference)}
-    amount, start = sign * shown["value"] + 0.0, f"{100 * evidence.confidence:g} % interval "
+    amount, start = sign * shown["value"] + 0.0, f"{format_level(evidence.confidence)} interval "
     end = f", corrected for the choice among {choices} candidates" if choices > 1 else ""
-    interval = _describe_interval(shown, sign, format_signed, start, end)
-    text = f"changes {evidence.quantity} by {format_signed(amount)} per row{interval}"
+    interval = _describe_interval(shown, sign, comparison.format, start, end)
+    text = f"changes {evidence.quantity} by {comparison.format(amount)} per row{interval}"
     has_mean = not comparison.settings.reference.is_baseline and evidence.radius is None and sign * mean > 0
     share = amount / abs(mean) if mean else np.inf
     if has_mean and 100 * abs(share) < MAX_PERCENT:
-        form = ("{:+.0f} %" if abs(share) >= 0.1 else "{:+.2g} %").format
-        interval = _describe_interval(comparison.relative if has_intervals else {}, 100 * sign, form)
-        text += f", {form(100 * share)}{interval}"
+        form = partial(percent, decimals=decimals_for([], [1000 * share]), sign=True)
+        interval = _describe_interval(comparison.relative if has_intervals else {}, sign, form)
+        text += f", {form(share)}{interval}"
     return f"Compared with {evidence.reference}, {evidence.label} {text}"
 
 
@@ -206,7 +211,8 @@ def _claim(evidence: Evidence, is_better: bool) -> str:
     bound, side = comparison.certificate.bound, units.side
     if not is_better:
         bound, side = comparison.lower_bound, units.other_side
-    claim = f"{describe_change(evidence)}, and by {side} {format_signed(units.sign * bound)} {_confidence(comparison)}."
+    limit = f"{side} {comparison.format(units.sign * bound)}"
+    claim = f"{describe_change(evidence)}, and by {limit} {_confidence(comparison)}."
     return claim + describe_week(evidence)
 
 
@@ -215,12 +221,12 @@ def describe_week(evidence: Evidence) -> str:
     if evidence.rows_per_week is None or evidence.radius is not None:
         return ""
     part, unit = evidence.gain(evidence.rows_per_week)["outcome"], f"{evidence.units.name} per week"
-    ends = [part["low"], part["high"]]
-    interval = f" ({format_signed(ends[0])} to {format_signed(ends[1])})" if None not in ends else ""
+    show = partial(evidence.comparison.format, rows=evidence.rows_per_week)
+    interval = _describe_interval({key: value for key, value in part.items() if value is not None}, 1, show)
     bound = part["bound"]
-    side = "" if bound is None else f", and {evidence.units.side} {format_signed(bound)}"
+    side = "" if bound is None else f", and {evidence.units.side} {show(bound)}"
     rows = format_count(evidence.rows_per_week)
-    return f" At {rows} rows per week, as in this log, that is {format_signed(part['value'])} {unit}{interval}{side}."
+    return f" At {rows} rows per week, as in this log, that is {show(part['value'])} {unit}{interval}{side}."
 
 
 def _confidence(comparison: Comparison) -> str:
@@ -232,7 +238,7 @@ def describe_breakeven(sensitivity: Sensitivity | None) -> str:
     """Return a sentence on how wrong propensities may be; empty if this is unknown."""
     if sensitivity is None or np.isnan(sensitivity.breakeven):
         return ""
-    factor = f"{np.floor(100 * sensitivity.breakeven) / 100:.3g}"
+    factor = format_number(np.floor(100 * sensitivity.breakeven) / 100)
     return f" It stays better if every propensity's odds are off by a factor of at most {factor}."
 
 
@@ -266,9 +272,9 @@ def _describe_shift(radius: float | None) -> list[str]:
         return []
     share = percent(float(np.exp(-radius)), 1)
     return [
-        f"Differences and certified bounds are of worst cases at a shift of {radius:g}. A worst case bounds the mean "
-        f"on every subpopulation that makes up at least {share} of the traffic. The two policies can have different "
-        "worst cases, so a policy with a better worst case is not better in every environment."
+        f"Differences and certified bounds are of worst cases at a shift of {format_number(radius)}. A worst case "
+        f"bounds the mean on every subpopulation that makes up at least {share} of the traffic. The two policies can "
+        "have different worst cases, so a policy with a better worst case is not better in every environment."
     ]
 
 
@@ -292,10 +298,14 @@ def describe_guardrail(rail: JudgedGuardrail, confidence: float) -> str:
     name = f"the guardrail {guardrail.name}"
     if rail.refusal:
         return f"{name} cannot be decided: {rail.refusal}."
-    value, margin = (format_signed(units.sign * cost) for cost in (rail.difference, rail.margin))
-    limit = f"{guardrail.describe_margin()}, {margin}" if guardrail.is_relative else f"{units.side} {margin}"
+    decimals = decimals_for([rail.difference.standard_error], [rail.difference])
+    show = partial(format_number, decimals=decimals, sign=True)
+    value, margin = show(units.sign * rail.difference), format_signed(units.sign * rail.margin)
+    limit = (
+        f"{typeset_sign(guardrail.describe_margin())}, {margin}" if guardrail.is_relative else f"{units.side} {margin}"
+    )
     result, side, bound = "is not shown to hold", units.side, units.sign * rail.bound
     if rail.status == "violated":
         result, side, bound = "is violated", units.other_side, units.sign * rail.lower_bound
-    certain = f", and by {side} {format_signed(bound)} {with_confidence(confidence)}" if np.isfinite(bound) else ""
+    certain = f", and by {side} {show(bound)} {with_confidence(confidence)}" if np.isfinite(bound) else ""
     return f"{name} {result}: {guardrail.column} changes by {value} per row{certain}, but must change by {limit}."

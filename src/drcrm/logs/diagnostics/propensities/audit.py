@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from drcrm.arrays.number_formats import format_number
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
 from drcrm.evaluation.bounds.independent_units import Interval, check_groups, group_means, mean_and_deviation
@@ -264,11 +265,13 @@ def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None)
     mean, error, actions, _ = max(failed or notable or means[:1], key=lambda tested: tested.distance)
     level = worst_level(bool(failed), bool(notable))
     sentence = (
-        f"for {actions}, the mean ratio of modelled to logged propensities is {mean:.3g}; correct propensities give 1"
+        f"for {actions}, the mean ratio of modelled to logged propensities is {format_number(mean)}; "
+        "correct propensities give 1"
     )
     if level != "good":
         direction = "too small" if mean > 1 else "too large"
-        sentence += f". They are {direction} by a factor of about {max(mean, 1 / max(mean, 1e-300)):.2g}"
+        factor = format_number(max(mean, 1 / max(mean, 1e-99)), digits=2)
+        sentence += f". They are {direction} by a factor of about {factor}"
         sentence += ", or actions are unavailable for reasons that no feature shows" if mean < 1 else ""
     threshold = f"not significantly outside {MATERIAL[0]:g} to {MATERIAL[1]:g}"
     text = "propensity audit, mean ratio", mean, threshold, sentence, SOURCE

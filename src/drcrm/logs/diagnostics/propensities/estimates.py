@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.number_formats import format_number, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
-from drcrm.logs.diagnostics.formats import percent
 from drcrm.logs.diagnostics.propensities.audit import FOLDS, draw_context_folds, log_evidence
 from drcrm.logs.estimated_propensities import (
     FORECASTS,
@@ -113,12 +113,12 @@ def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) 
     moved = Interval.of((weight - 1) * forecast, log, units, 0.95)
     ratio = float(moved) / moved.standard_error if moved.standard_error > 0 else 0.0
     sentence = (
-        f"weights by the estimated propensities move the forecast of the cost by {ratio:.2g} standard errors, expected "
-        "0 because it depends on the context only"
+        f"weights by the estimated propensities move the forecast of the cost by {format_number(ratio)} standard "
+        "errors, expected 0 because it depends on the context only"
     )
     if fails := abs(ratio) > UNBALANCED:
         sentence += ". The propensity model misses how the logging policy depends on the context"
-    threshold, level = f"from {-UNBALANCED} to {UNBALANCED} standard errors", worst_level(fails, False)
+    threshold, level = f"from {format_number(-UNBALANCED)} to {UNBALANCED} standard errors", worst_level(fails, False)
     return Check("balance", level, Consequence.UNBALANCED, BALANCE, ratio, threshold, sentence, "Hansen 2008")
 
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from drcrm.arrays.number_formats import percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
 from drcrm.data.folds import context_folds
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence
-from drcrm.logs.diagnostics.formats import percent
 from drcrm.logs.diagnostics.log_columns import independent_units, time_order
 from drcrm.logs.estimated_propensities import MAX_CODES, MIN_CONTEXTS, dense_features
 

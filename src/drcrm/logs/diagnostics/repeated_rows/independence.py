@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtrc, pdtr
 
+from drcrm.arrays.number_formats import format_number, percent
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
-from drcrm.logs.diagnostics.formats import percent
 from drcrm.logs.rows.agreement import agreement_p_value, pair_equal_values
 from drcrm.logs.rows.row_hashes import RowHashes
 
@@ -130,9 +130,9 @@ def check_independence(
     sentence = "rows with equal features do not share their action more often than their propensities allow"
     if is_dependent:
         sentence = (
-            f"rows with equal features have the same action {ratio:.3g} times as often as their propensities allow, in "
-            f"{len(first)} pairs. If the rows depend on each other, set `group:` to the column of user ids; otherwise "
-            "the propensities are too small"
+            f"rows with equal features have the same action {format_number(ratio)} times as often as their "
+            f"propensities allow, in {len(first)} pairs. If the rows depend on each other, set `group:` to the column "
+            "of user ids; otherwise the propensities are too small"
         )
     level = worst_level(is_dependent and not imitated, is_dependent)
     text = NAME, ratio, "no more agreement than by chance", sentence, "Ville 1939"

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from drcrm.arrays.mapped_arrays import as_mapped, scratch_path
+from drcrm.arrays.number_formats import percent
 from drcrm.arrays.tables import Table, join_tables
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import run_in_order
@@ -17,7 +18,6 @@ from drcrm.data.folds import join_units
 from drcrm.errors import InputError
 from drcrm.logs.batches import blocks_of
 from drcrm.logs.diagnostics.check import Check, Consequence
-from drcrm.logs.diagnostics.formats import percent
 from drcrm.logs.diagnostics.repeated_rows.independence import check_copies, check_independence
 from drcrm.logs.encoding.base import MATRIX
 from drcrm.logs.encoding.columns import canonical_text

@@ -1,0 +1,115 @@
+"""Numbers and shares as texts."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drcrm.arrays.number_formats import (
+    decimals_for,
+    format_level,
+    format_number,
+    format_share,
+    percent,
+    typeset_sign,
+)
+
+SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+
+
+NUMBERS = {
+    0: "0",
+    1: "1",
+    -1: "−1",
+    0.0123456: "0.0123",
+    9.9949: "9.99",
+    9.9996: "10",
+    0.099996: "0.1",
+    999.6: "1\u202f000",
+    1e-4: "0.0001",
+    9.9996e-5: "1 × 10⁻⁴",
+    999_999_999.6: "1\u202f000\u202f000\u202f000",
+    9.9996e9: "1 × 10¹⁰",
+    123.4: "123",
+    1e300: "–",
+    1234567: "1\u202f234\u202f567",
+    1e9: "1 × 10⁹",
+    -2.5e-7: "−2.5 × 10⁻⁷",
+    5e-321: "0",
+    math.inf: "–",
+    math.nan: "–",
+    None: "–",
+    "3": "–",
+}
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_numbers_have_three_digits(value):
+    assert format_number(value) == NUMBERS[value]
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "expected"),
+    [
+        (-0.00001, 2, "0.00"),
+        (-0.0, None, "0"),
+        (9.9996, 3, "+10.000"),
+        (-12034.51, 1, "−12\u202f034.5"),
+        (0.0272, 3, "+0.027"),
+        (0.0, 3, "0.000"),
+        (2.4e-9, 6, "+2.4 × 10⁻⁹"),
+    ],
+)
+def test_numbers_with_decimals_and_sign(value, decimals, expected):
+    assert format_number(value, decimals, sign=value >= 0) == expected
+
+
+@pytest.mark.parametrize(
+    ("errors", "values", "decimals"),
+    [([0.0061, 0.0044], [], 4), ([120.0], [], 0), ([None, 0.0], [0.25], 3), ([1e-30], [], 6), ([], [], 2)],
+)
+def test_decimals_show_two_digits_of_the_smallest_error(errors, values, decimals):
+    assert decimals_for(errors, values) == decimals
+
+
+SHARES = {0: "0 %", 1: "100 %", 0.0004: "< 0.1 %", 0.0994: "9.9 %", 0.0999: "10 %", -0.02: "−2.0 %", None: "–"}
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_shares_in_percent(share):
+    assert format_share(share) == SHARES[share]
+
+
+def read_number(text: str) -> float:
+    """Return the number that a person reads in a text."""
+    mantissa, _, exponent = text.replace("\u202f", "").translate(SUPERSCRIPTS).partition(" × 10")
+    return float(mantissa) * 10.0 ** int(exponent or 0)
+
+
+@given(st.floats(-1e99, 1e99), st.integers(1, 12), st.booleans())
+def test_a_number_that_is_read_has_the_promised_relative_error(value, digits, sign):
+    text = format_number(value, sign=sign, digits=digits)
+    assert read_number(text) == pytest.approx(value, rel=0.5 * 10.0 ** (1 - digits) * 1.001, abs=1e-99)
+    assert not set(text) & {"-", "e", "E"}
+    assert (read_number(text) == 0) == (text == "0")
+    assert text.startswith("+") == (sign and value > 0 and text != "0")
+
+
+@given(st.integers(-(10**9) + 1, 10**9 - 1))
+def test_whole_numbers_have_all_their_digits(value):
+    assert read_number(format_number(value)) == read_number(format_number(np.int64(value))) == value
+
+
+@given(st.floats(-1e8, 1e8), st.integers(0, 5))
+def test_decimals_have_the_promised_absolute_error(value, decimals):
+    text = format_number(value, decimals)
+    assert abs(read_number(text) - value) <= 0.5001 * 10.0**-decimals
+    assert text.startswith("−") == (read_number(text) < 0)
+
+
+def test_per_cent_and_levels():
+    assert [percent(share, 1, sign=True) for share in (0.0345, -0.0345, -1e-9)] == ["+3.5 %", "−3.5 %", "0.0 %"]
+    assert [format_level(share) for share in (0.95, 0.9999999)] == ["95 %", "99.99999 %"]
+    assert [typeset_sign(text) for text in ("-0.000", "+0", "-1.20")] == ["0.000", "0", "−1.20"]
