@@ -1,8 +1,11 @@
 """Held-out scores and scorers, and scikit-learn's searches with and without metadata routing."""
 
+import re
+
 import numpy as np
 import pytest
 import sklearn
+from refusals import refusal
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
@@ -64,9 +67,7 @@ def test_a_scorer_returns_minus_its_heldout_score(kind, one_row_logs):
 )
 def test_a_score_that_cannot_be_computed_says_why(arguments, message, one_row_logs):
     data = one_row_logs["labels", 1]
-    with pytest.raises(InputError, match=message) as error:
-        data.fit(CIPS()).score(**{"X": data.X, "Y": data.Y, **data.rows, **arguments})
-    assert "\n" not in str(error.value)
+    assert re.search(message, refusal(data.fit(CIPS()).score, **{"X": data.X, "Y": data.Y, **data.rows, **arguments}))
 
 
 @pytest.mark.parametrize("kind", ["labels", "lists"])

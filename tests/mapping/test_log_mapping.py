@@ -1,9 +1,9 @@
 """Mappings: every key, and every kind of error."""
 
 import json
-import re
 
 import pytest
+from refusals import refusal
 
 from drcrm.errors import InputError
 from drcrm.mapping.log_mapping import LogMapping, as_mapping
@@ -104,9 +104,7 @@ def test_the_default_split():
     ],
 )
 def test_invalid_mappings_are_rejected_in_one_line(changes, message):
-    with pytest.raises(InputError, match=re.escape(message)) as error:
-        as_mapping({**WHOLE, **changes})
-    assert "\n" not in str(error.value)
+    assert message in refusal(as_mapping, {**WHOLE, **changes})
 
 
 @pytest.mark.parametrize(
@@ -123,9 +121,7 @@ def test_invalid_mappings_are_rejected_in_one_line(changes, message):
 )
 def test_files_of_other_content_are_rejected(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=re.escape(f"{tmp_path / name}: {message}")) as error:
-        as_mapping(tmp_path / name)
-    assert "\n" not in str(error.value)
+    assert f"{tmp_path / name}: {message}" in refusal(as_mapping, tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
 from strategies import examples
 
 from drcrm.__main__ import main
@@ -55,9 +56,7 @@ def test_yaml_has_both_lines():
 )
 def test_a_mapping_with_a_repeated_key_is_an_error(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
-    with pytest.raises(InputError) as error:
-        as_mapping(tmp_path / name)
-    assert str(error.value).startswith(f"{tmp_path / name}: {message}")
+    assert refusal(as_mapping, tmp_path / name).startswith(f"{tmp_path / name}: {message}")
 
 
 def test_json_of_the_command_line_with_a_repeated_key_is_an_error(capsys):

@@ -1,6 +1,7 @@
 """Policies that are given by their probabilities."""
 
 import json
+import re
 import warnings
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from probability_logs import KINDS, log_and_policy
+from refusals import refusal
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -137,9 +139,7 @@ LISTS, _, _ = log_and_policy("lists")
 )
 def test_invalid_policies_are_rejected_in_one_line(policy, log, message):
     for evaluate in (off_policy_value, policy_certificate):
-        with pytest.raises(InputError, match=message) as error:
-            evaluate(policy, log)
-        assert "\n" not in str(error.value)
+        assert re.search(message, refusal(evaluate, policy, log))
 
 
 def test_an_array_that_could_be_rows_or_candidates_needs_its_explicit_shape():

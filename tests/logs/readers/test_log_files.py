@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refusal
 from scipy import sparse
 from text_logs import LOGS
 
@@ -180,9 +181,10 @@ def test_errors_in_late_batches_of_a_table_name_the_row(form, column, value, mes
     path, quote = write_table(frame, tmp_path, form), "'" if form == "csv" else ""
     for rows in (1000, 10):
         monkeypatch.setattr(read_log, "ROWS", rows)
-        with pytest.raises(InputError) as error:
-            read_raw_log(path, as_mapping(MAPPING), lambda: tmp_path)
-        assert str(error.value) == f"{path}: {message.format(quote, quote)}"
+        assert (
+            refusal(read_raw_log, path, as_mapping(MAPPING), lambda: tmp_path)
+            == f"{path}: {message.format(quote, quote)}"
+        )
 
 
 def test_folders_of_other_content_are_rejected(tmp_path):
