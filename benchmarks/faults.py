@@ -87,8 +87,8 @@ FAULTS = {
         "self.broadcast(0 * self.count_choices() + support / np.max(self.count_choices()))",
     ),
     "the split of a user's log ignores groups": (
-        "return self.context if groups is None else groups",
-        "return self.context",
+        "return np.arange(len(self.Y)) if self.units is None else number_groups(self.units, len(self.Y))",
+        "return np.arange(len(self.Y))",
     ),
     "by default the cost model is trusted everywhere": (
         'support: float = SUPPORT\n    context_effects: bool | str = "auto"\n    safe: bool',
@@ -177,8 +177,8 @@ FAULTS = {
         "place < min(int(VALIDATION * n), LARGEST_SAMPLE)",
     ),
     "drift tests ignore groups": (
-        "Interval.of(z, log, units, 1 - LEVEL / tests, value=0.0)",
-        "Interval.of(z, log, None, 1 - LEVEL / tests, value=0.0)",
+        "Interval.of(z, log, 1 - LEVEL / tests, value=0.0)",
+        "Interval.of(z, log.with_groups(np.arange(len(z))), 1 - LEVEL / tests, value=0.0)",
     ),
     "the leakage test predicts the rows that it is fitted to": (
         "fit(values, target, count * (half != fold))",

@@ -41,7 +41,7 @@ from synthetic import draw_actions
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.independent_units import group_means, unit_values
+from drcrm.evaluation.bounds.independent_units import group_means, grouped_values
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, estimate_skewness
 from drcrm.evaluation.bounds.upper_bound import SEQUENCE
 from drcrm.evaluation.evaluation import Evaluation
@@ -193,7 +193,7 @@ def watch_sequence(world: World, estimate: str, baseline: str | None, truth: flo
     for units in range(LOOK, len(ends) + 1, LOOK):
         rows = ends[units - 1]
         ones, parts = np.ones(rows), (plain[:rows], (weight * log.cost - logged)[:rows])
-        smaller = min(upper_bound(z, CONFIDENCE, SEQUENCE) for z in unit_values(user[:rows], ones, *parts)[:-1])
+        smaller = min(upper_bound(z, CONFIDENCE, SEQUENCE) for z in grouped_values(user[:rows], ones, *parts)[:-1])
         change = weight[:rows] - (baseline is not None)
         skewness = estimate_skewness(change, residual[:rows], log.cost[:rows], ones, units)
         looks.append(skewness <= LARGEST_SKEWNESS)

@@ -125,7 +125,7 @@ def test_a_regressor_is_cross_fitted_where_a_model_is_evaluated(has_groups):
     X, A = np.column_stack([rng.normal(size=(300, 2)), np.ones(300)]), rng.integers(0, 2, 300)
     log = BanditLog(X, A, np.full(300, 0.5), -1.0 * ((X[:, 0] > 0) == A) - rng.random(300))
     groups = np.repeat(np.arange(60), 5) if has_groups else None
-    fold, effects = context_folds(log, groups, 5), np.empty((300, 2))
+    fold, effects = context_folds(log.with_groups(groups), 5), np.empty((300, 2))
     for number in range(5):
         for action in range(2):
             rows = (fold != number) & (action == A)

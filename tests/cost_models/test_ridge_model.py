@@ -65,7 +65,7 @@ def into_constant(coef: np.ndarray, intercept: float) -> np.ndarray:
 
 
 def best_penalty(log: BanditLog) -> float:
-    """Return the smallest penalty with nearly the least error on folds of contexts, by scikit-learn."""
+    """Return the smallest penalty with nearly the least error on folds of the contexts, by scikit-learn."""
     X, count = sparse.csr_array(log.X).toarray(), log.count
     features = joint_features(X[log.context], log.Y)
     fold = np.random.default_rng(0).permutation(len(X))[log.context] % FOLDS
@@ -135,7 +135,7 @@ def test_equal_and_absent_features():
 @pytest.mark.parametrize(("seed", "noise"), [(4, 0.5), (5, 3.0), (6, 30.0)])
 def test_auto_selects_the_smallest_penalty_with_nearly_the_least_error(seed, noise):
     log = make_log(seed, noise=noise, contexts=30, n=90)
-    log = log.without_empty_rows()
+    log = log.with_groups(log.context).without_empty_rows()
     model = CostModel().fit(log)
     assert model.penalty_ == best_penalty(log)
     assert model.coef_ == pytest.approx(into_constant(*fit_ridge(log, model.penalty_)), rel=1e-9, abs=1e-9)

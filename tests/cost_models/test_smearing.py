@@ -14,7 +14,7 @@ from drcrm.policies.prepared_log import modelled_cost
 @pytest.mark.parametrize("gamma", [0.4, 3.0])
 def test_moments_are_those_of_loops_over_rows_and_actions(kind, gamma):
     log = draw_log(kind, seed=4)
-    coef, fold = np.random.default_rng(1).normal(size=(log.X.shape[1], *log.actions.shape)), context_folds(log, None, 5)
+    coef, fold = np.random.default_rng(1).normal(size=(log.X.shape[1], *log.actions.shape)), context_folds(log, 5)
     effects, largest = cross_fitted_effects(log, fold), log.cost.max() + 0.5
     _, mean = log.actions.log_partition(log.X @ coef)
     of_rows, of_contexts = smeared_moments(log, effects, mean, fold, gamma, largest)
@@ -29,7 +29,7 @@ def test_residuals_are_pooled_below_50_and_by_action_from_50_on():
     log = draw_log("single", rows=600, contexts=60)
     rare = log.replace(count=np.where(log.Y == 3, (np.arange(600) % 20 == 0).astype(int), log.count))
     log, gamma = rare.without_empty_rows(), 1.2
-    fold = context_folds(log, None, FOLDS)
+    fold = context_folds(log, FOLDS)
     effects = cross_fitted_effects(log, fold)
     residual = log.cost - effects[log.context, log.Y]
     factor = np.exp(smear_residuals(log, residual, fold, gamma))

@@ -41,8 +41,9 @@ class KindLog:
         return BanditLog(self.X, self.Y, **self.rows, **self.actions)
 
     def fit(self, estimator, form=np.asarray, **options):
+        """Fit an estimator with the contexts as groups: all rows of a context are one unit."""
         X = self.choices.lists(form) if self.kind == "lists" else form(self.X)
-        return estimator.fit(X, self.Y, **self.rows, **self.actions, **options)
+        return estimator.fit(X, self.Y, **self.rows, groups=self.rows["context"], **self.actions, **options)
 
     def policy(self, coef: np.ndarray):
         if self.kind == "labels":

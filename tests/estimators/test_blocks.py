@@ -53,9 +53,7 @@ def test_without_a_gain_the_logging_policy_is_kept_with_a_warning():
 
 
 def test_small_logs_keep_the_logging_policy():
-    with pytest.warns(
-        UserWarning, match=f"^{KEEPS}no test is possible with fewer than 10 contexts or 30 rows in a block"
-    ):
+    with pytest.warns(UserWarning, match=f"^{KEEPS}no test is possible with fewer than 10 units or 30 rows in a block"):
         estimator = DoublyRobustDRO(**FAST, validation="blocks").fit(*simulate(116, 0.3, 0))
     assert (estimator.improvement_bound_, estimator.blocks_, estimator.mixture_) == (np.inf, [], None)
     enough = DoublyRobustDRO(**FAST, validation="blocks").fit(*simulate(120, 0.3, 0))

@@ -115,7 +115,9 @@ def test_an_intercept_equals_a_constant_column(name, kind, form, kind_logs):
     data = kind_logs[kind]
     base, X, rows = data.logging_policy.coef, form(np.asarray(data.X)[:, :-1]), data.rows | data.actions
     narrow_policy = type(data.logging_policy)(base[:-1], base[-1])
-    estimator = make(name, fit_intercept=True).fit(X, data.Y, **rows, logging_policy=narrow_policy)
+    estimator = make(name, fit_intercept=True).fit(
+        X, data.Y, **rows, groups=rows["context"], logging_policy=narrow_policy
+    )
     wide = data.fit(make(name), logging_policy=data.logging_policy)
     assert not wide.intercept_.any()
     assert estimator.n_features_in_ == 3

@@ -48,7 +48,7 @@ def split(data, heldout: np.ndarray) -> list[BanditLog]:
     """Return the logs of the rows that are not held out, and of those that are."""
     is_heldout = np.isin(np.arange(len(data.Y)), heldout)
     parts = (data.rows | {"count": data.rows["count"] * part} for part in (~is_heldout, is_heldout))
-    logs = (BanditLog(data.X, data.Y, **rows, **data.actions) for rows in parts)
+    logs = (BanditLog(data.X, data.Y, **rows, **data.actions).with_groups(rows["context"]) for rows in parts)
     return [log.without_empty_rows().merge_duplicates()[0] for log in logs]
 
 
@@ -122,7 +122,7 @@ def test_fits_are_reproducible_and_seeds_choose_the_heldout_rows(labels):
 def noise(log: BanditLog, seed: int = 0) -> dict:
     """Return costs that are independent of contexts and actions."""
     cost = np.random.default_rng(seed).normal(size=len(log.Y))
-    return {"propensity": log.propensity, "cost": cost, "context": log.context}
+    return {"propensity": log.propensity, "cost": cost, "context": log.context, "groups": log.context}
 
 
 def test_on_noise_the_logging_policy_is_kept_with_a_warning(logged, random_policy):
@@ -141,21 +141,22 @@ def test_on_noise_the_logging_policy_is_kept_with_a_warning(logged, random_polic
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("contexts", [1, 36, 37, 120])
 def test_small_logs_keep_the_logging_policy(contexts):
-    """With fewer than 10 contexts or 30 rows to hold out, nothing is held out, and the cost model uses all rows."""
+    """With fewer than 10 groups or 30 rows to hold out, nothing is held out, and the cost model uses all rows."""
     rng = np.random.default_rng(contexts)
     for passes in (1, 4):
         context = np.tile(np.arange(contexts), passes)
         X, Y = np.ones((contexts, 1)), rng.integers(0, 2, (len(context), 2))
         Y[0] = 0, 1  # a cost model needs two different actions; whoever flips labels gains 2
         rows = {"propensity": np.full(len(Y), 0.25), "cost": -2.0 * Y.sum(axis=1), "context": context}
+        groups = {"groups": context}
         uniform, n = ExponentialPolicy(np.zeros((1, 2))), passes * -(-contexts // 4)
         if contexts >= 37 and n >= 30:
-            estimator = DoublyRobustDRO().fit(X, Y, **rows, logging_policy=uniform)
+            estimator = DoublyRobustDRO().fit(X, Y, **rows, **groups, logging_policy=uniform)
             assert estimator.improvement_bound_ < 0 < estimator.step_
             assert len(estimator.heldout_) == n
             continue
-        with pytest.warns(UserWarning, match=f"^{KEEPS}fewer than 10 contexts or 30 held-out rows; log more rows"):
-            estimator = DoublyRobustDRO().fit(X, Y, **rows, logging_policy=uniform)
+        with pytest.warns(UserWarning, match=f"^{KEEPS}fewer than 10 groups or 30 held-out rows; log more rows"):
+            estimator = DoublyRobustDRO().fit(X, Y, **rows, **groups, logging_policy=uniform)
         assert not estimator.coef_.any()
         assert (estimator.improvement_bound_, estimator.step_, estimator.heldout_.tolist()) == (0, 0, [])
         model = CostModel().fit(X, Y, cost=rows["cost"], context=context)
@@ -182,13 +183,14 @@ def test_heldout_rows_certify_the_kept_policy(data):
     log, model = BanditLog(data.X, data.Y, **data.rows | {"count": count}, **data.actions), estimator.cost_model_
     certificate = policy_certificate(estimator, log, "dr", choices=estimator.n_candidates_, cost_model=model)
     assert certificate.n == count.sum()
-    only = split(data, estimator.heldout_)[1]
+    only = split(data, estimator.heldout_)[1].replace(rows=None)  # without groups
     same = policy_certificate(estimator, only, "dr", choices=estimator.n_candidates_, cost_model=model)
     single = policy_certificate(estimator, log, "dr", 1 - 0.05 / estimator.n_candidates_, cost_model=model)
     assert [same.bound, single.bound] == pytest.approx([certificate.bound] * 2, rel=1e-9)
     assert certificate.value < certificate.bound < np.average(data.rows["cost"], weights=data.rows["count"])
     rows = {name: values[estimator.heldout_] for name, values in data.rows.items()}
-    score = estimator.score(data.X, data.Y[estimator.heldout_], **rows, **data.eligible, by="improvement_bound")
+    known = {"groups": rows["context"], **data.eligible}
+    score = estimator.score(data.X, data.Y[estimator.heldout_], **rows, **known, by="improvement_bound")
     assert 0 < -estimator.improvement_bound_ == pytest.approx(score, rel=1e-9)
 
 

@@ -39,7 +39,8 @@ def tilt(cost: np.ndarray, share: np.ndarray, kappa: float) -> tuple[float, floa
 @pytest.mark.parametrize("form", ["coefficients", "probabilities"])
 def test_values_and_standard_errors_are_those_of_loops(kind, estimate, form):
     log = draw_log(kind, seed=3)
-    policy, fold = draw_policy(log), context_folds(log, None, FOLDS)
+    log = log.with_groups(log.context)
+    policy, fold = draw_policy(log), context_folds(log, FOLDS)
     effects = cross_fitted_effects(log, fold)
     weight = moments_by_row(log, policy.coef, effects, fold, 1.0)["weight"]
     share = log.count * weight / (log.count @ weight)
@@ -60,7 +61,7 @@ def test_values_and_standard_errors_are_those_of_loops(kind, estimate, form):
     assert value == pytest.approx(expected, rel=1e-9)
     by_context, m = np.bincount(log.context, log.count * influence), log.n_contexts
     assert value.standard_error == pytest.approx(by_context.std(ddof=1) * np.sqrt(m) / log.size, rel=1e-7)
-    assert (value.by, value.estimate) == ("context", estimate)
+    assert (value.by, value.estimate) == ("group", estimate)
     certificate = policy_certificate(
         used, log, estimate, shift=KAPPA, by="context", method="student", check_tails=False
     )

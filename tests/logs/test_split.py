@@ -59,7 +59,7 @@ def test_ties_of_time_are_in_file_order_and_groups_begin_with_their_first_row(fr
 
 
 def test_at_least_one_row_and_not_all_are_held_out(frame, mapping):
-    with pytest.raises(InputError, match="the log has a single context, expected at least two"):
+    with pytest.raises(InputError, match="the log has a single row, expected at least two"):
         held_out(read_raw_log(frame[:1], mapping))
     assert held_out(read_raw_log(frame[:2], mapping)).sum() == 1
 

@@ -9,7 +9,6 @@ from scipy import stats
 
 from drcrm import BanditLog, off_policy_value
 from drcrm.data.folds import draw_folds, number_blocks
-from drcrm.evaluation.bounds.independent_units import with_groups
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.selection.block_learning import Choice, Learner, _Key, learn_in_blocks
 from drcrm.selection.grid_search import learn_with_features
@@ -38,7 +37,7 @@ def log_of(n: int = 300, seed: int = 0, gain: float = 1.0) -> BanditLog:
 
 
 def learn(log: BanditLog, blocks: int = 2, algorithm: Algorithm = ALGORITHM):
-    return learn_in_blocks(log, number_blocks(log.units, blocks), Learner([algorithm], fit))
+    return learn_in_blocks(log, number_blocks(log.unit_numbers, blocks), Learner([algorithm], fit))
 
 
 def coefficients(learned) -> list[np.ndarray]:
@@ -47,7 +46,7 @@ def coefficients(learned) -> list[np.ndarray]:
 
 def test_a_policy_does_not_depend_on_the_rows_of_its_block_and_later_ones():
     log = log_of(150)
-    block = number_blocks(log.units, 2)
+    block = number_blocks(log.unit_numbers, 2)
     policies = coefficients(learn(log))
     for number in (1, 2):
         rng = np.random.default_rng(number)
@@ -61,7 +60,7 @@ def test_a_policy_does_not_depend_on_the_rows_of_its_block_and_later_ones():
 def test_changes_are_doubly_robust_differences_on_the_blocks(kind):
     """The cost model of each block's policy is fitted to the rows before; the bound is their stabilised mean."""
     log = block_log(kind, 100).merge_duplicates()[0]
-    block = number_blocks(log.units, 2)
+    block = number_blocks(log.unit_numbers, 2)
     learner = Learner([replace(ALGORITHM, support=0.0)], fit)
     learned = learn_in_blocks(log, block, learner)
     for number, tested in enumerate(learned.blocks, 1):
@@ -109,7 +108,7 @@ def test_each_candidate_can_be_fitted_again(algorithm):
 
 def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error():
     log = log_of(200, gain=0.3)
-    fold = draw_folds(log.units, 3)
+    fold = draw_folds(log.unit_numbers, 3)
     algorithms = [ALGORITHM, GRID]
     choice = Learner(algorithms, fit).choose(log, fold)
     bounds = {}
@@ -126,7 +125,7 @@ def test_the_choice_is_the_candidate_with_the_least_mean_plus_one_standard_error
 def test_groups_are_in_one_block_and_are_the_units_of_the_test():
     """Each row is a group with four copies of itself, so that only the number of rows differs."""
     log, rows = log_of(200), np.repeat(np.arange(200), 4)
-    groups = with_groups(log.take(rows), rows).merge_duplicates()[0]
+    groups = log.take(rows).with_groups(rows).merge_duplicates()[0]
     plain, grouped = learn(log), learn(groups)
     for one, other in zip(plain.blocks, grouped.blocks, strict=True):
         assert other.rows == 4 * one.rows
@@ -143,5 +142,5 @@ def test_fits_to_more_rows_begin_at_those_to_fewer_rows():
         return fit(train, heldout, algorithm)
 
     log = log_of()
-    learn_in_blocks(log, number_blocks(log.units, 2), Learner([ALGORITHM], record))
+    learn_in_blocks(log, number_blocks(log.unit_numbers, 2), Learner([ALGORITHM], record))
     assert [len(of_fit) for of_fit in begins] == [0, 0, 0, 1, 1, 1]

@@ -279,7 +279,7 @@ def test_the_cost_model_blends_trees_and_ridge_by_least_squares():
     *folds, whole = (fit[0] for fit in fit_scores(log, logging).features.transformer.folds)
     modelled = [[model.effects(log.X, log.actions) for model in fit.models] for fit in folds]
     of_fold = np.stack(modelled)[..., np.arange(len(log.Y)), log.Y]  # (fold, model, row)
-    fold = context_folds(log, None, learned_scores.FOLDS)[log.context]
+    fold = context_folds(log, learned_scores.FOLDS)[log.context]
     design = np.column_stack([of_fold[fold, 0, np.arange(len(fold))], of_fold[fold, 1, np.arange(len(fold))]])
     residual = log.cost - whole.constant - design @ whole.weights
     assert (whole.weights > 0).all()

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.independent_units import unit_values
+from drcrm.evaluation.bounds.independent_units import grouped_values
 from drcrm.selection.multiplicity import LEVELS, EffectiveNumber, PairedDifferences, effective_number
 
 ROWS = 400
@@ -19,7 +19,7 @@ def differences(values: np.ndarray, **changes: np.ndarray) -> PairedDifferences:
 
 def by_unit(values: np.ndarray, units: np.ndarray) -> PairedDifferences:
     """Return the differences in units of rows."""
-    *columns, count = unit_values(units, np.ones(len(values)), *values.T)
+    *columns, count = grouped_values(units, np.ones(len(values)), *values.T)
     return differences(np.column_stack(columns), count=count)
 
 

@@ -22,24 +22,20 @@ from drcrm.data.scaling import has_constant
 FOLDS = 5
 
 
-def cross_fit(
-    log: BanditLog,
-    units: np.ndarray | None = None,
-    folds: int = FOLDS,
-    fit: Callable[[BanditLog], Any] | None = None,
-) -> TabularModel:
+def cross_fit(log: BanditLog, folds: int = FOLDS, fit: Callable[[BanditLog], Any] | None = None) -> TabularModel:
     """Return the modelled costs of a log, each from a model that was fitted to the other folds.
 
     Parameters
     ----------
     log : BanditLog
-        Log without rows of count 0.
-    units, folds
-        As in :func:`context_folds`. If the log has a single unit, the model is fitted to all rows.
+        Log without rows of count 0, and with contexts of one unit each: see
+        :func:`drcrm.data.folds.separate_units`.
+    folds : int
+        Number of folds. If the log has a single unit, the model is fitted to all rows.
     fit : callable, optional
         Function that fits a cost model to a log; by default a CostModel with intercepts where they are needed.
     """
-    fold = context_folds(log, units, folds)
+    fold = context_folds(log, folds)
     has_intercept = log.actions.has_intercept and not has_constant(log.X)
     fit = fit or (lambda part: CostModel().fit(part, action_intercepts=has_intercept))
     models = [fit(part) for part in training_parts(log, fold)]

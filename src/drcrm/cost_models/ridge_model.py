@@ -28,7 +28,7 @@ from drcrm.arrays.validation import (
 from drcrm.cost_models.base import BaseCostModel, Predict
 from drcrm.cost_models.solvers.ridge_solvers import FOLDS, TOO_LARGE, make_solver
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.folds import context_folds
+from drcrm.data.folds import row_folds
 from drcrm.data.scaling import as_column, cost_deviation, feature_scales, has_constant
 from drcrm.errors import InputError
 from drcrm.policies.prepared_log import append_row
@@ -152,7 +152,7 @@ class CostModel(BaseCostModel):
         mean = require_finite(log.count @ log.cost / log.size, TOO_LARGE)
         unit = require_finite(cost_deviation(log.cost, log.count), TOO_LARGE)
         standardised = log.actions.regression_log(log.replace(cost=(log.cost - mean) / unit))
-        solver = make_solver(standardised, scales, context_folds(log, log.units, FOLDS)[log.context])
+        solver = make_solver(standardised, scales, row_folds(log, FOLDS))
         is_auto = isinstance(self.penalty, str) and self.penalty == "auto"
         self.penalty_ = check_positive(solver.select_penalty() if is_auto else self.penalty, "penalty")
         coef, common = solver.solve(self.penalty_)

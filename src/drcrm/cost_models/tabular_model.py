@@ -32,6 +32,10 @@ class TabularModel(BaseCostModel):
         check_effects(self.values, X, actions)
         return self.values
 
+    def select(self, contexts: np.ndarray, actions: Actions) -> TabularModel:
+        """Return the modelled costs in some contexts of the log, whose actions are given."""
+        return TabularModel(actions.select(contexts, self.values)[1])
+
 
 def model_for_log(model: Any, log: BanditLog) -> Any:
     """Return a cost model for a log without rows of count 0.

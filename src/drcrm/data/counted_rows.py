@@ -39,26 +39,43 @@ class CountedRows:
         """Weight of each observation, (n,), with mean 1; the number 1 if counts are copies."""
         return self.count * (self.copies.sum() / self.size) if self.is_weighted else 1.0
 
-    def weighted_units(self, groups: np.ndarray | None) -> np.ndarray | None:
-        """Return the groups, or without groups the rows of a log with weights, (n,); None for independent copies.
+    @property
+    def units(self) -> np.ndarray | None:
+        """Independent unit of each row, (n,): its group, or the row if counts are weights.
+
+        None if there are no groups: each copy of each row is then a unit. Contexts are no units, because they only
+        store X.
+        """
+        groups = self.column("groups")
+        return np.arange(len(self.Y)) if groups is None and self.is_weighted else groups
+
+    @property
+    def unit_numbers(self) -> np.ndarray:
+        """Number of each row's unit, (n,), from 0 without gaps; without groups, all copies of a row are in one unit."""
+        return np.arange(len(self.Y)) if self.units is None else number_groups(self.units, len(self.Y))
+
+    def with_groups(self, groups: Any) -> Self:
+        """Return the log with groups of rows as its independent units.
 
         Parameters
         ----------
         groups : array (n,) or None
-            Independent group of each row.
+            Ids of the groups, of any type; they are numbered. With None, the log itself is returned.
 
         Returns
         -------
-        array or None
-            Independent unit of each row.
-        """
-        return np.arange(len(self.Y)) if groups is None and self.is_weighted else groups
+        BanditLog
+            Log that shares all arrays, with the column ``groups``.
 
-    @property
-    def units(self) -> np.ndarray:
-        """The group of each row, (n,), or its context if the file has no groups."""
-        groups = self.column("groups")
-        return self.context if groups is None else groups
+        Raises
+        ------
+        InputError
+            If an id is missing, or there is not one for each row.
+        """
+        if groups is None:
+            return self
+        rows = Table(len(self.Y)) if self.rows is None else self.rows
+        return self.replace(rows=rows.assign(groups=number_groups(groups, len(self.Y))))
 
     def column(self, name: str) -> Any:
         """Return a column of ``rows``, (n, …); None if the log does not have it.
@@ -94,6 +111,35 @@ class CountedRows:
                 log.__dict__.pop(name, None)
         log.__dict__.update(changes)
         return log
+
+
+def number_groups(groups: Any, rows: int) -> np.ndarray:
+    """Return the group of each row as a number from 0, (rows,).
+
+    Parameters
+    ----------
+    groups : array (rows,)
+        Ids of groups, of any type.
+    rows : int
+        Number of rows.
+
+    Raises
+    ------
+    InputError
+        If an id is missing, or there is not one for each row.
+    """
+    groups = np.asarray(groups)
+    if groups.shape != (rows,):
+        raise InputError(f"groups has shape {groups.shape}, expected {(rows,)}: one id for each row")
+    if groups.dtype.kind in "fcOmM":
+        from pandas import factorize, isna  # slow to import, and few logs have groups
+
+        reject_rows(isna(groups), groups, "groups", "an id for each row")
+    if groups.dtype.kind == "i" and rows and groups.min() == 0 and np.bincount(groups, minlength=1).all():
+        return groups  # they are numbers already, and sorting many rows is slow
+    if groups.dtype.kind == "O":  # np.unique cannot sort ids of several types
+        groups = factorize(groups)[0]
+    return np.unique(groups, return_inverse=True)[1]
 
 
 def check_count(count: Any, rows: int) -> np.ndarray:

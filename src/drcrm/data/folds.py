@@ -29,20 +29,36 @@ def draw_folds(units: np.ndarray, folds: int) -> np.ndarray:
     return (np.random.default_rng(0).permutation(unit.max() + 1) % folds)[unit]
 
 
-def context_folds(log: BanditLog, units: np.ndarray | None, folds: int) -> np.ndarray:
+def row_folds(log: BanditLog, folds: int) -> np.ndarray:
+    """Return a random fold for each row, (n,), which keeps the units of the log together."""
+    return draw_folds(log.unit_numbers, folds)
+
+
+def context_folds(log: BanditLog, folds: int) -> np.ndarray:
     """Return a random fold for each context, (m,), numbered from 0 without gaps.
 
-    Parameters
-    ----------
-    log : BanditLog
-    units : array (n,), optional
-        Ids of units that a fold keeps together; by default contexts. The first row of a context decides on its fold.
-    folds : int
-        Number of folds.
+    Folds keep the units of the log together. If rows of several units share a context, the first row decides on its
+    fold: :func:`separate_units` gives them contexts of their own.
     """
     fold = np.zeros(log.n_contexts, dtype=int)
-    fold[log.context[::-1]] = draw_folds(log.context if units is None else units, folds)[::-1]
+    fold[log.context[::-1]] = row_folds(log, folds)[::-1]
     return np.unique(fold, return_inverse=True)[1]
+
+
+def separate_units(log: BanditLog) -> tuple[BanditLog, np.ndarray | None]:
+    """Return a log with one context for each pair of a context and a unit, and the old context of each new one.
+
+    All rows of a context are then in one fold, and results do not depend on how X is stored. If the log is such a log
+    already, the second result is None.
+    """
+    if log.units is None and np.bincount(log.context).max() == 1:
+        return log, None
+    pairs, context = np.unique(np.column_stack([log.context, log.unit_numbers]), axis=0, return_inverse=True)
+    contexts = pairs[:, 0]
+    if np.diff(contexts).all():
+        return log, None
+    actions, X = log.actions.select(contexts, log.X)
+    return log.subset(slice(None), context.ravel(), X, actions), contexts
 
 
 def training_parts(log: BanditLog, fold: np.ndarray, most: int | None = None) -> Iterator[BanditLog]:
@@ -133,7 +149,7 @@ def number_blocks(
 def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
     """Return the held-out rows, a mask (n,): a share of the units, at least one, not all, and at most 2¹⁹.
 
-    A unit is a group, or a context if the log has no groups. "last 25 %" holds out the units that appear last, by
+    A unit is a group, or a row if the log has no groups. "last 25 %" holds out the units that appear last, by
     time or in the file.
 
     Parameters
@@ -149,9 +165,10 @@ def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
         If the log has a single unit.
     """
     kind, share = log.description.mapping.split_rule
-    first, unit = _units(log)
+    unit = log.unit_numbers
+    first = np.unique(unit, return_index=True)[1]
     if len(first) < 2:
-        name = "context" if log.column("groups") is None else "group"
+        name = "row" if log.column("groups") is None else "group"
         raise InputError(f"the log has a single {name}, expected at least two: one is held out")
     if kind == "last" and (time := log.column("time")) is not None:
         first = _first_places(unit, time)
@@ -160,12 +177,3 @@ def held_out(log: BanditLog, seed: int = 0) -> np.ndarray:
     is_heldout = np.zeros(len(first), dtype=bool)
     is_heldout[order[-n_heldout:]] = True
     return is_heldout[unit]
-
-
-def _units(log: BanditLog) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first row of each unit, and the unit of each row."""
-    units = log.units
-    if units is log.context and log.is_paired:
-        return units, units
-    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-    return first, unit

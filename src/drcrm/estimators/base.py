@@ -14,11 +14,11 @@ from drcrm.arrays.validation import check_bool, check_column_names, check_positi
 from drcrm.cost_models.regressor_model import is_regressor
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import count_threads, use_threads
+from drcrm.data.folds import separate_units
 from drcrm.data.scaling import describe_extreme_values, describe_offset_features, has_constant
 from drcrm.errors import InputError, warn
 from drcrm.estimates import find_estimate
 from drcrm.estimators.fitted_policy import FittedPolicy, require_rows
-from drcrm.evaluation.bounds.independent_units import with_groups
 from drcrm.logging_policy import SUPPORT
 from drcrm.optimization.criterion import WeightedLikelihoodRisk
 from drcrm.optimization.flat_starts import explain_flat_start
@@ -221,8 +221,9 @@ class CounterfactualEstimator(FittedPolicy):
             Which of the K actions each context has.
         groups : array (n,), optional
             Ids of independent groups of rows, such as users. A group is held out as a whole, and the tests of
-            ``DoublyRobustDRO`` use the errors of groups. Folds of learned scores keep groups together. By default,
-            contexts are held out as a whole, and the tests use rows.
+            ``DoublyRobustDRO`` use the errors of groups. The folds of cost models and learned scores keep groups
+            together. By default, rows are independent. If rows share contexts, pass ``context`` as the groups, so that
+            the rows of a context are held out together.
 
         Returns
         -------
@@ -245,7 +246,8 @@ class CounterfactualEstimator(FittedPolicy):
         algorithm = self._algorithm()
         require_rows(f"{type(self).__name__}.fit", Y=Y, propensity=propensity, cost=cost)
         logging_policy = None if logging_policy is None else as_policy(logging_policy, "logging_policy")
-        whole = with_groups(BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible), groups)
+        whole = BanditLog(X, Y, propensity, cost, context, count, n_actions, eligible).with_groups(groups)
+        whole = separate_units(whole)[0] if algorithm.uses_model else whole
         for fitted, owner in ((logging_policy, "logging_policy"), (cost_model, "cost_model")):
             check_column_names(None if is_regressor(fitted) else fitted, whole.feature_names_in_, owner)
         occurring = whole.without_empty_rows()

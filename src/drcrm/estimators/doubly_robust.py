@@ -40,9 +40,9 @@ class DoublyRobustDRO(KLDRO):
     logging_policy=π0)``. Without ``logging_policy``, a policy cloned from the log replaces π0. X should have a constant
     feature.
 
-    By default (``safe=True``), the fit holds out a share of the contexts, and tests candidates on these contexts. If
-    one user has many rows, pass ``groups``: the fit then holds out groups, and a group is one observation of a test. It
-    tests these candidates:
+    By default (``safe=True``), the fit holds out a share of the rows, and tests candidates on these rows. If one user
+    has many rows, pass ``groups``: the fit then holds out groups, and a group is one observation of a test. If rows
+    share contexts, pass ``groups=context``. The fit tests these candidates:
 
     - the fit to the other rows;
     - fits with a ridge towards π0, unless there are 2¹⁶ contexts or more;
@@ -57,7 +57,7 @@ class DoublyRobustDRO(KLDRO):
     :meth:`drcrm.selection.multiplicity.PairedDifferences.choose`. If no candidate is better, π0 is kept, with a
     warning. The kept policy is not fitted again to all rows, so it is the policy that was tested.
 
-    With ``validation="blocks"``, more rows train and test. The first quarter of the contexts (or groups), in a random
+    With ``validation="blocks"``, more rows train and test. The first quarter of the rows (or groups), in a random
     order, is the first block, and ``n_blocks`` others share the rest. Before each of these blocks, all candidates but
     π0 are cross-fitted on the rows so far. The best one is fitted to these rows, and the block compares it with π0. If
     the weighted mean of the comparisons shows a gain, the result is the policy that is learned in the same way from all
@@ -66,7 +66,7 @@ class DoublyRobustDRO(KLDRO):
 
     The tests have limits:
 
-    - They are asymptotic in the number of held-out rows, and conditional on the logged contexts.
+    - They are asymptotic in the number of held-out rows or groups.
     - If you pass ``cost_model``, it must have been fitted to other rows.
     - If few held-out rows have a weight above 0, the tests rely on the cost model.
     - Without ``logging_policy``, candidates are compared with the logged costs, and missing actions are charged the
@@ -80,15 +80,15 @@ class DoublyRobustDRO(KLDRO):
     Parameters
     ----------
     safe : bool
-        Whether to hold out contexts and test candidates on them. False returns the fit to all rows, even if it is worse
+        Whether to hold out rows and test candidates on them. False returns the fit to all rows, even if it is worse
         than π0.
     validation : "holdout" or "blocks"
         Whether held-out rows test the candidates, or blocks of rows the policies that are learned before them.
     n_blocks : int
         Number of blocks that test policies.
     validation_fraction : float in (0, 1)
-        Share of the contexts, or of the groups, that are held out with all of their rows; their number is rounded up.
-        If it gives fewer than 10 of them or 30 rows, no test could show an improvement: nothing is held out, and π0 is
+        Share of the groups, or without groups of the rows, that are held out; their number is rounded up.
+        If it gives fewer than 10 groups or 30 rows, no test could show an improvement: nothing is held out, and π0 is
         kept.
     random_state : int, Generator or None
         Seed of the split, or of the order of the blocks. With the default, all fits to one log have the same split.
@@ -142,7 +142,7 @@ class DoublyRobustDRO(KLDRO):
     }
 
     def _select_heldout(self, log: BanditLog) -> np.ndarray:
-        unit = log.units
+        unit = log.unit_numbers
         is_heldout = np.zeros(unit.max() + 1, dtype=bool)
         if self.safe and self.validation == HOLDOUT:
             occurring = np.flatnonzero(np.bincount(unit, log.count))
@@ -168,10 +168,10 @@ class DoublyRobustDRO(KLDRO):
 
     def _number_blocks(self, log: BanditLog) -> np.ndarray | None:
         """Return the block of each row, (n,); None if a block would have too few rows or units for a test."""
-        n_units = len(np.unique(log.units))
+        n_units = len(np.unique(log.unit_numbers))
         if n_units < LEAST_UNITS * (1 + self.n_blocks):
             return None
-        block = number_blocks(log.units, self.n_blocks, seed=as_generator(self.random_state, "random_state"))
+        block = number_blocks(log.unit_numbers, self.n_blocks, seed=as_generator(self.random_state, "random_state"))
         return block if np.bincount(block, log.count).min() >= LEAST_ROWS else None
 
     def _set_fitted(self, learned: Learned, is_heldout: np.ndarray) -> None:
@@ -191,7 +191,7 @@ class DoublyRobustDRO(KLDRO):
     def _warn_of_result(self, log: BanditLog, heldout: BanditLog | None, learned: Learned) -> None:
         super()._warn_of_result(log, heldout, learned)
         if self.safe and self.step_ == 0 and self.sharpness_ == 1:
-            units = "contexts" if log.column("groups") is None else "groups"
+            units = "units" if log.column("groups") is None else "groups"
             few = f"fewer than {LEAST_UNITS} {units} or {LEAST_ROWS}"
             if self.validation == HOLDOUT:
                 tested = (

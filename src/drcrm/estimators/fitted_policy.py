@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from drcrm.arrays.validation import check_choice
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.independent_units import with_groups
 from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.policies.feature_maps import FeatureMap
@@ -212,7 +211,7 @@ class FittedPolicy(BaseEstimator):
         check_choice(SCORES, by, "by")
         require_rows(f"{type(self).__name__}.score", propensity=propensity, cost=cost)
         actions: dict[str, Any] = policy.actions.log_options | {"eligible": eligible}
-        log = with_groups(BanditLog(X, Y, propensity, cost, context, count, **actions), groups)
+        log = BanditLog(X, Y, propensity, cost, context, count, **actions).with_groups(groups)
         policy.actions.check(log.Y)
         model = None
         if by in MODELLED:

@@ -51,7 +51,6 @@ class CertificateSettings:
         K.
     costs : (float, float)
         Range of the costs, which contains all logged costs.
-    by : str
     factor : float
         Multiple of the baseline's cost.
     check_tails, full_support : bool
@@ -63,7 +62,6 @@ class CertificateSettings:
     confidence: float
     choices: int
     costs: tuple[float, float]
-    by: str = "row"
     factor: float = 1.0
     check_tails: bool = True
     full_support: bool = False
@@ -209,7 +207,7 @@ class CertifiedTerms:
         """Return the ratio Σ wc/Σ w, and its bound: the root of v ↦ ball(w (c − v))."""
         log, cost = self.log, self.sign * self.policy.cost
         weight = np.maximum(self.policy.counted, LEAST_WEIGHT * self.policy.counted.max())
-        cost, weight, count = unit_ratios(_units(self.evaluation, self.settings), log.count, cost, weight)
+        cost, weight, count = unit_ratios(log, cost, weight)
         self.settings.bound.check_size(count.sum())
         estimate, ball = SelfNormalised(cost, count), cast(PhiBall, self.settings.bound.ball)
         with np.errstate(divide="ignore"):
@@ -308,7 +306,7 @@ def certify(
         confidence=settings.confidence,
         method=settings.bound.name,
         estimate=evaluation.estimate,
-        by=settings.by,
+        by="row" if log.column("groups") is None else "group",
         choices=settings.choices,
         asymptotic=settings.bound.asymptotic,
         baseline=is_paired,
@@ -329,12 +327,6 @@ def _certify_anytime(evaluation: Evaluation, settings: CertificateSettings) -> t
     return evaluation.by(UNBIASED).terms, results
 
 
-def _units(evaluation: Evaluation, settings: CertificateSettings) -> np.ndarray | None:
-    """Return the independent unit of each row, (n,); None if these are the copies of the rows."""
-    log, groups = evaluation.log, evaluation.groups
-    return log.context if groups is None and settings.by == "context" else log.weighted_units(groups)
-
-
 def values_by_unit(
     evaluation: Evaluation, settings: CertificateSettings, *values: np.ndarray
 ) -> tuple[np.ndarray, ...]:
@@ -342,9 +334,9 @@ def values_by_unit(
 
     InputError if units are of unequal size and the method is not asymptotic.
     """
-    log, bound, units = evaluation.log, settings.bound, _units(evaluation, settings)
+    log, bound, units = evaluation.log, settings.bound, evaluation.log.units
     if not bound.asymptotic:
-        require_equal_units(units, log, bound.name, "choose an asymptotic method, such as 'kl'")
-    # The means of equal units keep the range of the terms in spite of rounding.
-    of_units = unit_values if units is None or bound.asymptotic else group_means
-    return of_units(units, log.count, *values)
+        require_equal_units(log, units, bound.name, "choose an asymptotic method, such as 'kl'")
+    if units is None or bound.asymptotic:
+        return unit_values(log, *values)
+    return group_means(units, log.count, *values)  # they keep the range of the terms in spite of rounding

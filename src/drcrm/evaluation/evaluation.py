@@ -18,11 +18,12 @@ from drcrm.cost_models.base import action_effects
 from drcrm.cost_models.cross_fitting import cross_fit
 from drcrm.cost_models.missing_cells import lacked_actions
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
-from drcrm.cost_models.tabular_model import model_for_log
+from drcrm.cost_models.tabular_model import TabularModel, model_for_log
 from drcrm.data.bandit_log import BanditLog, as_log
+from drcrm.data.folds import separate_units
 from drcrm.errors import InputError
 from drcrm.estimates import AUTO, EVALUATIONS, RATIO, UNBIASED, Estimate, default_estimate
-from drcrm.evaluation.bounds.independent_units import Interval, check_groups, separate_contexts
+from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings, certify
 from drcrm.evaluation.intervals import estimate_difference, estimate_value
@@ -50,7 +51,7 @@ class Evaluation:
     Attributes
     ----------
     log : BanditLog
-        Log without rows of count 0.
+        Log without rows of count 0. Its groups, or else its rows, are the independent units.
     policy : PolicyOnLog
     baseline : PolicyOnLog, "logging" or None
     logging_policy : Policy or None
@@ -58,8 +59,6 @@ class Evaluation:
     cost_model : cost model or None
     regressor : regressor or None
         Regressor of scikit-learn for a cross-fitted cost model, if there is no ``cost_model``.
-    groups : array (n,) or None
-        Numbers of independent groups of rows.
     estimate : str
         Name in ``EVALUATIONS``.
     weight : Weight
@@ -80,7 +79,6 @@ class Evaluation:
     logging_policy: Policy | None = None
     cost_model: Any = None
     regressor: Any = None
-    groups: np.ndarray | None = None
     estimate: str = UNBIASED
     weight: Weight = field(default_factory=Clipped)
     limit: float | None = None
@@ -101,7 +99,7 @@ class Evaluation:
         cost_model: Any = None,
     ) -> Evaluation:
         """Return the evaluation of a policy by "ips"; InputError if an argument does not fit the log."""
-        log = as_log(log)
+        log = as_log(log).with_groups(groups)
         if isinstance(baseline, str) and baseline != LOGGING:
             raise InputError(f"baseline is {baseline!r}, expected a policy, or {LOGGING!r}")
         given = dict(zip(ROLES, (policy, baseline, logging_policy), strict=True))
@@ -111,7 +109,7 @@ class Evaluation:
             if role == "policy" or not (side is None or (role == "baseline" and isinstance(side, str)))
         }
         regressor, cost_model = (cost_model, None) if is_regressor(cost_model) else (None, cost_model)
-        groups, cost_model = check_groups(groups, log), model_for_log(cost_model, log)
+        cost_model = model_for_log(cost_model, log)
         log = log.without_empty_rows()
         log = log.replace(X=read_only(log.X))
         needs_all = cost_model is not None or logging_policy is not None
@@ -123,7 +121,6 @@ class Evaluation:
             logging_policy=policies.get(ROLES[2]),
             cost_model=cost_model,
             regressor=regressor,
-            groups=groups,
         )
 
     def by(
@@ -148,7 +145,9 @@ class Evaluation:
                 f"weight is {weight!r} for {estimate!r}, expected a weight such as Shrunk(5.0) without a clip"
             )
         weight = limited(limit) if limited else weight or Clipped(None)
-        fitted = self._cross_fitted() if self.cost_model is None and EVALUATIONS[estimate].kind.uses_model else self
+        fitted = self
+        if EVALUATIONS[estimate].kind.uses_model:
+            fitted = self._cross_fitted() if self.cost_model is None else self if radius is None else self._separated()
         if threshold and fitted.cost_model is not None:
             model = restrict_to_support(fitted.cost_model, fitted.log, fitted.logging_policy, threshold)
             fitted = replace(fitted, cost_model=model)
@@ -166,16 +165,20 @@ class Evaluation:
         return UNBIASED if prefers_ips else default_estimate(all(side.knows_all_actions for side in sides))
 
     def _cross_fitted(self) -> Evaluation:
-        """Return the evaluation with a cross-fitted cost model.
-
-        Rows of different groups get contexts of their own, so that each context is in one fold.
-        """
-        log, contexts = (self.log, None) if self.groups is None else separate_contexts(self.log, self.groups)
-        fitted = self._map_policies(
-            log, lambda policy: policy if contexts is None else policy.select(contexts, self.log.actions)
-        )
+        """Return the evaluation with a cross-fitted cost model."""
+        separated = self._separated()
         fit = None if self.regressor is None else lambda part: RegressorModel(self.regressor).fit(part)
-        return replace(fitted, cost_model=cross_fit(fitted.log, fitted.groups, fit=fit))
+        return replace(separated, cost_model=cross_fit(separated.log, fit=fit))
+
+    def _separated(self) -> Evaluation:
+        """Return the evaluation on a log in which rows of different units have contexts of their own."""
+        log, contexts = separate_units(self.log)
+        if contexts is None:
+            return self
+        separated = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
+        if isinstance(self.cost_model, TabularModel):
+            separated = replace(separated, cost_model=self.cost_model.select(contexts, self.log.actions))
+        return separated
 
     def _map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:
         """Return the evaluation on another log, with a function of its policies."""
@@ -277,8 +280,7 @@ class Evaluation:
             compute = lambda: model.effects_at_extreme(log.X, log.actions, extreme, sign)  # noqa: E731
             effects = self._once(("effects", extreme, sign), model, compute)
         if self.radius is not None:
-            arguments = self.estimate, self.radius, self.groups, effects, charges, extreme
-            return compute_shifted_terms(side, *arguments)
+            return compute_shifted_terms(side, self.estimate, self.radius, effects, charges, extreme)
         return compute_terms(side, self.kind, weight or self.weight, self.risk, effects, charges, extreme)
 
     def baseline_terms(

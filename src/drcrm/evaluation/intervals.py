@@ -41,7 +41,6 @@ def _interval(
     return Interval.of(
         z,
         log,
-        evaluation.groups,
         confidence,
         value,
         **summarize_weights(terms.importance, log),

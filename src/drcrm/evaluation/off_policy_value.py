@@ -67,7 +67,7 @@ def off_policy_value(
         Cost model for "dr", "sndr", "switch_dr" and "dm": a fitted ``CostModel`` or
         :class:`drcrm.RegressorModel`. Fit it to other rows. An array, or a function of X, has the modelled costs of all
         actions: (m, K), (N,) for lists, or (m, q + 1) for labels, like ``CostModel.effects``. A regressor of
-        scikit-learn, fitted or not, is cloned and cross-fitted on five folds of the groups, or of the contexts. By
+        scikit-learn, fitted or not, is cloned and cross-fitted on five folds of the groups, or of the rows. By
         default, this is done with a ``CostModel``.
     support : float in [0, 1]
         Threshold τ. The cost model is not used for actions that π0 takes with less than τ times the uniform
@@ -78,8 +78,8 @@ def off_policy_value(
     confidence : float in (0, 1)
         Two-sided level of the interval.
     groups : array (n,), optional
-        Ids of independent groups of rows. By default, contexts are the independent units if some have several rows, and
-        otherwise rows are.
+        Ids of independent groups of rows; by default those of the log, or else its rows. If rows share contexts, pass
+        ``log.context``, so that the interval covers new contexts. How X is stored does not change the units.
     baseline : any policy, or "logging", optional
         Policy to compare with: estimate how much more ``policy`` costs than this one, from paired differences of the
         rows. "logging" uses the logged costs. A baseline needs the mean as risk.
@@ -172,7 +172,7 @@ def off_policy_values(
     confidence : float in (0, 1)
         Two-sided level of the intervals.
     groups : array (n,), optional
-        Ids of independent groups of rows.
+        Ids of independent groups of rows; by default those of the log, or else its rows.
     baseline : any policy, or "logging", optional
         Policy to compare with, as in :func:`off_policy_value`.
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from drcrm.arrays.validation import check_choice, check_confidence, check_nonnegative, check_positive, to_float
-from drcrm.data.bandit_log import BanditLog
+from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED
 from drcrm.evaluation.bounds.independent_units import require_single_rows
@@ -74,9 +74,9 @@ def policy_certificate(
         Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
         every number of rows together, with the terms of :mod:`drcrm.evaluation.terms.anytime_terms`.
     by : "row" or "context"
-        Independent unit. The bound by row is conditional on the logged contexts. The bound by context treats all rows
-        of a context as one observation. It covers new contexts, if no row of these contexts was in training. Both bound
-        the mean over rows.
+        Independent unit. "context" is short for ``groups=log.context``: all rows of a context are one observation. Use
+        it if rows share contexts. The bound then covers new contexts, if no row of these contexts was in training. With
+        "row", it is conditional on the logged contexts. Both bound the mean over rows.
     choices : int
         Number K of policies from which this one was selected on these rows. The bound holds at level δ/K.
     clip : float ≥ 1 or "auto", optional
@@ -101,8 +101,9 @@ def policy_certificate(
         Logging policy π0, if it is known, in the forms of ``policy``; it replaces the logging policy of the cost model.
         Do not pass a policy that was estimated from the log.
     groups : array (n,), optional
-        Ids of independent groups of rows, instead of ``by``. The bound is still on the mean over rows. A method that
-        holds for every n needs groups, or contexts, with equally many rows, and a log without weights of rows.
+        Ids of independent groups of rows, instead of ``by``; by default those of the log, or else its rows. The bound
+        is still on the mean over rows. A method that holds for every n needs groups with equally many rows, and a log
+        without weights of rows.
     check_tails : bool
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
@@ -115,8 +116,7 @@ def policy_certificate(
     shift : float > 0, optional
         Radius κ: bound the worst case R_κ around the environment, as in :func:`drcrm.off_policy_value`, by its
         influence function. It needs "dr" or "snips", an asymptotic method, and κ < −log P(c = max) under the policy:
-        beyond that R_κ is the largest cost. With by="context", contexts are groups. With a baseline, both have their
-        worst case.
+        beyond that R_κ is the largest cost. With a baseline, both have their worst case.
     full_support : bool
         Whether the logging policy is known to take every action with a positive probability in every context. Then no
         test for missing actions is made, and nothing is charged if π0 is unknown. Such a test finds missing actions in
@@ -151,6 +151,9 @@ def policy_certificate(
     low as in the warning above.
     """
     _check_settings(estimate, by, choices)
+    log = as_log(log)
+    if is_by_context := by == "context" and groups is None:
+        groups = log.context
     evaluation = Evaluation.of(
         policy, log, baseline=baseline, groups=groups, logging_policy=logging_policy, cost_model=cost_model
     )
@@ -165,21 +168,20 @@ def policy_certificate(
     estimate = evaluation.choose_estimate(estimate, prefers_ips=bound.ball is None)
     _check_bound(bound, evaluation, estimate, clip, radius is not None)
     evaluation = evaluation.by(estimate, clip=clip, radius=radius)
-    if radius is not None and by == "context" and groups is None:
-        evaluation = replace(evaluation, groups=evaluation.log.context)
     settings = CertificateSettings.of(
         evaluation.log,
         bound,
         confidence,
         choices,
         cost_range,
-        by=by if groups is None else "group",
         factor=check_nonnegative(baseline_factor, "baseline_factor"),
         check_tails=check_tails,
         full_support=full_support,
         largest_weight=largest_weight,
     )
     certificate = evaluation.certificate(settings)
+    if is_by_context:
+        certificate = replace(certificate, by=by)
     for note in certificate.notes:
         warn_all(note)
     return certificate
@@ -212,7 +214,7 @@ def sensitivity(
     confidence : float in (½, 1)
         Level of the bounds.
     groups : array (n,), optional
-        Ids of independent groups of rows.
+        Ids of independent groups of rows; by default those of the log, or else its rows.
 
     Returns
     -------

@@ -70,7 +70,7 @@ def worst_cases(evaluation: Evaluation, gamma: float, confidence: float) -> Sens
         raise InputError(f"gamma is {gamma!r}, expected a finite number of at least 1")
     log, terms = evaluation.log, evaluation.terms
     check_weights(terms.weight, log, "policy")
-    family = _WorstCases(log, evaluation.groups, check_confidence(confidence, "confidence"), terms)
+    family = _WorstCases(log, check_confidence(confidence, "confidence"), terms)
     breakeven = family.find_breakeven()
     largest = max(2.0, 1.5 * gamma, 0.0 if np.isnan(breakeven) else min(1.5 * breakeven, LARGEST_GAMMA))
     curve = np.array([(value, *family.at(value)) for value in np.geomspace(1, largest, CURVE)])
@@ -84,7 +84,6 @@ class _WorstCases:
     """Worst cases of the terms of one policy on one log, as functions of Γ."""
 
     log: BanditLog
-    groups: np.ndarray | None
     confidence: float
     terms: Terms
 
@@ -101,7 +100,7 @@ class _WorstCases:
         weight = worst_weights(terms.residual, log.count / log.size, low, high, self.order)
         z = terms.modelled + SelfNormalised(terms.residual, log.count).terms(weight)
         worst = float(log.count @ z / log.size)
-        return worst, Interval.of(z - log.cost, log, self.groups, 2 * self.confidence - 1).high
+        return worst, Interval.of(z - log.cost, log, 2 * self.confidence - 1).high
 
     def find_breakeven(self) -> float:
         """Return the largest Γ at which the bound is at most 0; NaN if there is none."""

@@ -80,7 +80,7 @@ def estimate_propensities(log: BanditLog, folds: int = FOLDS) -> BanditLog:
     sample = log if drawn.all() else log.take(drawn)
     encoding = fit_encoding(sample)
     sample = _encode(sample, encoding)
-    fold = context_folds(sample, sample.units, folds)
+    fold = context_folds(sample, folds)
     if not fold.any():
         raise InputError("the log has a single context or group, expected at least two to estimate propensities")
     policies = clone_folds(sample, fold, TOLERANCE)
@@ -186,10 +186,9 @@ def _draw_rows(log: BanditLog) -> np.ndarray:
 
     With many actions there are fewer rows, because the probabilities of all actions are in memory.
     """
-    units, most = log.units, min(MOST, MOST_SCORES // max(log.actions.n_classes, 1))
-    if len(units) <= most:
-        return np.ones(len(units), dtype=bool)
-    _, unit = np.unique(units, return_inverse=True)
+    unit, most = log.unit_numbers, min(MOST, MOST_SCORES // max(log.actions.n_classes, 1))
+    if len(unit) <= most:
+        return np.ones(len(unit), dtype=bool)
     sizes = np.bincount(unit)
     order = np.random.default_rng(0).permutation(len(sizes))
     drawn = np.zeros(len(sizes), dtype=bool)

@@ -63,14 +63,18 @@ def write_log(path: str | Path, log: BanditLog, train: np.ndarray, heldout: np.n
 
 
 def read_log(path: str | Path) -> tuple[BanditLog, BanditLog]:
-    """Read the training part and the held-out part of a log."""
+    """Read the training part and the held-out part of a log.
+
+    The contexts of the training part are its groups, because several replays share them. The held-out part has none:
+    the paper's scores count rows.
+    """
     arrays = read_npz(path, ["X", "Y", "propensity", "cost", "context", "train", "heldout"], optional=["n_actions"])
     train, heldout = arrays.pop("train"), arrays.pop("heldout")
     with prefix_errors(path):
         if "n_actions" in arrays:
             arrays["n_actions"] = int(arrays["n_actions"])
         log = BanditLog(**arrays)
-        return log.recount(train), log.recount(heldout)
+        return log.with_groups(log.context).recount(train), log.recount(heldout)
 
 
 def read_cost_model(path: str | Path) -> CostModel:

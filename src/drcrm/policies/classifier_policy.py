@@ -127,8 +127,8 @@ class MappedLogistic:
             mapped = features(take_rows(log.X, log.context[rows]))[:, features.n_features :] / features.scale
             scaled = log.count[rows].sum() * weight[rows] / weight[rows].sum()
             model = LogisticRegression(C=10, tol=1e-3, max_iter=200)
-            with warnings.catch_warnings():  # the scores of a fit with fewer iterations serve as well
-                warnings.simplefilter("ignore", ConvergenceWarning)
+            # The scores of a fit with fewer iterations serve as well.
+            with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
                 model.fit(mapped, log.Y[rows], scaled)
             places = seen if len(seen) > 2 else seen[1:]  # of two classes, the first one has coefficients 0
             coef[:, places], intercept[places] = model.coef_.T, model.intercept_

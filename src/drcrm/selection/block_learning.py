@@ -224,7 +224,7 @@ def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confide
     """
     fold, policies, terms = np.empty(len(block), dtype=int), [], []
     for number in range(block.max() + 1):  # all folds are in each block
-        fold[block == number] = draw_folds(log.units[block == number], FOLDS)
+        fold[block == number] = draw_folds(log.unit_numbers[block == number], FOLDS)
     costs = check_cost_range(None, log.cost)
     for number in range(1, block.max() + 1):
         is_before, is_tested = block < number, block == number
@@ -251,10 +251,8 @@ def evaluate_on_block(
     algorithm, model = learned.algorithm, learned.learned.cost_model
     assert model is not None
     model = model.with_support(algorithm.support or SUPPORT)
-    groups = log.column("groups")
     baseline = LOGGING if model.logging.is_cloned else model.logging.policy
-    evaluation = Evaluation.of(learned.policy, log, baseline=baseline, cost_model=model, groups=groups)
-    by = "row" if groups is None else "group"
-    settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs, by=by)
+    evaluation = Evaluation.of(learned.policy, log, baseline=baseline, cost_model=model)
+    settings = CertificateSettings.of(log, as_bound(confidence, "student"), confidence, 1, costs)
     evaluation = evaluation.by(ROBUST, radius=algorithm.settings.shift)
     return CertifiedTerms(evaluation, settings, True, 1, evaluation.charged is not None).summarize()

@@ -73,8 +73,7 @@ def learn(
     offset = float(log.cost.min()) if is_shifted else 0.0
     model: Any = None
     effects = slope = None
-    is_used = algorithm.kind.uses_model or algorithm.start == "model" or algorithm.safe or algorithm.settings.compares
-    if is_used or cost_model is not None or algorithm.cost_model is not None:
+    if algorithm.uses_model or cost_model is not None or algorithm.cost_model is not None:
         model, effects = fit_cost_model(log, algorithm, cost_model, logging_policy, offset)
     if fitted_costs is not None:
         trusting = replace(algorithm, support=0.0, cost_model=None)

@@ -9,9 +9,10 @@ import numpy as np
 from drcrm.arrays.mapped_arrays import read_only
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.counted_rows import number_groups
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, UNBIASED, SelfNormalised, default_estimate
-from drcrm.evaluation.bounds.independent_units import number_groups, unit_ratios, unit_values
+from drcrm.evaluation.bounds.independent_units import unit_ratios, unit_values
 from drcrm.evaluation.bounds.upper_bound import upper_bound
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.evaluation.terms.overlap import grade_overlap, has_missing_mass
@@ -44,7 +45,7 @@ class HeldoutScores:
     ----------
     log : BanditLog
         The held-out part, of n rows. If it has groups, the bounds and the differences use one value for each group:
-        see :func:`drcrm.evaluation.bounds.independent_units.unit_values`.
+        see :func:`drcrm.evaluation.bounds.independent_units.grouped_values`.
     clip : float or None
         M of the training part.
     model : SupportedModel, optional
@@ -69,7 +70,6 @@ class HeldoutScores:
         self._log = log = log.replace(X=read_only(log.X))
         self._clip, self._ball, self._model = np.inf if clip is None else clip, KLBall("auto"), model
         self._share, self._largest = log.count / log.size, max(log.cost.max(), 0.0)
-        self._groups = log.weighted_units(log.column("groups"))
         self.logged = self._share @ log.cost
         tabular = None if model is None else TabularModel(model.effects(log.X, log.actions))
         placeholder = PolicyOnLog(TabularPolicy.for_log(log.log_propensity, None, log), log)
@@ -102,21 +102,21 @@ class HeldoutScores:
         weight = terms.importance
         clipped = np.minimum(weight, self._clip)
         values = self._unmodelled(weight) | {"ls_bound": self._log_smoothing(weight)}
-        cost, limited, count = unit_ratios(self._groups, log.count, log.cost, clipped)
+        cost, limited, count = unit_ratios(log, log.cost, clipped)
         values["snips_bound"] = SelfNormalised(cost, count).evaluate(self._ball, limited, limited, None, None)[0]
         differences = None
         if self._model is not None:
             z, is_plain = terms.modelled + clipped * terms.residual, evaluation.radius is None
-            values |= {"dr": self._share @ z, "dr_bound": self._worst_case(*unit_values(self._groups, log.count, z))}
+            values |= {"dr": self._share @ z, "dr_bound": self._worst_case(*unit_values(log, z))}
             compared = terms if is_plain else evaluation.side_terms(evaluation.policy, self._largest)
             difference, residual, of_rows = compared.z - self._baseline, terms.residual, compared.gap(self._largest)
-            gap, gap_count = unit_values(self._groups, log.count, of_rows)
+            gap, gap_count = unit_values(log, of_rows)
             is_missing = self._model.logging.is_cloned and np.isfinite(of_rows).all()
             is_marked, unit = evaluation.lacked is not None, np.abs(log.cost).max()
             if is_missing and has_missing_mass(gap, gap_count, unit, is_marked):
                 difference, residual = difference + of_rows, log.cost - self._largest
             limited = z - self._baseline if is_plain else difference  # worst cases have no clipped terms
-            valid, limited, count = unit_values(self._groups, log.count, difference, limited)
+            valid, limited, count = unit_values(log, difference, limited)
             differences = PairedDifferences.of(valid, limited, grade_overlap(weight, log, residual), count)
             if np.isfinite(difference).all():
                 values["improvement_bound"] = self._worst_case(valid, count)
@@ -142,8 +142,8 @@ class HeldoutScores:
         Each group has the sum of its terms, in units of the mean size of a group.
         """
         z, count = weight * self._log.cost, self._log.count
-        if self._groups is not None:
-            z = np.bincount(number_groups(self._groups, len(z)), count * z)
+        if self._log.units is not None:
+            z = np.bincount(number_groups(self._log.units, len(z)), count * z)
             z, count = z * (len(z) / self._log.size), np.ones(len(z))
         try:
             return upper_bound(z, method="log_smoothing", weights=count)

@@ -125,7 +125,7 @@ def fit_scores(
     Parameters
     ----------
     log : BanditLog
-        Training rows, with one of K actions or a listed action. Folds keep groups together, or else contexts.
+        Training rows, with one of K actions or a listed action. Folds keep groups together.
     logging_policy : SoftmaxPolicy, optional
         π0; by default it is cloned from the log.
     models : sequence of models, optional
@@ -148,7 +148,7 @@ def fit_scores(
     check_compatible(logging, log.X.shape[1], log.actions, "the logging policy")
     if logging.features:
         raise InputError("the logging policy has its own feature map, which learned scores cannot use; omit the policy")
-    of_context = context_folds(log, log.units, FOLDS)
+    of_context = context_folds(log, FOLDS)
     fits, residuals = _fit_models(log, of_context, models)
     deviation = float(np.sqrt(log.count @ residuals**2 / log.size)) or 1.0
     limits = log.actions.cost_limits(log.cost, residuals)

@@ -97,7 +97,7 @@ class PairedDifferences:
     """Differences z(π) − z(π0) of k candidates in n independent units of held-out rows.
 
     Without groups, units are rows. With groups, the values of a unit are those of
-    :func:`drcrm.evaluation.bounds.independent_units.unit_values`.
+    :func:`drcrm.evaluation.bounds.independent_units.grouped_values`.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 With many actions every evaluation is expensive, so only a few fits can use all rows. All fits compete on a small sample
 of the training rows. The best go on to a larger sample, and the winner is fitted to all training rows. A third of the
-training units (contexts or groups), at most 2¹⁴, is in no sample. The fits of each stage are scored on these units. The
+training units (groups or rows), at most 2¹⁴, is in no sample. The fits of each stage are scored on these units. The
 held-out rows are not used here. They test only the winner, the logging policy, and policies between these two.
 
 The radius of a risk's ball is enlarged on samples, because means of fewer rows are noisier. If several radii give the
@@ -77,7 +77,7 @@ def halve_algorithms(
     Parameters
     ----------
     train : BanditLog
-        Rows of a group stay together, and without groups rows of a context.
+        Rows of a group stay together.
     algorithms : sequence of Algorithm
     tell : callable
         Called with a message about each algorithm that is being fitted.
@@ -88,7 +88,7 @@ def halve_algorithms(
         Score that bounds a fit: by default "improvement_bound", on its difference from the logging policy. "dr_bound",
         on its cost, compares with no policy.
     """
-    _, unit = np.unique(train.units, return_inverse=True)
+    unit = train.unit_numbers
     n = int(unit.max()) + 1
     if n < FEW_UNITS:
         return algorithms

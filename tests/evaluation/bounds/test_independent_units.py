@@ -53,14 +53,13 @@ def test_duplicated_rows_in_groups_add_no_information(estimate):
     assert grouped.by == "group"
 
 
-def test_contexts_with_several_rows_are_the_units():
+def test_contexts_are_units_only_if_they_are_the_groups():
     log, policy, _ = log_and_policy("single")
     value = off_policy_value(policy, log)
-    assert (value.n, value.by) == (len(np.unique(log.context[log.count > 0])), "context")
-    assert value.interval == pytest.approx(off_policy_value(policy, log, groups=log.context).interval)
-    single_context = BanditLog(np.ones((1, 1)), [0, 1, 1], [0.5] * 3, [1.0, 0, 2], np.zeros(3, int))
-    value = off_policy_value([[0.5, 0.5]], single_context)
-    assert (value.n, value.by) == (3, "row")
+    assert (value.n, value.by) == (log.size, "row")
+    value = off_policy_value(policy, log, groups=log.context)
+    assert (value.n, value.by) == (len(np.unique(log.context[log.count > 0])), "group")
+    assert value.interval == off_policy_value(policy, log.with_groups(log.context)).interval
 
 
 def test_a_policy_value_is_a_float_with_an_interval():

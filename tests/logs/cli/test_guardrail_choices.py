@@ -61,7 +61,7 @@ def learn_and_judge(seed: int, rows: int = 600, n_candidates: int = 85):
     )
     best = selection.best
     comparison = compare_with_logging(best.policy, log, settings, cost_model=model)
-    [rail] = guarded_outcomes(opened, ESTIMATE, None).with_support(model).judge(best.policy, settings)
+    [rail] = guarded_outcomes(opened, ESTIMATE).with_support(model).judge(best.policy, settings)
     return selection, comparison.certificate.bound < 0 and rail.status == "holds"
 
 

@@ -70,7 +70,7 @@ def test_counts_stand_for_repeated_rows(monkeypatch):
     few = change_log(LOG, slice(0, 400))
     count = np.random.default_rng(0).integers(0, 3, 400)
     logs = few.replace(count=count), change_log(few, np.repeat(np.arange(400), count))
-    monkeypatch.setattr("drcrm.logs.diagnostics.diagnosis.cross_fit_propensities", lambda log, _: BEST.marginals(log.X))
+    monkeypatch.setattr("drcrm.logs.diagnostics.diagnosis.cross_fit_propensities", lambda log: BEST.marginals(log.X))
     for policy in (None, BEST):
         values = []
         for log in logs:

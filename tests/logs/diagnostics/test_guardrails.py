@@ -39,7 +39,7 @@ def draw(n: int = 800, seed: int = 0) -> tuple[BanditLog, np.ndarray, np.ndarray
 
 def judged(guardrail: Guardrail, column: int, estimate: str = "dr", groups=None, **settings):
     log, costs, policy = draw()
-    outcomes = GuardedOutcomes.of([guardrail], log, costs[:, [column]], estimate, groups)
+    outcomes = GuardedOutcomes.of([guardrail], log.with_groups(groups), costs[:, [column]], estimate)
     return outcomes.judge(policy, ComparisonSettings(**settings))[0]
 
 

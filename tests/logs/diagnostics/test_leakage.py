@@ -148,7 +148,7 @@ def test_counts_stand_for_rows_and_units_are_not_split():
     log = BanditLog(np.eye(20)[users], action, p, -taste - 0.1 * reward, n_actions=K)
     log = log.replace(encoding=SimpleNamespace(columns={"user": slice(0, 20)}))
     assert check_leakage(log).level == "fail"
-    assert check_leakage(log, users).level == "good"
+    assert check_leakage(log.with_groups(users)).level == "good"
     log = log_with(reward, X, action, p, reward)
     assert check_leakage(log.replace(count=np.full(200, 3))).value == pytest.approx(check_leakage(log).value)
 

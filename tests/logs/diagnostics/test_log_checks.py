@@ -61,13 +61,13 @@ def test_drift_is_a_caution_if_its_interval_excludes_zero():
             assert (check.level == "good") == (check.low <= 0 <= check.high)
             is_good.add((check.name, check.level == "good"))
     assert len(is_good) == 4
-    assert check_cost_drift(LOG, np.zeros(3000, int)).level == "good"  # a single unit has no interval
+    assert check_cost_drift(LOG.with_groups(np.zeros(3000, int))).level == "good"  # a single unit has no interval
 
 
 def test_copies_of_a_unit_do_not_narrow_the_interval_of_drift():
     twice, ids = np.repeat(np.arange(3000), 2), np.arange(3000)
-    expected = check_cost_drift(LOG, ids)
-    grouped = check_cost_drift(change_log(LOG, twice), ids[twice])
+    expected = check_cost_drift(LOG.with_groups(ids))
+    grouped = check_cost_drift(change_log(LOG, twice).with_groups(ids[twice]))
     assert (grouped.low, grouped.high) == pytest.approx((expected.low, expected.high), rel=1e-3)
 
 
@@ -98,7 +98,7 @@ def test_a_user_with_many_rows_is_one_unit_of_the_drift_of_actions():
     users = np.arange(2000) // 20
     Y = np.random.default_rng(0).integers(0, 3, 100)[users]
     log = BanditLog(np.ones((2000, 1)), Y, np.full(2000, 1 / 3), np.zeros(2000), n_actions=3)
-    levels_of = [check_action_drift(log, units).level for units in (users, None)]
+    levels_of = [check_action_drift(log.with_groups(units)).level for units in (users, None)]
     assert levels_of == ["good", "caution"]
 
 

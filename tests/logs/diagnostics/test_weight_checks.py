@@ -44,7 +44,7 @@ def test_a_uniform_logging_policy_is_known_and_not_fitted(monkeypatch):
     """A fitted model of uniform actions that is wrong about one action finds it unsupported."""
     n, rng = 2000, np.random.default_rng(0)
     wrong = np.tile([0.001, 0.4995, 0.4995], (n, 1))
-    monkeypatch.setattr("drcrm.logs.diagnostics.diagnosis.cross_fit_propensities", lambda log, _: wrong)
+    monkeypatch.setattr("drcrm.logs.diagnostics.diagnosis.cross_fit_propensities", lambda log: wrong)
     monkeypatch.setattr("drcrm.logs.diagnostics.diagnosis.raise_to_support", lambda mean, log, _: mean)
     action, policy = rng.integers(0, 3, n), np.tile([0.8, 0.1, 0.1], (n, 1))
     for propensity, expected in ((1 / 3, 0.0), (0.33, 0.0), (0.3, 0.8)):  # 0.33 is 1/3 rounded

@@ -1,6 +1,6 @@
-"""Independent units of a log: its rows, its contexts, or groups of rows that the caller names.
+"""Independent units of a log: its rows, or groups of rows that the caller names.
 
-Rows of one user or one context depend on each other. Standard errors and bounds are therefore computed from one value
+Rows of one user depend on each other. Standard errors and bounds are therefore computed from one value
 for each independent unit.
 """
 
@@ -11,63 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from drcrm.arrays.tables import Table
-from drcrm.arrays.validation import reject_rows
 from drcrm.data.bandit_log import BanditLog
+from drcrm.data.counted_rows import number_groups
 from drcrm.errors import InputError
-
-
-def number_groups(groups: Any, rows: int) -> np.ndarray:
-    """Return the group of each row as a number, (rows,), in the order of the ids.
-
-    Parameters
-    ----------
-    groups : array (rows,)
-        Ids of any type, for example numbers, strings, dates or tuples.
-    rows : int
-
-    Raises
-    ------
-    InputError
-        The array has another shape, or an id is missing.
-    """
-    groups = np.asarray(groups)
-    if groups.shape != (rows,):
-        raise InputError(f"groups has shape {groups.shape}, expected {(rows,)}: one id for each row")
-    if groups.dtype.kind in "fcOmM":
-        from pandas import factorize, isna  # slow to import, and few logs have groups
-
-        reject_rows(isna(groups), groups, "groups", "an id for each row")
-    if groups.dtype.kind == "i" and rows and groups.min() == 0 and np.bincount(groups, minlength=1).all():
-        return groups  # they are numbers already, and sorting many rows is slow
-    if groups.dtype.kind == "O":  # np.unique cannot sort ids of several types
-        groups = factorize(groups)[0]
-    return np.unique(groups, return_inverse=True)[1]
-
-
-def check_groups(groups: Any, log: BanditLog) -> np.ndarray | None:
-    """Return the group numbers of the rows with a positive count; None if ``groups`` is None."""
-    return None if groups is None else number_groups(groups, len(log.Y))[log.count > 0]
-
-
-def with_groups(log: BanditLog, groups: Any) -> BanditLog:
-    """Return a log whose rows have the numbers of these groups, (n,), and whose contexts belong to one group each."""
-    if groups is None:
-        return log
-    number = number_groups(groups, len(log.Y))
-    return separate_contexts(log, number)[0].replace(rows=Table(len(number), {"groups": number}))
-
-
-def separate_contexts(log: BanditLog, groups: np.ndarray) -> tuple[BanditLog, np.ndarray | None]:
-    """Return a log with one context for each pair of a context and a group number, (n,), and the pairs' contexts.
-
-    Each context can then be in one fold with its group. If this changes nothing, the second result is None.
-    """
-    pairs, context = np.unique(np.column_stack([log.context, groups]), axis=0, return_inverse=True)
-    if np.diff(pairs[:, 0]).all():
-        return log, None
-    actions, X = log.actions.select(pairs[:, 0], log.X)
-    return log.subset(slice(None), context.ravel(), X, actions), pairs[:, 0]
 
 
 def group_means(groups: Any, weights: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -82,11 +28,16 @@ def group_means(groups: Any, weights: np.ndarray, *values: np.ndarray) -> tuple[
     return *(np.bincount(index, weights * value[occurs]) / total for value in values), np.ones(len(total))
 
 
-def unit_values(groups: Any, count: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return, for each vector, one value for each unit; and last how often each unit occurs.
+def unit_values(log: BanditLog, *values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return, for each vector, one value for each unit of a log; and last how often each unit occurs."""
+    return grouped_values(log.units, log.count, *values)
+
+
+def grouped_values(groups: Any, count: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return, for each vector, one value for each group of rows; and last how often each group occurs.
 
     Without groups, the rows are the units. The plain mean of the G values of a vector z is its mean z̄ over the n rows.
-    The value of unit g is z̄ + (Σ_{i∈g} z_i − n_g z̄) G/n. The standard error of the values is the clustered standard
+    The value of group g is z̄ + (Σ_{i∈g} z_i − n_g z̄) G/n. The standard error of the values is the clustered standard
     error of z̄. Source: Liang & Zeger 1986.
     """
     count = count.astype(float)
@@ -95,38 +46,36 @@ def unit_values(groups: Any, count: np.ndarray, *values: np.ndarray) -> tuple[np
     index, n = number_groups(groups, len(count)), count.sum()
     size = len(np.bincount(index))
 
-    def by_unit(z: np.ndarray) -> np.ndarray:
+    def by_group(z: np.ndarray) -> np.ndarray:
         mean = count @ z / n
         return mean + np.bincount(index, count * (z - mean)) * (size / n)
 
-    return *map(by_unit, values), np.ones(size)
+    return *map(by_group, values), np.ones(size)
 
 
-def unit_ratios(
-    groups: Any, count: np.ndarray, cost: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def unit_ratios(log: BanditLog, cost: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the cost and the weight of each unit in a ratio Σ w c/Σ w, and how often each unit occurs.
 
     Without groups, the rows are the units. A group has the sum of its weights, in units of the mean size of a group,
     and the weighted mean of its costs; groups without weight are left out.
     """
-    count = count.astype(float)
-    if groups is None:
+    count, units = log.count.astype(float), log.units
+    if units is None:
         return cost, weight, count
-    index = number_groups(groups, len(count))
+    index = number_groups(units, len(count))
     gain, weight = (np.bincount(index, count * values) for values in (weight * cost, weight))
     gain, weight = gain[weight > 0], weight[weight > 0]
     return gain / weight, weight * (len(weight) / count.sum()), np.ones(len(weight))
 
 
-def require_equal_units(groups: Any, log: BanditLog, method: str, advice: str) -> None:
+def require_equal_units(log: BanditLog, units: np.ndarray | None, method: str, advice: str) -> None:
     """Raise InputError unless the mean over units is the mean per row: without weights, in units of equal size."""
     if log.is_weighted:
         raise InputError(
             f"the rows have weights, such as those of pdrop, and a bound by {method} needs rows without: {advice}"
         )
-    size = log.count if groups is None else np.bincount(number_groups(groups, len(log.count)), log.count)
-    if groups is not None and np.ptp(size) > 0:
+    size = log.count if units is None else np.bincount(number_groups(units, len(log.count)), log.count)
+    if units is not None and np.ptp(size) > 0:
         raise InputError(
             f"a bound by {method} on the mean per row needs groups or contexts with equally many rows, but they have "
             f"{size.min():.0f} to {size.max():.0f}: {advice}"
@@ -179,7 +128,7 @@ class Interval(float):
     n : int
         Number of independent units.
     by : str
-        Kind of unit: "row", "context" or "group".
+        Kind of unit: "row" or "group".
     effective_size : float
         Kish's effective sample size (Σ w)²/Σ w² of the unclipped weights w = π/p, in rows.
     mean_weight : float
@@ -224,7 +173,6 @@ class Interval(float):
         cls,
         z: np.ndarray,
         log: BanditLog,
-        groups: Any,
         confidence: float,
         value: float | None = None,
         **attributes: Any,
@@ -236,9 +184,7 @@ class Interval(float):
         z : array (n,)
             Terms of the estimate, one for each row. If one is not finite, the interval is NaN.
         log : BanditLog
-        groups : array (n,) or None
-            Ids of independent groups. Without groups, contexts are the independent units if the log has several
-            contexts and fewer contexts than rows. Otherwise rows are.
+            Its groups, or else its rows, are the independent units.
         confidence : float
             Two-sided confidence level.
         value : float, optional
@@ -247,8 +193,8 @@ class Interval(float):
             Further attributes.
         """
         value = float(log.count @ z / log.size) if value is None else value
-        by = "group" if groups is not None else "context" if 1 < log.n_contexts < len(log.Y) else "row"
-        values, count = unit_values(log.context if by == "context" else log.weighted_units(groups), log.count, z)
+        by = "row" if log.column("groups") is None else "group"
+        values, count = unit_values(log, z)
         n, error, width = count.sum(), np.nan, np.nan
         if n > 1:
             if np.isfinite(values).all():

@@ -39,7 +39,6 @@ def compute_shifted_terms(
     policy: PolicyOnLog,
     name: str,
     radius: float,
-    groups: np.ndarray | None,
     effects: np.ndarray | None,
     charges: Charges | None,
     extreme: float,
@@ -58,7 +57,7 @@ def compute_shifted_terms(
     unit, moments = gamma / (normalised := estimate.mean(counted)), None
     if kind.uses_model and not refusal:
         assert effects is not None
-        of_rows, moments = _moments(policy, effects, groups, gamma, top)
+        of_rows, moments = _moments(policy, effects, gamma, top)
         estimate, factor = kind(logged, log.count, of_rows, log.context), weight
     modelled, residual = estimate.model_and_residual(factor, moments)
     of_moment, value = estimate.terms(factor, moments), law.value
@@ -96,12 +95,10 @@ def _solve(
     )
 
 
-def _moments(
-    policy: PolicyOnLog, effects: np.ndarray, groups: np.ndarray | None, gamma: float, top: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _moments(policy: PolicyOnLog, effects: np.ndarray, gamma: float, top: float) -> tuple[np.ndarray, np.ndarray]:
     """Return f(x_i, a_i) of the rows, (n,), and E_π f(x, ·) of the contexts, (m,)."""
     log: BanditLog = policy.log
-    fold = context_folds(log, groups, FOLDS)
+    fold = context_folds(log, FOLDS)
     of_rows, of_contexts = np.zeros(0), np.zeros(log.n_contexts)
     for share, mean in policy.components("the modelled cost"):
         of_rows, of_component = smeared_moments(log, effects, mean, fold, gamma, top)

@@ -51,7 +51,7 @@ def _answer(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     else:
         tested, model = {"policy": policy.label, "choices": case.numbers.candidates}, policy.cost_model
         estimate = default_estimate(model is not None)
-        known = {"baseline": LOGGING, "cost_model": model, "groups": opened.units}
+        known = {"baseline": LOGGING, "cost_model": model}
         value = Evaluation.of(policy.policy, log, **known).by(estimate).difference()
         expected = (
             shrink_difference(float(value), value.standard_error) if case.numbers.candidates > 1 else float(value)
@@ -81,7 +81,7 @@ def _hardest_action(case: Case) -> tuple[dict[str, Any], Interval]:
     for action in np.unique(log.Y):
         mean = np.zeros((log.X.shape[0], log.actions.n_classes))
         mean[:, action] = 1
-        evaluation = Evaluation.of(mean, log, baseline=LOGGING, groups=case.opened.units).by(RATIO)
+        evaluation = Evaluation.of(mean, log, baseline=LOGGING).by(RATIO)
         values[int(action)] = evaluation.difference()
     hardest = max(values, key=lambda action: (values[action].standard_error, action))
     return {"action": str(log.encoding.names[hardest])}, values[hardest]

@@ -138,7 +138,7 @@ def choose_candidate(
     joined = PairedDifferences.join([learned.differences for learned in results])
     number = effective_number(joined.valid, joined.count, confidence)
     choices = number.at(confidence)
-    outcomes = guarded_outcomes(opened, ESTIMATE, opened.units)
+    outcomes = guarded_outcomes(opened, ESTIMATE)
     guarded = [outcomes.with_support(learned.cost_model) for learned in results]
     policies = [[candidate.policy for candidate in learned.candidates] for learned in results]
     of_guardrails = effective_numbers(guarded, policies, confidence)
@@ -169,11 +169,11 @@ def choose_candidate(
 def compare_with_baseline(learned: Learned, opened: OpenedLog) -> Learned:
     """Return the result with differences from the baseline of the log instead of those from the logging policy."""
     differences, shift = learned.differences, opened.mapping.shift
-    known = {"baseline": LOGGING, "groups": opened.units, "cost_model": learned.cost_model}
+    known = {"baseline": LOGGING, "cost_model": learned.cost_model}
     evaluation = Evaluation.of(opened.reference.policy, opened.evaluated, **known).by(ESTIMATE, radius=shift)
     limited = evaluation if shift is not None else replace(evaluation, weight=Clipped(learned.clip))
     valid, clipped = (part.terms.z - evaluation.reference.z for part in (evaluation, limited))
-    valid, clipped, _ = unit_values(opened.units, evaluation.log.count, valid, clipped)
+    valid, clipped, _ = unit_values(evaluation.log, valid, clipped)
     moved = {"valid": differences.valid - valid[:, None], "clipped": differences.clipped - clipped[:, None]}
     return replace(learned, differences=replace(differences, **moved))
 

@@ -190,8 +190,7 @@ def judge(
     settings = replace(settings, reference=_reference(opened, settings.reference))
     diagnosis, log = diagnose_log(opened, best, settings.confidence), opened.evaluated
     comparisons = [
-        compare_with_logging(policy.policy, log, settings, cost_model=policy.cost_model, groups=diagnosis.units)
-        for policy in policies
+        compare_with_logging(policy.policy, log, settings, cost_model=policy.cost_model) for policy in policies
     ]
     comparison = comparisons[policies.index(best)]
     units = Units(log.description.is_reward, log.description.outcome)
@@ -200,7 +199,7 @@ def judge(
     if watching is not None:
         evidence, bounds, watched = _watch(opened, best, settings, watching, evidence)
     if watched is None:
-        outcomes = guarded_outcomes(opened, comparison.difference.estimate, diagnosis.units)
+        outcomes = guarded_outcomes(opened, comparison.difference.estimate)
         rails = outcomes.with_support(best.cost_model).judge(best.policy, settings)
         evidence = replace(evidence, guardrails=rails)
     comparisons = [evidence.comparison if part is comparison else part for part in comparisons]
@@ -268,7 +267,7 @@ def _watch(
             refusal, remedies = str(error), LOOK_AGAIN
         else:
             comparison = replace(comparison, **main.estimates)
-            judged = guarded_outcomes(opened, UNBIASED, evidence.diagnosis.units).judge(best.policy, settings)
+            judged = guarded_outcomes(opened, UNBIASED).judge(best.policy, settings)
             guardrails = [_with_bounds(rail, outcome) for rail, outcome in zip(judged, rails, strict=True)]
             evidence = replace(evidence, comparison=comparison, guardrails=guardrails, running=running)
             ends = running["difference_lower"], running["difference_bound"]
@@ -291,10 +290,10 @@ def _with_bounds(rail: JudgedGuardrail, outcome: WatchedOutcome) -> JudgedGuardr
     return replace(rail, difference=outcome.difference, refusal=refusal, **bounds)
 
 
-def guarded_outcomes(opened: OpenedLog, estimate: str, units: Any) -> GuardedOutcomes:
+def guarded_outcomes(opened: OpenedLog, estimate: str) -> GuardedOutcomes:
     """Return the outcomes of the guardrails on the rows that evaluate policies."""
     costs = opened.evaluated.column("guardrails")
-    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, units, opened.reference)
+    return GuardedOutcomes.of(opened.mapping.guardrails, opened.evaluated, costs, estimate, opened.reference)
 
 
 def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confidence: float = 0.95) -> Diagnosis:
@@ -306,7 +305,7 @@ def diagnose_log(opened: OpenedLog, policy: EvaluatedPolicy | None = None, confi
     if whole is not None and rows is not None:
         if policy is not None and whole.imitated_propensities:
             mean = policy_for_log(policy.policy, whole).marginals_on(whole.X, whole.actions)
-            check, corrected = check_overlap(whole, mean, checks.modelled, checks.units)
+            check, corrected = check_overlap(whole, mean, checks.modelled)
             overlap = check, None if corrected is None else restrict_scores(corrected, rows, whole)
         checks = checks.restrict_to(rows, whole)
     if policy is None:
@@ -322,9 +321,7 @@ def build_answer(
 
     ``logging`` is the mean cost of the log with its interval. ``parts`` are the keys that not all commands share.
     """
-    logging = off_policy_value(
-        opened.evaluated.propensity, opened.evaluated, "ips", groups=diagnosis.units, confidence=confidence
-    )
+    logging = off_policy_value(opened.evaluated.propensity, opened.evaluated, "ips", confidence=confidence)
     header = {
         "command": command,
         "version": __version__,

@@ -208,10 +208,13 @@ def _answer(judgement: Judgement, files: Files) -> Answer:
         answer["verdict"]["changes"] = [*judgement.statement.changes, advice]
     rows = opened.checks.propensity.size
     if is_better or not opened.reference.is_baseline:
-        models = {"cost_model": judgement.best.cost_model, "groups": judgement.diagnosis.units}
         policy = _policy_to_write(judgement, is_better)
         answer["exploration"] = describe_exploration(
-            policy, opened.evaluated, rows, **models, confidence=judgement.settings.confidence
+            policy,
+            opened.evaluated,
+            rows,
+            cost_model=judgement.best.cost_model,
+            confidence=judgement.settings.confidence,
         )
     sizes = {
         "training": int(opened.recognised.training.sum()),
@@ -259,7 +262,6 @@ def describe_exploration(
     rows: float,
     *,
     cost_model: Any = None,
-    groups: np.ndarray | None = None,
     confidence: float = 0.95,
 ) -> dict[str, object]:
     """Return the cost of a policy's exploration per row, and the smallest effective sample size in its next log.
@@ -277,8 +279,6 @@ def describe_exploration(
         n, the number of rows of the next log.
     cost_model : optional
         With a cost model the estimate is "dr", else "snips".
-    groups : array (n,), optional
-        Ids of independent groups of rows.
     confidence : float
         Level of the interval.
 
@@ -291,9 +291,8 @@ def describe_exploration(
         - ``effective_size``: the smallest effective sample size, of a fixed action or a fixed value of a label.
         - ``of_label``: whether the actions are label vectors.
     """
-    log = log.without_empty_rows()
     estimate = RATIO if cost_model is None else ROBUST
-    known = {"baseline": policy.with_exploration(0.0), "cost_model": cost_model, "groups": groups}
+    known = {"baseline": policy.with_exploration(0.0), "cost_model": cost_model}
     cost = Evaluation.of(policy, log, **known).by(estimate).difference(confidence)
     probability = log.actions.fixed_choices(policy.marginals_on(log.X, log.actions))
     of_context = np.bincount(log.context, log.count, log.n_contexts) / log.size

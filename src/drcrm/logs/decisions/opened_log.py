@@ -28,7 +28,6 @@ from drcrm.logs.diagnostics.comparison.baseline import (
 )
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_checks import check_missing
-from drcrm.logs.diagnostics.log_columns import independent_units
 from drcrm.logs.diagnostics.propensities.logging_policies import PolicyChange, find_policy_change
 from drcrm.logs.diagnostics.repeated_rows.row_checks import (
     RowChecks,
@@ -135,11 +134,6 @@ class OpenedLog:
     def mapping(self) -> LogMapping:
         """Return the mapping of the log."""
         return self.evaluated.description.mapping
-
-    @property
-    def units(self) -> np.ndarray | None:
-        """Return the independent units of the rows of ``evaluated``: see :func:`independent_units`."""
-        return self.evaluated.column("groups")
 
     def as_dict(self) -> dict:
         """Return the part of an answer that describes the log."""
@@ -257,8 +251,6 @@ def open_log(
             evaluated = encode(log, train.encoding, is_evaluated)
         else:
             evaluated = encode(log, encoding or fit_encoding(log), is_evaluated, scratch_path(log.cost))
-        units: Any = evaluated.rows
-        evaluated = evaluated.replace(rows=units.assign(groups=independent_units(evaluated)))
         on_rows = baseline and policy_on_rows(baseline, of_baseline, is_evaluated, evaluated)
     rows = None if whole is None else is_evaluated
     compared = Reference() if on_rows is None else Reference(policy=on_rows)

@@ -205,11 +205,11 @@ class _Units:
     def of(cls, opened: OpenedLog, is_asymptotic: bool) -> _Units:
         n, time = len(opened.evaluated.Y), opened.evaluated.rows.get("time")
         order = np.arange(n) if time is None else np.argsort(time, kind="stable")
-        by_row = is_asymptotic or opened.units is None
-        unit = np.arange(n) if by_row else number_groups(opened.units, n)
+        by_row = is_asymptotic or opened.evaluated.units is None
+        unit = np.arange(n) if by_row else number_groups(opened.evaluated.units, n)
         last = np.zeros(unit.max() + 1, dtype=int)
         np.maximum.at(last, unit[order], np.arange(n))
-        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1, opened.units)
+        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1, opened.evaluated.units)
 
     @property
     def size(self) -> int:
@@ -302,7 +302,7 @@ class _Outcome:
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
-        require_equal_units(units.place, self.log, "--anytime", "add --asymptotic, whose bounds permit them")
+        require_equal_units(self.log, units.place, "--anytime", "add --asymptotic, whose bounds permit them")
         evaluation = reference.evaluation(policy, self.log)
         z, high = anytime_terms(evaluation, costs, settings.largest_weight, reference.factor)
         z = np.minimum(group_means(units.place, self.log.count, z)[0], high)

@@ -27,7 +27,6 @@ from drcrm.logs.diagnostics.log_checks import (
     check_exploration,
     check_gain_drift,
 )
-from drcrm.logs.diagnostics.log_columns import independent_units
 from drcrm.logs.diagnostics.propensities.audit import audit_propensities, cross_fit_propensities, uniform_policy
 from drcrm.logs.diagnostics.propensities.estimates import check_balance, check_overlap
 from drcrm.logs.diagnostics.repeated_rows.row_checks import check_repeated_rows
@@ -122,7 +121,7 @@ def diagnose(
     log = as_log(log)
     policy = None if policy is None else policy_for_log(policy, log)
     checks = checks or check_log(log)
-    log, units, modelled = log.without_empty_rows(), checks.units, checks.modelled
+    log, modelled = log.without_empty_rows().with_groups(checks.units), checks.modelled
     log = log.replace(X=read_only(log.X))
     of_policy: list[Check | None] = []
     of_log = [*checks.diagnostics, check_cost_model(log, cost_model)]
@@ -131,14 +130,14 @@ def diagnose(
         with warnings.catch_warnings(action="ignore"):  # the checks report the same problems
             weights = _weigh_policy(log, policy, cost_model, modelled)
             if log.imitated_propensities and weights.mean is not None:
-                check, corrected = overlap or check_overlap(log, weights.mean, modelled, units)
-                of_log += [check, check_balance(log, weights.weight, units)]
+                check, corrected = overlap or check_overlap(log, weights.mean, modelled)
+                of_log += [check, check_balance(log, weights.weight)]
                 if corrected is not None:
                     weights = weights._replace(logging_mean=corrected)
             parts = find_parts(log)
-            estimates = estimate_parts(weights, parts, units, confidence)
-            of_policy = [*check_weights(weights, units), *check_parts(weights, parts, estimates, units, confidence)]
-            of_log.append(check_gain_drift(log, weights.weight, units))
+            estimates = estimate_parts(weights, parts, confidence)
+            of_policy = [*check_weights(weights), *check_parts(weights, parts, estimates, confidence)]
+            of_log.append(check_gain_drift(log, weights.weight))
         tables |= weight_tables(weights)
         tables |= {f"{kind}s": [entry for entry in estimates if kind in entry] for kind in ("slice", "period")}
     results = tuple(check for check in [check_exploration(log), *of_policy, *of_log] if check)
@@ -151,23 +150,22 @@ def check_log(log: BanditLog, row_checks: tuple[Check, ...] | None = None) -> Di
     ``row_checks`` are the results of :func:`check_rows` on all rows of the file; by default this log is checked.
     """
     log = log.without_empty_rows()
-    units = independent_units(log)
     if row_checks is None:
         row_checks, copies = check_rows(log)
-        units = units if copies is None else copies
-    modelled = cross_fit_propensities(log, units)  # copies of a row are in the same fold
-    audit, calibration = audit_propensities(log, modelled, units)
+        log = log.with_groups(copies)
+    modelled = cross_fit_propensities(log)  # copies of a row are in the same fold
+    audit, calibration = audit_propensities(log, modelled)
     diagnostics = [
         *audit,
         *row_checks,
-        check_cost_drift(log, units),
-        check_action_drift(log, units),
+        check_cost_drift(log),
+        check_action_drift(log),
         check_action_names(log),
-        check_leakage(log, units),
+        check_leakage(log),
         check_feature_order(log),
     ]
     results = tuple(check for check in diagnostics if check)
-    return Diagnosis(results, units, log.size, TABLES | {"calibration": calibration}, modelled)
+    return Diagnosis(results, log.units, log.size, TABLES | {"calibration": calibration}, modelled)
 
 
 def check_rows(log: BanditLog) -> tuple[tuple[Check, ...], np.ndarray | None]:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from drcrm.arrays.number_formats import percent
 from drcrm.data.bandit_log import BanditLog
-from drcrm.data.folds import draw_folds
+from drcrm.data.folds import row_folds
 from drcrm.logs.diagnostics.check import MIN_ROWS, Check, Consequence, judge_share
 from drcrm.logs.diagnostics.log_columns import time_order
 
@@ -30,7 +30,7 @@ MAX_FEATURES = 200  # if there are more, those most correlated with the costs, o
 ROUNDING = 1e-9  # costs with a smaller standard deviation, relative to the largest cost, are constant
 
 
-def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Check | None:
+def check_leakage(log: BanditLog) -> Check | None:
     """Check the largest share of the variance of costs that one feature explains on rows that it was not fitted to.
 
     A numeric feature predicts costs by a line, or by the mean cost in each of at most 20 quantile bins. A categorical
@@ -42,8 +42,6 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Check | No
     log : BanditLog
         A log without rows of count 0. Its encoding has the columns of X of each feature; otherwise each column is a
         feature.
-    units : array (n,), optional
-        Ids of independent units of rows. All rows of a unit are in the same half.
 
     Returns
     -------
@@ -51,7 +49,7 @@ def check_leakage(log: BanditLog, units: np.ndarray | None = None) -> Check | No
         None if the log has fewer than 40 rows, costs are constant, or fewer than 5 rows cause their variance.
     """
     rows = np.sort(np.random.default_rng(1).permutation(len(log.Y))[:MAX_ROWS])
-    half = draw_folds(log.context if units is None else units, 2)[rows]
+    half = row_folds(log, 2)[rows]
     cost, count = log.cost[rows], log.count[rows].astype(float)
     cost = cost / (np.abs(cost).max() or 1.0)
     deviation = cost - count @ cost / count.sum()

@@ -77,7 +77,7 @@ def check_exploration(log: BanditLog) -> Check:
     return Check("exploration", level, Consequence.DETERMINISTIC, *text)
 
 
-def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check | None:
+def check_cost_drift(log: BanditLog) -> Check | None:
     """Check whether the mean cost changes towards the end of a log.
 
     The last half, fifth, tenth and twentieth of the rows are compared with all rows before them. Outcomes that have
@@ -86,8 +86,6 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check |
     Parameters
     ----------
     log : BanditLog
-    units : array (n,), optional
-        Ids of independent units of rows.
 
     Returns
     -------
@@ -97,7 +95,7 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check |
     if not _has_enough_rows(log):
         return None
     last_parts = _last_parts(log)
-    name, parts = compare_worst(log.cost, log, last_parts, units)
+    name, parts = compare_worst(log.cost, log, last_parts)
     sign, outcome = (1, "cost") if log.description is None else (log.description.sign, log.description.outcome)
     last, first = (format_number(sign * mean) for mean in (parts.last, parts.first))
     sentence = f"the mean {outcome} is {last} in the last {name} of the rows and {first} in the rows before"
@@ -105,14 +103,14 @@ def check_cost_drift(log: BanditLog, units: np.ndarray | None = None) -> Check |
         sentence += ". Every outcome there is 0, so outcomes may not have arrived yet. Leave these rows out"
     elif parts.is_shifted:
         residual = _residual(log)
-        name, left = compare_worst(residual, log, last_parts, units)
+        name, left = compare_worst(residual, log, last_parts)
         if not left.is_shifted:
             sentence += ". Equal actions cost about the same, so other actions or contexts explain the change"
             return replace(
                 parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence), level="good", low=None, high=None
             )
         sentence += ". Costs drift at equal actions, so the estimate describes the logged rows and not future ones"
-        sentence += _describe_worst_action(sign * residual, log, last_parts, units)
+        sentence += _describe_worst_action(sign * residual, log, last_parts)
     return parts.check("cost_drift", "drift of costs", NO_DRIFT, sentence)
 
 
@@ -123,9 +121,7 @@ def _residual(log: BanditLog) -> np.ndarray:
     return log.cost - modelled_cost(log, action_effects(model, log.X, log.actions))
 
 
-def _describe_worst_action(
-    residual: np.ndarray, log: BanditLog, last_parts: Mapping[str, np.ndarray], units: np.ndarray | None
-) -> str:
+def _describe_worst_action(residual: np.ndarray, log: BanditLog, last_parts: Mapping[str, np.ndarray]) -> str:
     """Return a sentence on the action whose outcome drifts most; empty for lists, and if no action drifts by itself.
 
     ``residual``, (n,), is the outcome minus its prediction, in the direction of the outcome.
@@ -141,7 +137,7 @@ def _describe_worst_action(
             if min(part.count @ last, part.count @ ~last) >= MIN_EXPECTED * 2
         }
         if enough:
-            results[action] = compare_worst(residual, part, enough, units)
+            results[action] = compare_worst(residual, part, enough)
     shifted = {action: result for action, result in results.items() if result[1].is_shifted}
     if not shifted:
         return ""
@@ -159,7 +155,7 @@ def _last_parts(log: BanditLog) -> dict[str, np.ndarray]:
     return {name: order >= len(order) - int(share * len(order)) for name, share in LAST_PARTS.items()}
 
 
-def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | None = None) -> Check | None:
+def check_gain_drift(log: BanditLog, weight: np.ndarray) -> Check | None:
     """Check whether a policy's gain over the logging policy differs between the first and the last half of a log.
 
     The gain is the self-normalised estimate of the cost difference. The check fails if the gain changes significantly
@@ -169,7 +165,7 @@ def check_gain_drift(log: BanditLog, weight: np.ndarray, units: np.ndarray | Non
     if not _has_enough_rows(log) or not 0 < total < np.inf:
         return None
     terms = SelfNormalised(log.cost, log.count).terms(weight) - log.cost
-    parts = compare_parts(terms, log, time_order(log) >= len(log.Y) // 2, units)
+    parts = compare_parts(terms, log, time_order(log) >= len(log.Y) // 2)
     sentence = (
         f"the policy's cost per row minus the logging policy's is {format_signed(parts.first)} in the first half of "
         f"the rows and {format_signed(parts.last)} in the last half"
@@ -183,9 +179,7 @@ def _has_enough_rows(log: BanditLog) -> bool:
     return min(log.size, len(log.Y)) >= MIN_ROWS
 
 
-def compare_parts(
-    values: np.ndarray, log: BanditLog, is_last: np.ndarray, units: np.ndarray | None, tests: int = len(LAST_PARTS)
-) -> Parts:
+def compare_parts(values: np.ndarray, log: BanditLog, is_last: np.ndarray, tests: int = len(LAST_PARTS)) -> Parts:
     """Compare the means of two parts, at level 10⁻⁴ for so many tests together.
 
     The standard error is the larger of two: one from the variance in each part, and one from the variance of all rows.
@@ -194,23 +188,21 @@ def compare_parts(
     first_n, last_n = log.count @ ~is_last, log.count @ is_last
     first, last = log.count @ (values * ~is_last) / first_n, log.count @ (values * is_last) / last_n
     terms = np.where(is_last, (values - last) * log.size / last_n, -(values - first) * log.size / first_n)
-    intervals = (Interval.of(z, log, units, 1 - LEVEL / tests, value=0.0) for z in (terms, values))
+    intervals = (Interval.of(z, log, 1 - LEVEL / tests, value=0.0) for z in (terms, values))
     width, pooled = (interval.high for interval in intervals)
     width, change = max(width, pooled * log.size / np.sqrt(first_n * last_n)), last - first  # NaN for a single unit
     distance = abs(change) / width if width > 0 else np.inf if change and not width else 0.0
     return Parts(first, last, (change - width, change + width), distance)
 
 
-def compare_worst(
-    values: np.ndarray, log: BanditLog, parts: Mapping[str, np.ndarray], units: np.ndarray | None
-) -> tuple[str, Parts]:
+def compare_worst(values: np.ndarray, log: BanditLog, parts: Mapping[str, np.ndarray]) -> tuple[str, Parts]:
     """Return the part, by name and mask (n,), whose mean differs most from that of the other rows, in half widths."""
-    results = {name: compare_parts(values, log, rows, units, len(parts)) for name, rows in parts.items()}
+    results = {name: compare_parts(values, log, rows, len(parts)) for name, rows in parts.items()}
     name = max(results, key=lambda name: results[name].distance)
     return name, results[name]
 
 
-def check_action_drift(log: BanditLog, units: np.ndarray | None = None) -> Check | None:
+def check_action_drift(log: BanditLog) -> Check | None:
     """Check whether the shares of actions or labels change towards the end of a log.
 
     The parts of :func:`check_cost_drift` are compared in the share of the action that changes most, at the level of all
@@ -228,7 +220,7 @@ def check_action_drift(log: BanditLog, units: np.ndarray | None = None) -> Check
             change = (log.count * is_last) @ is_taken[:, tested] / size - share[tested]
             action = int(tested[np.argmax(change**2 / (share * (1 - share))[tested])])
             tests = len(tested) * len(LAST_PARTS)
-            results[name, action] = compare_parts(is_taken[:, action].astype(float), log, is_last, units, tests)
+            results[name, action] = compare_parts(is_taken[:, action].astype(float), log, is_last, tests)
     if not results:
         return None
     (name, action), parts = max(results.items(), key=lambda result: result[1].distance)

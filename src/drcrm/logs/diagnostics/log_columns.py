@@ -1,4 +1,4 @@
-"""What the columns of a log say: units, places in time, row numbers, names of actions, and the range of the costs."""
+"""What the columns of a log say: places in time, row numbers, names of actions, and the range of the costs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import ranks
-
-
-def independent_units(log: BanditLog) -> np.ndarray | None:
-    """Return the group of each row, (n,). Without groups, each row is a unit, whatever its count.
-
-    None if there are no groups and all counts are 1.
-    """
-    groups = log.column("groups")
-    return np.arange(len(log.Y)) if groups is None and (log.count != 1).any() else groups
 
 
 def time_order(log: BanditLog) -> np.ndarray:

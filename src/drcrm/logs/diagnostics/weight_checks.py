@@ -77,11 +77,11 @@ class PolicyWeights(NamedTuple):
     z: np.ndarray | None = None
 
 
-def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> list[Check]:
+def check_weights(weights: PolicyWeights) -> list[Check]:
     """Return the checks of a policy's weights.
 
     Causes precede their effects, because a verdict names the first check that fails. Checks that are impossible on
-    these rows are omitted. ``units`` (n,) are ids of independent units of rows.
+    these rows are omitted.
     """
     log, weight = weights.log, weights.weight
     total = log.count @ weight
@@ -96,13 +96,13 @@ def check_weights(weights: PolicyWeights, units: np.ndarray | None = None) -> li
     support = _check_support(weights)
     checks = (
         support,
-        _check_mean(weights, units, support.value if support else None),
+        _check_mean(weights, support.value if support else None),
         _check_effective_size(log, weight),
         _report_tail(weight * relative, copies),
         _check_largest("largest_row", "largest share of one row", {"the total weight": weight * relative}, copies),
-        _check_clipping(log, weight, units),
+        _check_clipping(log, weight),
         _check_largest("largest_cost", "largest share of weighted costs", of_costs, copies),
-        _check_skewness(weights, units),
+        _check_skewness(weights),
     )
     return [check for check in checks if check]
 
@@ -166,13 +166,13 @@ def _check_largest(key: str, title: str, magnitudes: dict[str, np.ndarray], coun
     return Check(key, level, Consequence.DOMINANT_ROW, title, share, threshold, sentence, "this project")
 
 
-def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Check | None:
+def _check_skewness(weights: PolicyWeights) -> Check | None:
     """Check the skewness of the estimate towards large costs and towards large rewards; the larger one counts."""
     log, weight, residual = weights.log, weights.weight, weights.residual
     if not np.isfinite(log.count @ weight * (1 + np.abs(residual).max())):
         return None
     residual, copies = residual * log.relative_weight, log.copies
-    n = int(copies.sum()) if units is None else len(np.unique(units))
+    n = int(copies.sum()) if log.units is None else len(np.unique(log.units))
     costs, rewards = (upper_skewness(weight, sign * residual, copies, n) for sign in (1, -1))
     skewness = max(costs, rewards)
     sentence = f"the skewness of the estimate is {format_number(skewness)}"
@@ -187,10 +187,10 @@ def _check_skewness(weights: PolicyWeights, units: np.ndarray | None) -> Check |
     return Check("skewness", level, Consequence.NONE, name, skewness, threshold, sentence, "Hall 1992")
 
 
-def _check_mean(weights: PolicyWeights, units: np.ndarray | None, unsupported: float | None) -> Check:
+def _check_mean(weights: PolicyWeights, unsupported: float | None) -> Check:
     """Check E w = 1. A mean below 1 fails unless the policy's unsupported actions explain it, at most to MIN_MEAN."""
     log, weight = weights.log, weights.weight
-    interval = Interval.of(weight, log, units, 0.95)
+    interval = Interval.of(weight, log, 0.95)
     mean, error, n = float(interval), interval.standard_error, interval.n
     width = stdtrit(n - 1, 0.995) * error if n > 1 else np.inf
     # If actions of the missing mass have propensities of at least the smallest logged one, p, the probability that the
@@ -229,12 +229,12 @@ def _check_support(weights: PolicyWeights) -> Check | None:
     )
 
 
-def _check_clipping(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Check:
+def _check_clipping(log: BanditLog, weight: np.ndarray) -> Check:
     """Check how far clipping moves the self-normalised estimate, in standard errors."""
     clip = clipping_constant(log)
     estimate = SelfNormalised(log.cost, log.count)
     value, clipped = (float(estimate.mean(used)) for used in (weight, np.minimum(weight, clip)))
-    error, change = Interval.of(estimate.terms(weight), log, units, 0.95).standard_error, clipped - value
+    error, change = Interval.of(estimate.terms(weight), log, 0.95).standard_error, clipped - value
     ratio = abs(change) / error if error > 0 else 0.0 if not change else np.inf
     sentence = f"clipping weights at {format_number(clip)} changes the estimate by {format_number(change)}"
     sentence += f", {format_number(ratio)} standard errors" if error > 0 else ""

@@ -206,6 +206,11 @@ class Algorithm:
             return find_weight(self.weight).robust_end
         return "high" if self.parameter == "ridge" else self.risk_class.robust_end
 
+    @property
+    def uses_model(self) -> bool:
+        """Whether a fit needs a cost model, for the estimate, the start, or the comparison of candidates."""
+        return self.kind.uses_model or self.start == "model" or self.safe or self.settings.compares
+
     def make_regressor(self) -> Any:
         """Return the regressor of the cost model, not yet fitted; None for the default, a ridge regression."""
         return None if self.cost_model is None else make_object(self.cost_model, "cost_model", "predict")

@@ -81,7 +81,7 @@ def test_correct_propensities_do_not_fail(model_scale):
 def test_evidence_against_correct_propensities_is_bounded():
     """By Ville's inequality it exceeds log 10 with probability at most 1/10: in 12 of 30 logs with probability 10⁻⁵."""
     logs = [draw_log(100, 0.7, seed) for seed in range(30)]
-    evidence = [log_evidence(log, [cross_fit_propensities(log, folds=2)], log.log_propensity, None) for log in logs]
+    evidence = [log_evidence(log, [cross_fit_propensities(log, folds=2)], log.log_propensity) for log in logs]
     assert np.sum(np.array(evidence) > np.log(10)) < 12
 
 
@@ -94,9 +94,9 @@ def test_evidence_is_a_product_of_bets():
     pairs = np.arange(60) // 2
     for units, unit_ratios in ((None, ratios), (pairs, [np.bincount(pairs, ratio) / 2 for ratio in ratios])):
         capital = [np.prod(1 - bet + bet * ratio) for ratio in unit_ratios for bet in BETS]
-        evidence = log_evidence(log, [modelled, sharper], log.log_propensity, units)
+        evidence = log_evidence(log.with_groups(units), [modelled, sharper], log.log_propensity)
         assert evidence == pytest.approx(np.log(np.mean(capital)))
-    assert log_evidence(log, [modelled], np.full(60, -1e6), None) == np.inf
+    assert log_evidence(log, [modelled], np.full(60, -1e6)) == np.inf
 
 
 def test_small_logs_are_reported_as_untested():
@@ -127,7 +127,9 @@ def test_cross_fitting_keeps_groups_in_one_fold():
     rng = np.random.default_rng(0)
     X, Y = np.repeat(np.eye(40), 5, axis=0), np.repeat(rng.integers(0, 2, 40), 5)
     log = BanditLog(X, Y, np.full(200, 0.5), np.zeros(200), n_actions=2)
-    grouped, ungrouped = cross_fit_propensities(log, np.repeat(np.arange(40), 5)), cross_fit_propensities(log)
+    grouped, ungrouped = (
+        cross_fit_propensities(log.with_groups(groups)) for groups in (np.repeat(np.arange(40), 5), None)
+    )
     logged = np.arange(200), Y
     assert grouped[logged].max() < 0.7 < np.median(ungrouped[logged])
     np.testing.assert_allclose(grouped.sum(axis=1), 1)
@@ -185,7 +187,7 @@ def test_trees_find_rules_that_a_linear_model_misses(kind):
         assert {test.name: test.level for test in tests}[LIKELIHOOD] == level
     linear = cross_fit_propensities(wrong)
     models = linear, boost_model(wrong, linear)
-    of_linear, of_trees = (log_evidence(wrong, [model], wrong.log_propensity, None) for model in models)
+    of_linear, of_trees = (log_evidence(wrong, [model], wrong.log_propensity) for model in models)
     assert of_trees > of_linear + np.log(1e4)
 
 
@@ -231,7 +233,7 @@ def test_dropped_events_without_a_click_accuse_no_right_log():
         wrong = log.replace(propensity=np.where(log.Y == 1, 0.3, 0.7))
         assert "fail" in [test.level for test in audit_propensities(wrong, cross_fit_propensities(wrong))[0]]
         right = np.where(log.X == 1, 0.25, 0.75)  # of the kept events
-        evidence.append(log_evidence(log, [right], log.log_propensity, None))
+        evidence.append(log_evidence(log, [right], log.log_propensity))
     assert max(evidence) < 0  # without weights about 100
 
 
@@ -239,6 +241,6 @@ def test_copies_bet_once_each():
     log = LOG.take(slice(0, 200))
     count = np.random.default_rng(0).integers(1, 4, 200)
     rows, model = np.repeat(np.arange(200), count), cross_fit_propensities(log)
-    once = log_evidence(log.replace(count=count), [model], log.log_propensity, None)
+    once = log_evidence(log.replace(count=count), [model], log.log_propensity)
     repeated = log.take(rows)
-    assert once == pytest.approx(log_evidence(repeated, [model[rows]], repeated.log_propensity, None))
+    assert once == pytest.approx(log_evidence(repeated, [model[rows]], repeated.log_propensity))

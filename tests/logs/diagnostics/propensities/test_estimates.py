@@ -57,7 +57,7 @@ def test_label_vectors_small_logs_and_logged_propensities_are_not_checked():
     for log, reason in ((labels, "label vectors"), (small, "the check needs 400 contexts, got 100")):
         mean = np.full((log.n_contexts, *log.actions.shape), 0.5)
         correction = correct_along_policy(log, mean, mean)
-        check = check_estimates(log, mean, mean, correction, None)
+        check = check_estimates(log, mean, mean, correction)
         assert correction is None
         assert check.level == "caution"
         assert reason in check.sentence
@@ -73,11 +73,11 @@ def test_weights_that_move_the_forecast_of_the_cost_are_unbalanced():
     action = draw_actions(mean, rng)
     log = BanditLog(X, action, mean[np.arange(2000), action], product, n_actions=2)
     probability = np.where(action == 0, 0.9, 0.1)
-    assert check_balance(log, probability / log.propensity, None) is None
+    assert check_balance(log, probability / log.propensity) is None
     log = log.replace(rows=Table(2000, {FORECASTS: product[:, None] + 7}))
     shares = np.bincount(action)[action] / 2000
     for propensity, level in ((log.propensity, "good"), (shares, "fail")):
-        check = check_balance(log, probability / propensity, None)
+        check = check_balance(log, probability / propensity)
         assert check.level == level, check
         assert (abs(check.value) > 3) == (level == "fail")
 
@@ -92,5 +92,5 @@ def test_lists_are_checked_like_single_actions():
     corrected, is_kept = correction
     assert is_kept.all()
     np.testing.assert_allclose(corrected.reshape(ROWS, ACTIONS).sum(axis=1), 1)
-    check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction, None)
+    check = check_estimates(lists, mean.ravel(), modelled.ravel(), correction)
     assert (check.level, check.value > 0.05) == ("fail", True)

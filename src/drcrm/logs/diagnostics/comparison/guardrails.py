@@ -111,7 +111,6 @@ class GuardedOutcomes:
         log: BanditLog,
         costs: np.ndarray | None,
         estimate: str,
-        units: np.ndarray | None = None,
         reference: Reference | None = None,
     ) -> GuardedOutcomes:
         """Return the outcomes of a log.
@@ -125,15 +124,13 @@ class GuardedOutcomes:
             Costs of the guardrails in these rows; None without guardrails.
         estimate : "dr", "snips" or "ips"
             The estimate of the verdict.
-        units : array (n,), optional
-            Ids of independent units of rows.
         reference : Reference, optional
             What policies are compared with; by default the logging policy.
         """
         columns = [] if costs is None else [np.array(column) for column in costs.T]
         logs = [_with_outcome(log, column, place) for place, column in enumerate(columns, 1)]
         make = (reference or Reference()).evaluation
-        evaluations = [make(log.propensity, part, groups=units).by(estimate) for part in logs]
+        evaluations = [make(log.propensity, part).by(estimate) for part in logs]
         return cls(guardrails, evaluations, estimate)
 
     def with_support(self, model: Any) -> GuardedOutcomes:
@@ -147,7 +144,7 @@ class GuardedOutcomes:
         evaluation = self.evaluations[number]
         reference = self.guardrails[number].baseline_factor * evaluation.reference.z
         z = [evaluation.of_policy(policy).terms.z - reference for policy in policies]
-        return np.column_stack(unit_values(evaluation.groups, evaluation.log.count, *z)[:-1])
+        return np.column_stack(unit_values(evaluation.log, *z)[:-1])
 
     def rate(self, policy: Any, settings: ComparisonSettings) -> int:
         """Return 0 if an estimate of the policy is beyond its margin, 2 if all guardrails hold, otherwise 1."""
@@ -175,8 +172,7 @@ def effective_numbers(
     numbers = {}
     for number, guardrail in enumerate(outcomes[0].guardrails):
         parts = [part.terms(number, candidates) for part, candidates in zip(outcomes, policies, strict=True)]
-        evaluation = outcomes[0].evaluations[number]
-        [count] = unit_values(evaluation.groups, evaluation.log.count)
+        [count] = unit_values(outcomes[0].evaluations[number].log)
         numbers[guardrail.name] = effective_number(np.hstack(parts), count, confidence)
     return numbers
 

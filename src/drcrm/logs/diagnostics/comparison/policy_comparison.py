@@ -268,7 +268,7 @@ def relative_error(evaluation: Evaluation, difference: float, mean: float) -> fl
     if not isinstance(evaluation.baseline, str) or evaluation.radius is not None or mean == 0:
         return np.nan
     terms = evaluation.terms.linear - (1 + difference / mean) * log.cost
-    return Interval.of(terms, log, evaluation.groups, 0.95).standard_error / abs(mean)
+    return Interval.of(terms, log, 0.95).standard_error / abs(mean)
 
 
 def choose_estimate(evaluation: Evaluation, settings: ComparisonSettings) -> str:
@@ -287,9 +287,7 @@ def certify(
     """
     choices = settings.divisor * (2 if is_lower else 1)
     bound = as_bound(1 - (1 - settings.confidence) / choices, METHOD)
-    options: dict[str, Any] = {"factor": settings.reference.factor, "full_support": settings.full_support}
-    if evaluation.groups is not None:
-        options["by"] = "group"
+    options = {"factor": settings.reference.factor, "full_support": settings.full_support}
     try:
         of_log = evaluation.log, bound, settings.confidence, choices, settings.cost_range
         certified = CertificateSettings.of(*of_log, **options)

@@ -101,9 +101,7 @@ def find_parts(log: BanditLog) -> list[Part]:
     return parts
 
 
-def estimate_parts(
-    weights: PolicyWeights, parts: Sequence[Part], units: np.ndarray | None, confidence: float
-) -> list[dict[str, Any]]:
+def estimate_parts(weights: PolicyWeights, parts: Sequence[Part], confidence: float) -> list[dict[str, Any]]:
     """Return the estimates of a policy in each part as JSON values, and the action that it takes most often.
 
     The estimate is doubly robust if the weights have its terms, otherwise self-normalised. ``difference`` has the cost
@@ -111,20 +109,16 @@ def estimate_parts(
     """
     level = 1 - (1 - confidence) / max(len(parts), 1)
     return [
-        _estimate_part(weights, part, None if units is None else units[part.rows], confidence, level)
-        | _most_frequent_action(weights, part.rows)
-        for part in parts
+        _estimate_part(weights, part, confidence, level) | _most_frequent_action(weights, part.rows) for part in parts
     ]
 
 
-def _estimate_part(
-    weights: PolicyWeights, part: Part, units: np.ndarray | None, confidence: float, level: float
-) -> dict[str, Any]:
+def _estimate_part(weights: PolicyWeights, part: Part, confidence: float, level: float) -> dict[str, Any]:
     log = weights.log.replace(X=np.zeros((weights.log.X.shape[0], 1)))  # the terms are known, so X is not needed
     log, weight = log.recount(log.count * part.rows), weights.weight[part.rows]
     terms = SelfNormalised(log.cost, log.count).terms(weight) if weights.z is None else weights.z[part.rows]
-    value = Interval.of(terms, log, units, confidence)
-    paired = Interval.of(terms - log.cost, log, units, level)
+    value = Interval.of(terms, log, confidence)
+    paired = Interval.of(terms - log.cost, log, level)
     residual = weights.residual[part.rows]
     residual, copies = residual * log.relative_weight, log.copies
     skewness = max(upper_skewness(weight - 1, sign * residual, copies, paired.n) for sign in (1, -1))
@@ -158,7 +152,6 @@ def check_parts(
     weights: PolicyWeights,
     parts: Sequence[Part],
     estimates: Sequence[Mapping[str, Any]],
-    units: np.ndarray | None,
     confidence: float,
 ) -> Iterator[Check]:
     """Yield the checks of the overlap in slices, of the difference in all parts, and of drift over the periods."""
@@ -169,7 +162,7 @@ def check_parts(
         yield _check_overlap(slices)
     yield _check_differences(pairs, confidence)
     periods = [part for part in parts if part.kind == "period"]
-    if drift := _check_drift(weights, periods, units):
+    if drift := _check_drift(weights, periods):
         yield drift
 
 
@@ -207,13 +200,13 @@ def _check_differences(pairs: Sequence[tuple[Part, Mapping[str, Any]]], confiden
     return Check("slice_difference", worst_level(False, low > 0), Consequence.NONE, *text, **ends)
 
 
-def _check_drift(weights: PolicyWeights, periods: Sequence[Part], units: np.ndarray | None) -> Check | None:
+def _check_drift(weights: PolicyWeights, periods: Sequence[Part]) -> Check | None:
     """Check whether the policy's gain in a period differs from that in the other periods."""
     log = weights.log
     terms = SelfNormalised(log.cost, log.count).terms(weights.weight) if weights.z is None else weights.z
     if len(periods) < 2 or not np.isfinite(terms).all():
         return None
-    name, parts = compare_worst(terms - log.cost, log, {part.label: part.rows for part in periods}, units)
+    name, parts = compare_worst(terms - log.cost, log, {part.label: part.rows for part in periods})
     sentence = (
         f"the policy's cost per row minus the logging policy's is {format_signed(parts.last)} in {name} and "
         f"{format_signed(parts.first)} in the other periods"

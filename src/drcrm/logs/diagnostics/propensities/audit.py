@@ -42,7 +42,7 @@ from scipy.special import ndtri
 from drcrm.arrays.number_formats import format_number
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import context_folds
-from drcrm.evaluation.bounds.independent_units import Interval, check_groups, group_means, mean_and_deviation
+from drcrm.evaluation.bounds.independent_units import Interval, group_means, mean_and_deviation
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
 from drcrm.logs.diagnostics.log_columns import action_names, time_order
 from drcrm.logs.estimated_propensities import boost_propensities, power_of
@@ -88,31 +88,24 @@ class TestedMean(NamedTuple):
         return bool(self.mean - width > limits[1] or (self.mean + width < limits[0] and self.fails_below))
 
 
-def cross_fit_propensities(log: BanditLog, groups: np.ndarray | None = None, folds: int = FOLDS) -> np.ndarray:
+def cross_fit_propensities(log: BanditLog, folds: int = FOLDS) -> np.ndarray:
     """Estimate the logging policy's probabilities of all actions by models fitted to other folds.
 
     The model of :mod:`drcrm.optimization.behaviour_cloning` is a softmax, or a logistic regression for each label. All
-    rows of a context, and of a group in ``groups`` (n,), are in one fold. Return an array in the shape of scores.
+    rows of a context, and of a unit, are in one fold. Return an array in the shape of scores.
     """
-    fold = draw_context_folds(log, groups, folds)
+    fold = context_folds(log, folds)
     return marginals_of_folds(log, clone_folds(log, fold, most=MAX_CONTEXTS), fold)
 
 
-def draw_context_folds(log: BanditLog, groups: np.ndarray | None, folds: int) -> np.ndarray:
-    """Return a fold for each context, (m,); all contexts of a group are in one fold."""
-    units = None if groups is None else check_groups(groups, log.replace(count=np.ones_like(log.count)))
-    return context_folds(log, units, folds)
-
-
-def boost_model(log: BanditLog, modelled: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+def boost_model(log: BanditLog, modelled: np.ndarray) -> np.ndarray:
     """Return the model of :func:`cross_fit_propensities`, corrected by boosted trees in the same folds."""
-    return boost_propensities(log, modelled, draw_context_folds(log, groups, FOLDS))
+    return boost_propensities(log, modelled, context_folds(log, FOLDS))
 
 
 def audit_propensities(
     log: BanditLog,
     modelled: np.ndarray,
-    units: np.ndarray | None = None,
     boosted: np.ndarray | None = None,
 ) -> tuple[list[Check], list[dict[str, float]]]:
     """Test a log's propensities. Propensities that were estimated from the log itself cannot be tested.
@@ -123,8 +116,6 @@ def audit_propensities(
         A log without rows of count 0.
     modelled : array in the shape of scores
         q of all actions of each context, from :func:`cross_fit_propensities`.
-    units : array (n,), optional
-        Ids of independent units of rows.
     boosted : array in the shape of scores, optional
         The result of :func:`boost_model`, which does not depend on the propensities; computed by default.
 
@@ -139,18 +130,18 @@ def audit_propensities(
         return [_untested("they are estimated from the log itself")], tenths
     needed = required_rows(log)
     size = int(log.copies.sum())
-    n, kind = (size, "rows") if units is None else (len(np.unique(units)), "groups of rows")
+    n, kind = (size, "rows") if log.units is None else (len(np.unique(log.units)), "groups of rows")
     too_few = _untested(f"about {needed} {kind} are needed, got {n}")
     if size < MIN_ROWS:
         return [too_few], tenths
-    boosted = boost_model(log, modelled, units) if boosted is None else boosted
+    boosted = boost_model(log, modelled) if boosted is None else boosted
     models = [*(power_of(log, modelled, power) for power in POWERS), boosted]
     uniform, uniform_log_prob, is_uniform = uniform_policy(log, modelled)
     tests = [
-        _check_means(log, uniform if is_uniform else modelled, units),
-        _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity, units),
+        _check_means(log, uniform if is_uniform else modelled),
+        _check_likelihood_ratio(log, models, uniform_log_prob if is_uniform else log.log_propensity),
     ]
-    lacks_power = n < needed and log_evidence(log, models, uniform_log_prob, units) <= -np.log(LEVEL)
+    lacks_power = n < needed and log_evidence(log, models, uniform_log_prob) <= -np.log(LEVEL)
     is_accused = any(test.level == "fail" for test in tests)
     return [too_few, *tests] if lacks_power and not is_accused else tests, tenths
 
@@ -184,10 +175,8 @@ def required_rows(log: BanditLog) -> int:
     return max(MIN_ROWS, int(np.ceil(needed / GROSS)))
 
 
-def _check_likelihood_ratio(
-    log: BanditLog, models: list[np.ndarray], log_propensity: np.ndarray, units: np.ndarray | None
-) -> Check:
-    value = log_evidence(log, models, log_propensity, units) / np.log(10)
+def _check_likelihood_ratio(log: BanditLog, models: list[np.ndarray], log_propensity: np.ndarray) -> Check:
+    value = log_evidence(log, models, log_propensity) / np.log(10)
     fails = bool(value > -np.log10(LEVEL))
     sentence = "a model fitted to other rows does not predict the logged actions better than the propensities do"
     if fails:
@@ -207,9 +196,7 @@ def _check_likelihood_ratio(
     )
 
 
-def log_evidence(
-    log: BanditLog, models: Sequence[np.ndarray], log_propensity: np.ndarray, units: np.ndarray | None
-) -> float:
+def log_evidence(log: BanditLog, models: Sequence[np.ndarray], log_propensity: np.ndarray) -> float:
     """Return the log of the capital, 1 at the start, after bets on f/p > 1 in every unit of rows.
 
     The capital is the mean over the values of BETS and over the models f, arrays in the shape of scores. A unit bets
@@ -221,8 +208,8 @@ def log_evidence(
         log_prob, copies = log.actions.log_prob(model, log.Y, log.context), log.copies.astype(float)
         with np.errstate(over="ignore"):
             excess = weight * np.expm1(log_prob - log_propensity)
-            if units is not None:
-                excess, copies = group_means(units, copies, excess)
+            if log.units is not None:
+                excess, copies = group_means(log.units, copies, excess)
             gains += [copies @ np.log1p(bet * excess) for bet in BETS]
     return float(np.logaddexp.reduce(gains) - np.log(len(gains)))
 
@@ -245,7 +232,7 @@ def _calibration(log: BanditLog, model: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None) -> Check:
+def _check_means(log: BanditLog, modelled: np.ndarray) -> Check:
     """Check E q/p = 1 for all actions and for each one, and report the worst mean.
 
     A mean that is too large fails. A mean that is too small fails only if q explains p.
@@ -254,9 +241,9 @@ def _check_means(log: BanditLog, modelled: np.ndarray, units: np.ndarray | None)
     ratio, means = model / log.propensity, []
     for action, is_action, expected, occurring in _tested_actions(log, modelled):
         name = ALL if action is None else f"action {action_names(log)[action]}"
-        tested = _estimate_mean(is_action * ratio, expected, log, units, name)
+        tested = _estimate_mean(is_action * ratio, expected, log, name)
         if tested.mean < 1:
-            tested = _estimate_mean(is_action * ratio, occurring, log, units, name)
+            tested = _estimate_mean(is_action * ratio, occurring, log, name)
             tested = tested._replace(mean=min(tested.mean, 1.0))
         means.append(tested._replace(fails_below=_explains(log, model, is_action)))
     quantile = ndtri(1 - LEVEL / (2 * len(means)))
@@ -306,12 +293,10 @@ def _is_absent(is_action: np.ndarray, expected: np.ndarray, order: np.ndarray) -
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _estimate_mean(
-    ratio: np.ndarray, expected: np.ndarray, log: BanditLog, units: np.ndarray | None, actions: str
-) -> TestedMean:
+def _estimate_mean(ratio: np.ndarray, expected: np.ndarray, log: BanditLog, actions: str) -> TestedMean:
     """Return the sum of ratios, divided by the sum of their expected values."""
     terms = 1 + (ratio - expected) * log.size / (log.count @ expected)
-    mean = Interval.of(terms, log, units, 0.95)
+    mean = Interval.of(terms, log, 0.95)
     error = mean.standard_error
     return TestedMean(float(mean), error if np.isfinite(error) else np.inf, actions)
 

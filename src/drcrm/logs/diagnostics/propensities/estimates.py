@@ -24,10 +24,11 @@ import numpy as np
 from drcrm.arrays.number_formats import format_number, percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
+from drcrm.data.folds import context_folds
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.context_trees import MAX_ROWS, dense_features, draw_rows
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
-from drcrm.logs.diagnostics.propensities.audit import FOLDS, draw_context_folds, log_evidence
+from drcrm.logs.diagnostics.propensities.audit import FOLDS, log_evidence
 from drcrm.logs.estimated_propensities import (
     FORECASTS,
     MAX_SCORES,
@@ -44,7 +45,7 @@ MATERIAL = 0.05  # the check fails if the policy has more mass than this on over
 
 
 def correct_along_policy(
-    log: BanditLog, mean: np.ndarray, modelled: np.ndarray, units: np.ndarray | None = None
+    log: BanditLog, mean: np.ndarray, modelled: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return f of all actions of each context, in the shape of scores, and which contexts were corrected, (m,).
 
@@ -58,10 +59,8 @@ def correct_along_policy(
         The policy's probabilities of all actions.
     modelled : array in the shape of scores
         q of all actions.
-    units : array (n,), optional
-        Ids of independent units of rows; all rows of a unit are in one fold.
     """
-    fold = draw_context_folds(log, units, FOLDS)
+    fold = context_folds(log, FOLDS)
     if not log.actions.are_choices or log.n_contexts < MIN_CONTEXTS or not fold.any():
         return None
     from sklearn.ensemble import HistGradientBoostingClassifier  # its import takes a second
@@ -90,19 +89,17 @@ def correct_along_policy(
     return power_of(log, modelled, 1, logit.reshape(modelled.shape)), is_kept
 
 
-def check_overlap(
-    log: BanditLog, mean: np.ndarray, modelled: np.ndarray, units: np.ndarray | None
-) -> tuple[Check, np.ndarray | None]:
+def check_overlap(log: BanditLog, mean: np.ndarray, modelled: np.ndarray) -> tuple[Check, np.ndarray | None]:
     """Check estimated propensities where a policy moves its mass, and return f of :func:`correct_along_policy`.
 
     The policy may have been learned from some of the rows: the trees of a row are fitted to other folds, and a policy
     with few coefficients hardly depends on the row.
     """
-    correction = correct_along_policy(log, mean, modelled, units)
-    return check_estimates(log, mean, modelled, correction, units), None if correction is None else correction[0]
+    correction = correct_along_policy(log, mean, modelled)
+    return check_estimates(log, mean, modelled, correction), None if correction is None else correction[0]
 
 
-def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) -> Check | None:
+def check_balance(log: BanditLog, weight: np.ndarray) -> Check | None:
     """Check that a policy's weights w do not move the forecasts f of the costs: E (w − 1)(f − f̄) = 0.
 
     A forecast depends on the context only, so right propensities pass. None if the log has no forecasts.
@@ -110,7 +107,7 @@ def check_balance(log: BanditLog, weight: np.ndarray, units: np.ndarray | None) 
     if (forecasts := log.column(FORECASTS)) is None:
         return None
     forecast = forecasts[:, 0] - log.count @ forecasts[:, 0] / log.size
-    moved = Interval.of((weight - 1) * forecast, log, units, 0.95)
+    moved = Interval.of((weight - 1) * forecast, log, 0.95)
     ratio = float(moved) / moved.standard_error if moved.standard_error > 0 else 0.0
     sentence = (
         f"weights by the estimated propensities move the forecast of the cost by {format_number(ratio)} standard "
@@ -127,7 +124,6 @@ def check_estimates(
     mean: np.ndarray,
     modelled: np.ndarray,
     correction: tuple[np.ndarray, np.ndarray] | None,
-    units: np.ndarray | None,
 ) -> Check:
     """Check estimated propensities where a policy moves its mass, by a result of :func:`correct_along_policy`."""
     threshold = f"at most {percent(MATERIAL)} of the policy, if the estimates are rejected"
@@ -137,7 +133,7 @@ def check_estimates(
         sentence = f"the overlap of the estimated propensities was not checked, because {reason}"
         return _overlap("caution", None, threshold, sentence)
     corrected, is_kept = correction
-    evidence = log_evidence(log, [corrected], log.log_propensity, units)
+    evidence = log_evidence(log, [corrected], log.log_propensity)
     context = _contexts_of(log, modelled)
     count = np.bincount(log.context, log.count) * is_kept
     overestimated = float(count[context] @ (mean * (corrected < HALF * modelled)).ravel() / count.sum())

@@ -21,10 +21,10 @@ import numpy as np
 from drcrm.arrays.number_formats import percent
 from drcrm.data.bandit_log import BanditLog
 from drcrm.data.executors import limit_openmp
-from drcrm.data.folds import context_folds
+from drcrm.data.folds import row_folds
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence
-from drcrm.logs.diagnostics.log_columns import independent_units, time_order
+from drcrm.logs.diagnostics.log_columns import time_order
 from drcrm.logs.estimated_propensities import MAX_CODES, MIN_CONTEXTS, dense_features
 
 MAX_ROWS = 20_000  # a sample of this size shows every material change
@@ -93,7 +93,7 @@ def find_policy_change(log: BanditLog) -> PolicyChange | None:
         with_place = _losses(sample, features, target, fit, place[rows])
         drawn = (_losses(sample, features, target, fit, rng.permutation(place[rows])) for _ in range(DRAWS))
         by_chance = min(drawn, key=np.mean)
-        gain = Interval.of(by_chance - with_place, sample, independent_units(sample), 1 - LEVEL)
+        gain = Interval.of(by_chance - with_place, sample, 1 - LEVEL)
         if not gain.low > 0 or (target.dtype.kind == "f" and gain < LEAST_GAIN * by_chance.mean()):
             return None
         start, change = _last_start(features, fit(np.column_stack([features, place[rows]]), target))
@@ -136,7 +136,7 @@ def _fitter(log: BanditLog, is_regression: bool) -> Callable[[np.ndarray, np.nda
 
 def _losses(log: BanditLog, features: np.ndarray, target: np.ndarray, fit: Callable, place: np.ndarray) -> np.ndarray:
     """Return the loss of each row, (n,), by trees that were fitted to other contexts or groups."""
-    fold = context_folds(log, independent_units(log), FOLDS)[log.context]
+    fold = row_folds(log, FOLDS)
     inputs, losses = np.column_stack([features, place]), np.zeros(len(target))
     for number in range(fold.max() + 1):
         inside = fold == number

@@ -56,7 +56,7 @@ class RowChecks:
         Logged or estimated propensities.
     groups : array (n,) or None
         Ids of independent groups: those of the mapping, joined if they share an id. Without groups, copies
-        of a row are a group if the log has any.
+        of a row are a group if the log has any, whether they are rows or counts.
     diagnostics : tuple of Check
     """
 
@@ -76,7 +76,8 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     copies_check, copies = check_copies(hashes, log.propensity)
     copies = as_mapped(copies, log.cost)
     if groups is None:
-        groups = copies
+        is_single = copies is None and (log.count != 1).any()
+        groups = as_mapped(np.arange(len(log.count)), log.cost) if is_single else copies
     elif copies is not None and hashes.ids is not None:
         groups = as_mapped(join_units(groups, copies), log.cost)
     imitated = log.imitated_propensities
