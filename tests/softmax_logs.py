@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
+from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import softmax
 
@@ -39,6 +41,12 @@ WEIGHTS: list[tuple[Weight, object]] = [  # with their formulas
     (Smoothed(0.6), lambda pi, p: pi / p**0.6),
     (Shrunk(4.0), lambda pi, p: 4 * (pi / p) / ((pi / p) ** 2 + 4)),
 ]
+every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+
+
+def random_coef(seed: int = 0, shape=(4, 3), scale: float = 1.0) -> np.ndarray:
+    """Draw normal coefficients."""
+    return scale * np.random.default_rng([seed, 7]).normal(size=shape)
 
 
 @dataclass

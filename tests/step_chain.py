@@ -19,6 +19,9 @@ MODULES = {
     "report": ("overview", "figure"),
     "provenance": ("provenance",),
 }
+# Names of arrays in the files of logs and of fits
+LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
+FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
 STEP_MODULES = {step: module for module, steps in MODULES.items() for step in steps}
 GRID = (0.001, 0.01, 0.1, 1.0)
 SCORES = ("ips", "clipped_ips", "snips", "clipped_snips", "dr", "dr_bound", "snips_bound", "ls_bound")

@@ -8,7 +8,7 @@ import pytest
 from modelled_costs import expectation, predict
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, evaluation_of
+from softmax_logs import RISKS, WEIGHTS, Choices, cost_model, evaluation_of, every_form, random_coef
 
 from drcrm import BanditLog, CostModel, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.base import action_effects
@@ -26,14 +26,8 @@ every_estimate = pytest.mark.parametrize("estimate", ESTIMATES)
 every_risk = pytest.mark.parametrize(
     "formula", RISKS, ids=lambda risk: f"{type(risk).__name__}{[*vars(risk).values()]}"
 )
-every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 kinds = pytest.mark.parametrize("kind", ["single", "listed"])
-restricted = pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
 ignore_overlap = pytest.mark.filterwarnings("ignore:the estimate by", "ignore:the mean weight is")
-
-
-def random_coef(seed: int, shape=(4, 3), scale: float = 1.0) -> np.ndarray:
-    return scale * np.random.default_rng([seed, 7]).normal(size=shape)
 
 
 def in_shape(kind: str, *coefficients: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -5,9 +5,9 @@ from inspect import signature
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from softmax_logs import every_form
 
 import drcrm
 from drcrm import (
@@ -27,7 +27,6 @@ from drcrm.selection.registry.algorithms import ESTIMATORS
 NEGLIGIBLE = np.exp(SMALLEST_EXPONENT) / LEAST  # a softmax may leave out smaller probabilities
 REGISTERED = sorted(set(ESTIMATORS) & set(drcrm.__all__))
 every_estimator = pytest.mark.parametrize("name", [*REGISTERED, "DoublyRobustDRO"])
-dense_and_sparse = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
 
 def make(name: str, **options):
@@ -107,7 +106,7 @@ def test_every_estimate_decreases_from_every_start(name, estimate, start, kind_l
     assert estimator.objective_ < value(coef) - 1e-4
 
 
-@dense_and_sparse
+@every_form
 @pytest.mark.parametrize("kind", ["labels", "eligible"])
 @pytest.mark.parametrize("name", ["CIPS", "WeightedLikelihood", "KLDRO", "DoublyRobustDRO"])
 def test_an_intercept_equals_a_constant_column(name, kind, form, kind_logs):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from softmax_logs import every_form
 from strategies import ODD_OBJECTS, examples, fit_arguments, result_or_message, spoilt_fit_arguments
 
 import drcrm
@@ -63,7 +64,6 @@ def test_invalid_arguments_are_refused_in_one_line_or_fitted(data, estimator, va
 FEW_CLICKS = {"cost": -1.0 * (np.arange(1000) < 5)}
 CLICKS = {"X": np.ones((1000, 1)), "Y": np.arange(1000)[:, None] % 2, "propensity": np.full(1000, 0.5)}
 LARGEST = "is the rows of the largest cost|are the rows of the largest cost|rows (of|with) the largest cost"
-dense_and_sparse = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
 
 def rows(log, **changes) -> dict:
@@ -132,7 +132,7 @@ def test_costs_without_a_negative_one_are_warned_of_under_ips(log):
     WeightedLikelihood().fit(log.X, log.Y, **costs)
 
 
-@dense_and_sparse
+@every_form
 def test_contexts_without_a_constant_are_warned_of(log, form):
     X = log.X[:, :-1]
     with pytest.warns(UserWarning, match="no constant column and the policy has no intercept: set fit_intercept=True"):

@@ -6,9 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 from refusals import refusal
-from scipy import sparse
 from scipy.special import expit, log_expit
-from softmax_logs import Choices
+from softmax_logs import Choices, every_form, random_coef
 
 from drcrm import ActionLists, ExponentialPolicy, SoftmaxPolicy
 from drcrm.actions.label_vectors import LabelVectors
@@ -16,12 +15,7 @@ from drcrm.errors import InputError
 
 VECTORS = np.array(list(product([0, 1], repeat=3)))
 LISTS = ActionLists(np.ones((7, 2)), [0, 3, 4, 7])
-every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 restricted = pytest.mark.parametrize("restricted", [True, False], ids=["eligible", "all"])
-
-
-def random_coef(seed: int = 0, shape=(4, 3), scale: float = 1.0) -> np.ndarray:
-    return scale * np.random.default_rng([seed, 7]).normal(size=shape)
 
 
 def both_policies(choices: Choices, theta: np.ndarray) -> list[tuple[SoftmaxPolicy, object, dict]]:

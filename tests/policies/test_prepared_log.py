@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from block_logs import block_log, use_small_samples
 from formulas import backward
-from scipy import sparse
-from softmax_logs import Choices
+from softmax_logs import Choices, every_form
 
 from drcrm import BanditLog
 from drcrm.policies.prepared_log import PreparedLog
-
-every_form = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
 
 def label_log(form, rows: int) -> BanditLog:

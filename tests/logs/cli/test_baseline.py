@@ -137,7 +137,6 @@ def test_rows_that_trained_the_baseline_are_left_out(weeks, compare):
     assert answer["log"]["rows"] == 2 * ROWS - trained
     assert f"without {trained} other rows that the baseline was learned from" in text
     assert answer["choices"] == 1
-    assert answer["log"]["rows"] == 2 * ROWS - trained
 
 
 def test_learn_compares_with_the_baseline(weeks, compare, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from step_chain import EVALUATE, GRID, LEARNED, SCORES, evaluate_inputs, run_step
+from step_chain import EVALUATE, FIT, GRID, LEARNED, LOG, SCORES, evaluate_inputs, run_step
 
 from drcrm import ExponentialPolicy
 from drcrm.certificates import policy_certificate
@@ -14,8 +14,6 @@ from drcrm.files import read_npz, write_npz
 from drcrm.logging_policy import SUPPORT, SupportedModel
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
 
-LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
-FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
 CERTIFICATE = ["estimate", "bound", "effective_size"]
 
 

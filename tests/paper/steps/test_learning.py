@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from step_chain import AXES, SPLIT, algorithm, error_of, evaluate_inputs, run_step
+from step_chain import AXES, FIT, LOG, SPLIT, algorithm, error_of, evaluate_inputs, run_step
 
 from drcrm import BanditLog, CostModel
 from drcrm.cost_models.solvers.context_effects import context_effects
@@ -11,8 +11,6 @@ from drcrm.paper.array_files import read_cost_model, read_log
 from drcrm.policies import prepared_log
 from drcrm.policies.prepared_log import PreparedLog
 
-LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
-FIT = ["ridge", "step", "grid", "coef", "objective", "iterations", "converged", "scores", "chosen", "tilt"]
 KL_BALL = algorithm("KLDRO", parameter="radius", grid=[0.1])
 
 

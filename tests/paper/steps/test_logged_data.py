@@ -5,12 +5,10 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
-from step_chain import AXES, SPLIT, error_of, run_chain
+from step_chain import AXES, LOG, SPLIT, error_of, run_chain
 
 from drcrm.files import read_npz
 from drcrm.paper.array_files import read_contexts
-
-LOG = ["X", "Y", "propensity", "cost", "context", "train", "heldout"]
 
 
 def test_logging_policy_is_regularised_logistic_regression(toy):
