@@ -170,3 +170,14 @@ def test_the_names_that_are_taken_are_those_of_the_rules():
     names = parse_yaml(SCHEMA.read_text())["properties"]["experiments"]["propertyNames"]["not"]["anyOf"][1]["enum"]
     assert {*names} == rules | {"default", "theory", "studies"}
     assert len(rules) > 20
+
+
+@pytest.mark.parametrize("value", [2.5, "2.5", "25e-1", True, ".inf"])
+def test_numbers_of_seeds_that_are_not_whole_are_an_error(value):
+    assert fault_of("experiments.demo.seeds", value).startswith("config: experiments.demo.seeds: ")
+
+
+@pytest.mark.parametrize("value", [2.0, "2", "2.0", "2e0"])
+def test_whole_numbers_of_seeds_are_integers(value):
+    seeds = complete(changed("experiments.demo.seeds", value), SCHEMA)["experiments"]["demo"]["seeds"]
+    assert (seeds, type(seeds)) == (2, int)

@@ -5,7 +5,6 @@ The checks at the end are those that a JSON schema cannot express: names, file n
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import reduce
@@ -120,10 +119,11 @@ def _parse_text(config: dict, schema: Path) -> None:
     errors = [*_STRICT(parse_yaml(schema.read_text(encoding="utf-8"))).iter_errors(config)]
     parse_texts(config, errors)
     for error in errors:
-        if error.validator == "type" and isinstance(error.instance, float):
+        if error.validator == "type" and error.absolute_path:
             *path, key = error.absolute_path
-            with suppress(ValueError, OverflowError):
-                reduce(getitem, path, config)[key] = int(error.instance)
+            entry = reduce(getitem, path, config)
+            if isinstance(entry[key], float) and entry[key].is_integer():
+                entry[key] = int(entry[key])
 
 
 def _validate(config: dict, schema: Path) -> None:

@@ -2,11 +2,15 @@
 
 from copy import deepcopy
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from docutils.core import publish_doctree
+from docutils.utils import SystemMessage
 
 from drcrm.paper.config import project_config
 from drcrm.paper.reports.experiment_figures import FIGURES
@@ -109,3 +113,29 @@ def test_algorithms_without_score_have_no_surprise_and_no_certificate(metrics, p
     only_trees = results_on(metrics[~metrics["algorithm"].isin(["cips", "poem"])], plan, "yeast")
     for draw in FIGURES.values():
         draw(only_trees).draw_without_rendering()
+
+
+def parse_text(text: str) -> None:
+    """Parse reStructuredText. Raise an error for each warning."""
+    publish_doctree(text, settings_overrides={"report_level": 1, "halt_level": 1, "warning_stream": False})
+
+
+@pytest.mark.parametrize("text", ["√n |α_n| divided by n", "*open", "loop_ and"])
+def test_wrong_text_does_not_parse(text):
+    with pytest.raises(SystemMessage):
+        parse_text(text)
+
+
+def test_captions_are_valid_text(config):
+    for (file, part), datasets in product(CAPTIONS, KINDS.values()):
+        parse_text(rendered(config, file, part, datasets))
+
+
+def test_captions_of_the_theory_are_valid_text():
+    template = (ROOT / "workflow/report/theory.rst").read_text(encoding="utf-8")
+    figures = yaml.safe_load((ROOT / "studies/theory.yaml").read_text(encoding="utf-8"))
+    texts = [fill_caption(template, {"data": "Scene", "repetitions": 2}, lemma_figure=figure) for figure in figures]
+    for text in texts:
+        parse_text(text)
+    assert len(set(texts)) == len(figures)
+    assert {path.stem for path in (ROOT / "workflow/report").glob("*.rst")} == {"theory", *dict(CAPTIONS)}

@@ -1,10 +1,13 @@
-"""Texts of tables and captions in HTML and LaTeX: marks of cells, special characters, floats and filled templates."""
+"""Texts of tables and captions in HTML and LaTeX: numbers, marks of cells, special characters, floats, templates."""
 
 import re
 import unicodedata
 from collections.abc import Mapping
 
+import numpy as np
 from jinja2 import Template
+
+from drcrm.arrays.number_formats import typeset_sign
 
 HEAD = """<!doctype html>
 <html lang="en">
@@ -98,3 +101,25 @@ def fill_caption(template: str, words: Mapping, **wildcards: str) -> str:
     """Fill a caption template of the workflow's report as Snakemake does, on one line."""
     job = {"wildcards": wildcards, "params": {"words": words}}
     return " ".join(Template(template).render(snakemake=job).split())
+
+
+def p_value_text(value: float) -> str:
+    """Return a p-value with two digits; empty for NaN."""
+    digits, _, exponent = number(value, ".2g", missing="").partition("e")
+    return f"{digits}·10^−{exponent.lstrip('−0')}" if exponent else digits
+
+
+def number(value: float, form: str = ".3f", missing: str = "missing") -> str:
+    """Return a number with a minus sign, or ``missing`` for NaN."""
+    return missing if np.isnan(value) else typeset_sign(format(value, form))
+
+
+def with_error(text: str, error: float, decimals: int = 3) -> str:
+    """Return a formatted number with its standard error, unless the error is NaN."""
+    return text if np.isnan(error) else f"{text} ± {error:.{decimals}f}"
+
+
+def power_of_ten(value: float) -> str:
+    """Return a value as a power of ten if its exponent is a multiple of ½ (3.16 counts as √10)."""
+    exponent = round(2 * np.log10(value)) / 2
+    return f"10^{number(exponent, 'g')}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"

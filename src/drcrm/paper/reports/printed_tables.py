@@ -9,12 +9,17 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from drcrm.arrays.number_formats import typeset_sign
 from drcrm.paper.reports import markup
+from drcrm.paper.reports.markup import number, p_value_text, power_of_ten, with_error
 from drcrm.paper.reports.plan import Names, Plan, join
 from drcrm.paper.reports.result_tables import NO_SKYLINE
 from drcrm.paper.reports.roles import ENOUGH_SEEDS, LOGGING, LOSSES, ROLES, SKYLINE, WITHOUT_HYPERPARAMETER
 from drcrm.selection.score_names import SCORES
+
+TESTS = (
+    "p tests if a mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a data "
+    "set. "
+)
 
 
 def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, dict[str, PrintedTable]]:
@@ -86,7 +91,7 @@ def print_losses(
     """
     caption = (
         f"{names.loss(metric, table['dataset'])}{where or _test_sets(table, names)}, hyper-parameters chosen by "
-        f"{SCORES[selection]}: mean ± standard error over {names.seeds(_seeds(table))}. {_explain_bold(table, names)}"
+        f"{SCORES[selection]}: {_means(table, names, 'mean ± standard error')}. {_explain_bold(table, names)}"
     )
     rows = _rows_of_selection(table, selection)
     texts = [with_error(_mean(row, decimals), row["standard_error"], decimals) for row in rows.to_dict("records")]
@@ -103,12 +108,16 @@ def print_losses(
 
 
 def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
-    """Return all columns of a loss table for one selection criterion, one row per data set and algorithm."""
+    """Return all columns of a loss table for one selection criterion, one row per data set and algorithm.
+
+    One seed has no intervals and no tests.
+    """
+    has_tests = max(_seeds(table).values()) > 1
     caption = (
         f"{names.loss(metric, table['dataset'])}{_test_sets(table, names)}, hyper-parameters chosen by "
-        f"{SCORES[selection]}: means over {names.seeds(_seeds(table))} with 95 % intervals (Student t). p tests if a "
-        "mean is larger than that of the best learned algorithm. p (Holm) is adjusted for all tests on a data set. "
-        f"Converged is the share of the chosen fits that converged. {_explain_bold(table, names)}"
+        f"{SCORES[selection]}: {_means(table, names, 'means with 95 % intervals (Student t)')}. "
+        f"{TESTS if has_tests else ''}Converged is the share of the chosen fits that converged. "
+        f"{_explain_bold(table, names)}"
     )
     rows = [
         {
@@ -116,14 +125,21 @@ def print_details(table: pd.DataFrame, metric: str, selection: str, names: Names
             "Algorithm": names.label(row["algorithm"]),
             "Mean": _mean(row),
             "95 % interval": "" if np.isnan(row["ci_low"]) else f"{number(row['ci_low'])} … {number(row['ci_high'])}",
-            "p": _p_value(row["p_value"]),
-            "p (Holm)": _p_value(row["p_holm"]),
+            "p": p_value_text(row["p_value"]),
+            "p (Holm)": p_value_text(row["p_holm"]),
             "Seeds": str(row["n_seeds"]),
             "Converged": number(row["converged"], ".0%", missing=""),
         }
         for row in _rows_of_selection(table, selection).to_dict("records")
     ]
-    return PrintedTable(caption, pd.DataFrame(rows))
+    frame = pd.DataFrame(rows)
+    return PrintedTable(caption, frame if has_tests else frame.drop(columns=["95 % interval", "p", "p (Holm)"]))
+
+
+def _means(table: pd.DataFrame, names: Names, means: str) -> str:
+    """Return the words for the means of a loss table over its seeds."""
+    seeds = _seeds(table)
+    return f"{means} over {names.seeds(seeds)}" if max(seeds.values()) > 1 else "losses of 1 seed"
 
 
 def _test_sets(table: pd.DataFrame, names: Names) -> str:
@@ -139,9 +155,9 @@ def _explain_bold(table: pd.DataFrame, names: Names) -> str:
     tested = "Bold: not significantly worse than the best learned algorithm (one-tailed paired t-test at 0.05)"
     if not few:
         return f"{tested}."
-    seeds = names.seeds({"": max(few.values())})
-    verb = "has" if seeds == "1 seed" else "have"
-    smallest = f"the smallest mean of the learned algorithms; {seeds} {verb} too little power to tell which are worse."
+    seeds = max(few.values())
+    power = f"; {seeds} seeds have too little power to tell which are worse" if seeds > 1 else ""
+    smallest = f"the smallest mean of the learned algorithms{power}."
     return f"{tested};{where} {smallest}" if where else f"Bold: {smallest}"
 
 
@@ -187,12 +203,15 @@ def print_comparison(table: pd.DataFrame, metric: str, names: Names) -> PrintedT
     """
     cells, criteria = table[table["metric"] == metric], list(dict.fromkeys(table["selection"]))
     chosen = f", hyper-parameters chosen by {SCORES[criteria[0]]}" if len(criteria) == 1 else ""
+    brackets = (
+        "In brackets is the difference divided by a standard error, which is ours for the paper, since it prints none, "
+        "and the joint one for the public code. "
+    )
     caption = (
-        f"{names.loss(metric, cells['dataset'])}{_test_sets(cells, names)}{chosen}: mean ± standard error over "
-        f"{names.seeds(_seeds(cells))}, and the difference from the paper and from the public code. In brackets is the "
-        "difference divided by a standard error, which is ours for the paper, since it prints none, and the joint one "
-        "for the public code. Algorithms without a hyper-parameter need no selection criterion. The last column "
-        "numbers the differences in data or protocol that are listed below."
+        f"{names.loss(metric, cells['dataset'])}{_test_sets(cells, names)}{chosen}: "
+        f"{_means(cells, names, 'mean ± standard error')}, and the difference from the paper and from the public code. "
+        f"{brackets if max(_seeds(cells).values()) > 1 else ''}Algorithms without a hyper-parameter need no selection "
+        "criterion. The last column numbers the differences in data or protocol that are listed below."
     )
     has_criterion = ~cells["algorithm"].isin(WITHOUT_HYPERPARAMETER) & (len(criteria) > 1)
     cells = cells.assign(selection=cells["selection"].where(has_criterion, ""))
@@ -249,13 +268,15 @@ def print_differences(table: pd.DataFrame, metric: str, selection: str, names: N
 def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
     """Return the differences to POEM in one loss: data sets and replay counts × algorithms."""
     chosen = table[(table["metric"] == metric) & (table["selection"] == selection)]
+    tests = (
+        ": mean ± standard error; in brackets the p-value of a one-tailed paired t-test for a smaller loss than POEM's"
+    )
     caption = (
         f"{names.loss(metric, chosen['dataset'])}{_test_sets(chosen, names)} minus POEM's on the same seed, "
-        f"hyper-parameters chosen by {SCORES[selection]}: mean ± standard error; in brackets the p-value of a "
-        "one-tailed paired t-test for a smaller loss than POEM's."
+        f"hyper-parameters chosen by {SCORES[selection]}{tests if chosen['n_seeds'].max() > 1 else ''}."
     )
-    tests = chosen["p_smaller"].where(chosen["difference"].notna()).map(_p_value)
-    chosen = chosen.assign(text=_differences(chosen) + tests.map(lambda test: test and f" ({test})"))
+    p_values = chosen["p_smaller"].where(chosen["difference"].notna()).map(p_value_text)
+    chosen = chosen.assign(text=_differences(chosen) + p_values.map(lambda text: text and f" ({text})"))
     labels, rows = {name: names.label(name) for name in chosen["algorithm"]}, []
     for (data, count), group in chosen.groupby(["dataset", "replay_count"], sort=False):
         seeds = " … ".join(map(str, dict.fromkeys((min(group["n_seeds"]), max(group["n_seeds"])))))
@@ -267,27 +288,6 @@ def print_differences_by_count(table: pd.DataFrame, metric: str, selection: str,
 def _differences(table: pd.DataFrame) -> list[str]:
     """Return the differences to POEM with their standard errors."""
     return [with_error(number(row["difference"], "+.3f"), row["standard_error"]) for row in table.to_dict("records")]
-
-
-def _p_value(value: float) -> str:
-    digits, _, exponent = number(value, ".2g", missing="").partition("e")
-    return f"{digits}·10^−{exponent.lstrip('−0')}" if exponent else digits
-
-
-def number(value: float, form: str = ".3f", missing: str = "missing") -> str:
-    """Return a number with a minus sign, or ``missing`` for NaN."""
-    return missing if np.isnan(value) else typeset_sign(format(value, form))
-
-
-def with_error(text: str, error: float, decimals: int = 3) -> str:
-    """Return a formatted number with its standard error, unless the error is NaN."""
-    return text if np.isnan(error) else f"{text} ± {error:.{decimals}f}"
-
-
-def power_of_ten(value: float) -> str:
-    """Return a value as a power of ten if its exponent is a multiple of ½ (3.16 counts as √10)."""
-    exponent = round(2 * np.log10(value)) / 2
-    return f"10^{number(exponent, 'g')}" if abs(np.log10(value) - exponent) < 1e-3 else f"{value:g}"
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from drcrm.paper.reports.figure_data import GREEDY, DatasetResults, closed_gap
+from drcrm.paper.reports.markup import number, with_error
 from drcrm.paper.reports.plan import join
-from drcrm.paper.reports.printed_tables import number, with_error
 from drcrm.paper.reports.result_tables import LEVEL, compare
 from drcrm.paper.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
 
@@ -73,13 +73,14 @@ def findings(results: DatasetResults) -> list[str]:
     loss = with_error(number(means[best]), table["standard_error"][best])
     label = _plain(results.plan.names.label(best))
     expected = table["mean"].reindex([LOGGING, BASELINE, SKYLINE]).map(number)
-    return [
+    texts = [
         f"On {data} **{label}** is best: {loss} {wrong}. "
         f"Expected losses for comparison: π0 {expected[LOGGING]}, CIPS (the plain estimate) {expected[BASELINE]}, full "
         f"supervision ({supervised}) {expected[SKYLINE]}.",
         _gap_closed(results, best, label),
         _algorithms_beaten(results, table, best, label),
     ]
+    return [*filter(None, texts)]
 
 
 def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
@@ -105,13 +106,16 @@ def _gap_closed(results: DatasetResults, best: str, label: str) -> str:
 
 
 def _algorithms_beaten(results: DatasetResults, table: pd.DataFrame, best: str, label: str) -> str:
-    """Return how many other algorithms are significantly worse; warn if seeds are too few to show small differences."""
+    """Return how many other algorithms are significantly worse; warn if seeds are too few to show small differences.
+
+    The text is empty for one seed, which allows no test.
+    """
     rivals = [name for name in results.learned if name != best]
     n_worse = int((table.loc[rivals, "p_holm"] < LEVEL).sum())
     if not rivals:
         return "There is no other algorithm to compare with."
     if results.seeds < 2:
-        return "One seed allows no test of whether other algorithms are worse."
+        return ""
     seeds = results.plan.names.seeds({results.dataset: results.seeds})
     has_little_power = results.seeds <= ENOUGH_SEEDS and n_worse < len(rivals)
     warning = f" With {seeds}, only large differences can be significant." if has_little_power else ""
