@@ -54,6 +54,16 @@ def test_captions_name_the_loss_of_their_data_sets(config, file, part, kind):
     assert "{" not in text
 
 
+@pytest.mark.parametrize(("file", "part"), [("overview", "overview"), ("figures", "grid"), ("figures", "replay_count")])
+def test_one_seed_has_neither_mean_nor_interval(config, file, part):
+    words = caption_words(config, "beyond", part, ["scene"]) | {"seeds": "1 seed", "few_seeds": True}
+    template = (ROOT / f"workflow/report/{file}.rst").read_text(encoding="utf-8")
+    text = fill_caption(template, words, experiment="beyond", figure=part)
+    assert "Points are results of 1 seed" in text
+    assert "intervals" not in text
+    assert "single seeds" not in text
+
+
 def test_a_plan_translates_losses_to_logged_costs(config):
     """Hamming loss minus the number of labels, or −1 for a click."""
     plan = report_plan(config, "beyond", "overview")
