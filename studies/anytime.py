@@ -9,18 +9,21 @@ missing actions  The logging policy never takes an action that the policy takes 
 adaptive         After every 50 rows, the logging policy is ε-greedy for the action with the best mean reward so far.
 groups           Users with 1 to 9 rows share features and the level of rewards. A user is one unit.
 
-Terms are computed by :mod:`drcrm.evaluation.terms.anytime_terms`: `ips` and `dr` for the cost, and `paired` for
-its difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors.
+Terms are computed by :mod:`drcrm.evaluation.terms.betting_terms`: `ips` and `dr` for the cost, and `paired` for its
+difference from the logged costs. The cost model of `dr` has the true mean rewards, multiplied by lognormal errors. The
+least propensity is known for ε-greedy logging policies. The other kinds have no bound by `dr`.
 
 The table has a row per kind and estimate. ``false`` is the share of logs in which a bound with confidence 0.95 is ever
-below the truth. Other columns:
+below the truth. The bound is the mixture of bets at every look, "anytime". Other columns:
 
 student             The same share for Student's bound, which holds at one look.
 sequence            The same for the bound of ``certify --anytime --asymptotic``, with its terms, charges and refusals.
                     A refused bound is not false.
 looks               The share of looks with a skewness of at most 0.3. At others, this bound is refused.
 width N             Mean distance from bound to mean after N units, divided by the distance of Student's bound.
-smoothing, betting  This ratio at 1000 units for two bounds that also hold at one look.
+ball N              This ratio for the ball that also holds at every look, of the terms of `ips`.
+smoothing, betting  This ratio at 1000 units for two bounds that hold at one look: that of logarithmic smoothing, of the
+                    terms of `ips`, and the mixture of bets for one look.
 
 Log number s of each kind has seed s.
 """
@@ -41,16 +44,20 @@ from synthetic import draw_actions
 from drcrm.certificates import policy_certificate, upper_bound
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.evaluation.bounds.independent_units import group_means, grouped_values
+from drcrm.evaluation.bounds.independent_units import grouped_values
 from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS, estimate_skewness
-from drcrm.evaluation.bounds.upper_bound import SEQUENCE
+from drcrm.evaluation.bounds.upper_bound import SEQUENCE, as_bound
+from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
-from drcrm.evaluation.terms.anytime_terms import anytime_terms
+from drcrm.evaluation.terms.betting_terms import CostMixture, betting_mixture
+from drcrm.evaluation.terms.betting_units import BettingUnits
 
 ROWS, LOOK, CONFIDENCE, TUNED, ACTIONS = 5000, 50, 0.95, 1000, 3
 KINDS = ("clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups")
 ESTIMATES = tuple((estimate, baseline) for estimate in ("ips", "dr") for baseline in (None, "logging"))
 WIDTHS = (400, 1000, 3200)
+LEAST = {"heavy weights": 0.05 / 3, "adaptive": 0.1}  # known least propensities
+MOST_ROWS = 9  # of a user
 
 
 class World(NamedTuple):
@@ -140,40 +147,69 @@ def draw_adaptively(wins: np.ndarray, rng: np.random.Generator) -> tuple[np.ndar
 def measure_log(kind: str, seed: int, rows: int = ROWS) -> list[dict]:
     """Return a row for each estimate of one log."""
     world, measured = draw_world(kind, seed, rows), []
-    log, costs = world.log, (-world.largest, 0.0)
     for estimate, baseline in ESTIMATES:
-        if kind == "adaptive" and baseline:
-            continue  # the logging policy changes, and with it the difference
-        model = -world.modelled if estimate == "dr" else None
-        known = {"baseline": baseline, "logging_policy": world.logging, "cost_model": model}
-        z, high = anytime_terms(Evaluation.of(world.policy, log, **known).by(estimate), costs)
-        z = z if world.user is None else group_means(world.user, np.ones(rows), z)[0]
+        if (kind == "adaptive" and baseline) or (kind not in LEAST and estimate == "dr"):
+            continue  # the logging policy changes, and with it the difference; or weights have no known limit
         truth = world.truth[0] - (world.truth[1] if baseline else 0)
         name = f"{estimate}, paired" if baseline else estimate
-        measured.append({"estimate": name} | watch(z, truth, high) | watch_sequence(world, estimate, baseline, truth))
+        watched = watch(world, LEAST.get(kind), estimate, baseline, truth)
+        measured.append({"estimate": name} | watched | watch_sequence(world, estimate, baseline, truth))
     return measured
 
 
-def watch(z: np.ndarray, truth: float, high: float) -> dict[str, float]:
-    """Return whether bounds are ever below the truth, and how wide they are."""
-    ever, result = {"false": False, "student": False}, {}
-    for n in range(LOOK, len(z) + 1, LOOK):
-        part, mean, deviation = z[:n], z[:n].mean(), z[:n].std(ddof=1)
-        bound, student = (
-            upper_bound(part, CONFIDENCE, method, **limit)
-            for method, limit in (("anytime", {"high": high}), ("student", {}))
-        )
-        ever["false"] |= bound < truth
-        ever["student"] |= student < truth
-        if n in WIDTHS and deviation > 0:
-            result[f"width {n}"] = (bound - mean) / (student - mean)
-        if n == TUNED and deviation > 0:
-            others = {
-                "smoothing": upper_bound(part - high, CONFIDENCE, "log_smoothing") + high,
-                "betting": upper_bound(part, CONFIDENCE, "betting", low=min(z.min(), -high), high=high),
-            }
-            result |= {name: (value - mean) / (student - mean) for name, value in others.items()}
-    return ever | result
+def mixture_of(
+    world: World, least: float | None, estimate: str, baseline: str | None, method: str, rows: int
+) -> CostMixture:
+    """Return the bets by the first rows of a log."""
+    log, costs = first_rows(world.log, rows), (-world.largest, 0.0)
+    log = log if world.user is None else log.with_groups(world.user[:rows])
+    model = -world.modelled[:rows] if estimate == "dr" else None
+    evaluation = Evaluation.of(world.policy[:rows], log, baseline=baseline, cost_model=model).by(estimate)
+    limits = {"least_propensity": least, "most_rows": MOST_ROWS}
+    settings = CertificateSettings.of(log, as_bound(CONFIDENCE, method), CONFIDENCE, 1, costs, **limits)
+    return betting_mixture(evaluation, settings, BettingUnits.of(log, method == "anytime", MOST_ROWS))
+
+
+def watch(
+    world: World, least: float | None, estimate: str, baseline: str | None, truth: float
+) -> dict[str, float | bool]:
+    """Return whether bounds are ever below the truth, and how wide they are. Bounds at every look never rise."""
+    of_ips = terms_of(world, "ips", baseline)[1]
+    user, z = terms_of(world, estimate, baseline)
+    ends = np.flatnonzero(np.diff(user, append=-1)) + 1
+    bets = mixture_of(world, least, estimate, baseline, "anytime", ends[-1])
+    looks = np.array([n for n in WIDTHS if n <= len(ends)])
+    bounds = dict(zip(looks, bets.bounds(looks), strict=True))
+    result: dict[str, float | bool] = {"false": bets.bound() < truth, "student": False}
+    for n in range(LOOK, len(ends) + 1, LOOK):
+        rows = ends[n - 1]
+        part, of_ball, _ = grouped_values(user[:rows], np.ones(rows), z[:rows], of_ips[:rows])
+        mean, student = part.mean(), upper_bound(part, CONFIDENCE, "student")
+        result["student"] |= student < truth
+        if n not in WIDTHS or student <= mean:
+            continue
+        largest = max(world.largest * (baseline is not None), of_ball.max())  # those of unequal groups can be larger
+        widths = {f"width {n}": bounds[n], f"ball {n}": upper_bound(of_ball, CONFIDENCE, "anytime", high=largest)}
+        if n == TUNED:
+            widths["betting"] = mixture_of(world, least, estimate, baseline, "betting", rows).bound()
+            widths["smoothing"] = upper_bound(of_ball - largest, CONFIDENCE, "log_smoothing") + largest
+        result |= {name: (value - mean) / (student - mean) for name, value in widths.items()}
+    return result
+
+
+def terms_of(world: World, estimate: str, baseline: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the user and the term of each row: w c, or m + w (c − ĉ), minus the logged cost if there is a baseline."""
+    log, index = world.log, np.arange(len(world.log.Y))
+    model = -world.modelled * (estimate == "dr")
+    weight = world.policy[index, log.Y] / log.propensity
+    z = (world.policy * model).sum(axis=1) + weight * (log.cost - model[index, log.Y])
+    return index if world.user is None else world.user, z - log.cost * (baseline is not None)
+
+
+def first_rows(log: BanditLog, rows: int) -> BanditLog:
+    """Return the first rows of a log."""
+    parts = log.X[:rows], log.Y[:rows], log.propensity[:rows], log.cost[:rows]
+    return BanditLog(*parts, n_actions=ACTIONS, context=np.arange(rows))
 
 
 def watch_sequence(world: World, estimate: str, baseline: str | None, truth: float) -> dict[str, float]:
@@ -204,10 +240,7 @@ def watch_sequence(world: World, estimate: str, baseline: str | None, truth: flo
 
 def sequence_bound(world: World, estimate: str, baseline: str | None, rows: int) -> float:
     """Return the bound of ``certify --anytime --asymptotic`` after the first rows; infinite if it is refused."""
-    log, index = world.log, np.arange(rows)
-    part = BanditLog(
-        log.X[:rows], log.Y[:rows], log.propensity[:rows], log.cost[:rows], n_actions=ACTIONS, context=index
-    )
+    index, part = np.arange(rows), first_rows(world.log, rows)
     model = -world.modelled[:rows] if estimate == "dr" else None
     groups = index if world.user is None else world.user[:rows]
     options = {"cost_model": model, "baseline": baseline, "groups": groups}
@@ -232,7 +265,8 @@ def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return how many logs have a bound that is ever false, and widths relative to Student's bound."""
     counts = {"false": "at every look", "student": "Student", "sequence": "sequence"}
-    widths = {f"width {n}": f"width at {n}" for n in WIDTHS} | {"smoothing": "smoothing", "betting": "betting"}
+    widths = {f"{name} {n}": f"{name} at {n}" for name in ("width", "ball") for n in WIDTHS}
+    widths |= {"smoothing": "smoothing", "betting": "betting"}
     cells = []
     for row in table.to_dict("records"):
         numbers = [number(row[name] * row["logs"], 0) for name in counts] + [number(row[name], 1) for name in widths]

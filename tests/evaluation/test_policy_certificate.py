@@ -121,7 +121,7 @@ def test_each_of_k_choices_has_its_share_of_the_level(heldout):
     [
         ({"estimate": "dm"}, "estimate is 'dm', which has no certificate: no bound covers the error of a cost model"),
         ({"estimate": "wis"}, "estimate is 'wis', expected one of 'auto', 'ips', 'clipped_ips', 'snips', 'dr'"),
-        ({"estimate": "dr", "method": "betting"}, "'dr' by betting needs cost_model="),
+        ({"estimate": "dr", "method": "betting", "cost_range": (-9, 9)}, "'dr' by betting needs one of K actions"),
         (
             {"estimate": "snips", "method": "student"},
             "the certificate of 'snips' needs a divergence as method, got stu",

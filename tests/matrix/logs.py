@@ -34,6 +34,7 @@ RANGES = {  # of the costs
     "negative_mean": (-1.0, 3.0),
 }
 UNITS = {"groups_equal": (2,), "groups_unequal": (1, 2, 5)}  # sizes of groups, in turn
+MOST_ROWS = 6  # known limit on the rows of a group, and on the weight of an event
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,9 @@ def mapping_of(log: SmallLog, **changes: Any) -> dict[str, Any]:
     mapping |= {"slice": "place"} if row.extra == "slices" else {}
     mapping |= {"cost_range": list(log.cost_range)} if row.outcome != "click" or log.cost_range != (-1, 0) else {}
     mapping |= {"least_propensity": 0.05} if row.reference == "baseline" else {}
+    mapping |= (
+        {"most_rows": MOST_ROWS} if row.look == "anytime" and (row.units in UNITS or row.units == "pdrop") else {}
+    )
     mapping |= {"shift": 0.05} if row.shift == "shift" else {}
     if row.guardrail != "none":
         mapping["guardrails"] = {"guard": guardrail_of(row)}

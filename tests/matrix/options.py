@@ -84,7 +84,6 @@ def refused_pairs() -> dict[Pair, str]:
     refused |= _both("kind", ("labels",), "propensity", ("rule",), "propensity is a rule")
     refused |= _both("format", ("npz", "arrays"), "files", ("several", "folder"), "single file")
     refused |= _both("units", ("count",), "files", ("several", "folder"), "key 'count'")
-    refused |= _both("units", ("groups_unequal", "pdrop"), "look", ("anytime",), "--asymptotic")
     refused |= _both("units", ("count",), "look", ("anytime", "asymptotic"), "occur once")
     refused |= _both("look", ("anytime", "asymptotic"), "shift", ("shift",), "--anytime bounds the mean cost")
     refused |= _both("look", ("anytime",), "estimate", ("snips", "dr"), "--anytime needs --estimate ips")

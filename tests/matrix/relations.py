@@ -20,11 +20,10 @@ from drcrm.logs.policy_file import read_policy
 from drcrm.logs.serving.served_policy import load_policy
 from matrix.cases import Case
 from matrix.commands import assert_same_numbers, is_close, numbers_of
-from matrix.logs import CATEGORIES, UNITS, SmallLog, arrays_of, mapping_of, table_of
+from matrix.logs import CATEGORIES, MOST_ROWS, UNITS, SmallLog, arrays_of, mapping_of, table_of
 from matrix.options import Row
 from matrix.policies import (
     LOGGING,
-    SHARE,
     earlier_log,
     model_effects,
     policy_probabilities,
@@ -139,7 +138,7 @@ def rewrite_renamed(case: Case, log: SmallLog) -> Any:
 @relation(lambda row: row.units == "rows" and row.is_table)
 def each_row_is_a_group(case: Case) -> None:
     log = with_row(case.log, units="rows")
-    answer = case.ask(replace(log, group=np.arange(log.n)), group="user").json
+    answer = case.ask(replace(log, group=np.arange(log.n)), group="user", most_rows=1).json
     for part in (answer["candidates"][0]["certificate"], answer.get("running") or {}):
         part.pop("by", None)
     assert_same_numbers(case.answer.json, answer)
@@ -235,10 +234,11 @@ def looks_are_about_the_mean_per_row(case: Case) -> None:
 
 
 def expected_estimates(case: Case) -> dict[str, float]:
-    """Return the estimates by numpy; at every look those of the bound's terms, o + w (c − o) for the origin o."""
+    """Return the estimates by numpy; at every look those of centred costs, o + w (c − o) for the origin o."""
     log, h = case.log, case.log.weight / case.log.weight.sum()
     w = policy_probabilities(log) / log.propensity
-    origin = {"once": 0.0, "anytime": log.cost_range[1], "asymptotic": h @ log.cost}[case.row.look]
+    origins = {"once": 0.0, "anytime": h @ (w * log.cost) / (h @ w), "asymptotic": h @ log.cost}
+    origin = origins[case.row.look]
     if (case.answer.json["running"] or {}).get("estimate") == "dr":
         origin = 0.0
     expected = {"ips": origin + h @ (w * (log.cost - origin)), "snips": h @ (w * log.cost) / (h @ w)}
@@ -362,9 +362,9 @@ def commands_agree_with_the_library(case: Case) -> None:
         options |= {"full_support": row.reference == "baseline"}
         if row.look == "anytime":
             options |= {"method": "anytime", "cost_range": case.log.cost_range, "cost_model": None}
-            most = 1 - SHARE + {"single": SHARE / 3, "labels": SHARE / 4, "lists": SHARE}[row.kind]
-            options |= {"largest_weight": most / 0.05} if row.reference == "baseline" else {}
-        if row.look != "asymptotic":
+            options |= {"least_propensity": 0.05} if row.reference == "baseline" else {}
+            options |= {"most_rows": MOST_ROWS}
+        if row.look == "once" or (row.look == "anytime" and row.extra != "time"):  # bets follow the order of time
             for reference, entry in ((None, certificate), (baseline, difference)):
                 found = policy_certificate(policy, log, baseline=reference, **options)
                 assert is_close(found.bound, entry["bound"], 1e-9), (reference, found, entry)

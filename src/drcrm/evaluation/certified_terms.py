@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -21,9 +21,9 @@ from drcrm.evaluation.bounds.skewness import (
     rare_charge,
     upper_skewness,
 )
-from drcrm.evaluation.bounds.upper_bound import ANYTIME, Bound
+from drcrm.evaluation.bounds.upper_bound import Bound
 from drcrm.evaluation.certificate import Certificate, check_cost_range
-from drcrm.evaluation.terms.anytime_terms import anytime_terms
+from drcrm.evaluation.terms.betting_terms import bound_by_betting
 from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights, unlogged_charges
 from drcrm.evaluation.terms.policy_on_log import PolicyOnLog
 from drcrm.evaluation.terms.policy_terms import Terms, check_weights, subtract
@@ -56,6 +56,9 @@ class CertificateSettings:
     check_tails, full_support : bool
     largest_weight : float, optional
         Known limit of the baseline's weights.
+    least_propensity, most_rows : float, optional
+        Smallest probability of any action under the logging policy, and largest number of rows of a unit, for bounds
+        by betting.
     """
 
     bound: Bound
@@ -66,6 +69,8 @@ class CertificateSettings:
     check_tails: bool = True
     full_support: bool = False
     largest_weight: float | None = None
+    least_propensity: float | None = None
+    most_rows: float | None = None
 
     @classmethod
     def of(
@@ -292,14 +297,14 @@ def certify(
     evaluation: Evaluation, settings: CertificateSettings, is_paired: bool, sign: int, is_charged: bool
 ) -> Certificate:
     """Return the certificate of an evaluation: see :meth:`drcrm.evaluation.evaluation.Evaluation.certificate`."""
-    log, is_anytime = evaluation.log, settings.bound.name == ANYTIME
-    if is_anytime:
-        terms, results = _certify_anytime(evaluation, settings)
+    log = evaluation.log
+    if settings.bound.is_mixture:
+        terms, results = evaluation.by(UNBIASED).terms, bound_by_betting(evaluation, settings, sign, is_paired)
         notes: tuple[str, ...] = ()  # the method needs no overlap
     else:
         certified = CertifiedTerms(evaluation, settings, is_paired, sign, is_charged)
         terms, results, notes = certified.policy, certified.certify(), certified.notes()
-    results |= {"value": sign * results["value"], "bound": sign * results["bound"]}
+        results |= {"value": sign * results["value"], "bound": sign * results["bound"]}
     results |= summarize_weights(terms.weight, log) | {"mean_weight": float(log.count @ terms.counted / log.size)}
     return Certificate(
         **results,
@@ -316,15 +321,6 @@ def certify(
         clipped=0.0 if evaluation.limit is None else terms.clipped,
         notes=notes,
     )
-
-
-def _certify_anytime(evaluation: Evaluation, settings: CertificateSettings) -> tuple[Terms, dict[str, Any]]:
-    """Return the terms by "ips", and value, bound, n, missing and skewness by the method "anytime"."""
-    z, high = anytime_terms(evaluation, settings.costs, settings.largest_weight, settings.factor)
-    z, count = values_by_unit(evaluation, settings, z)
-    results = {"value": float(np.average(z, weights=count)), "n": int(count.sum()), "missing": False, "skewness": None}
-    results["bound"] = replace(settings.bound, high=high)(z, count)
-    return evaluation.by(UNBIASED).terms, results
 
 
 def values_by_unit(

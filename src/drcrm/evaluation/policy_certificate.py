@@ -24,7 +24,8 @@ from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import MOST_CHOICES, CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.sensitivity import Sensitivity
-from drcrm.evaluation.terms.anytime_terms import choose_anytime_estimate
+from drcrm.evaluation.terms.betting_terms import choose_betting_estimate
+from drcrm.evaluation.terms.betting_units import check_most_rows
 from drcrm.evaluation.terms.shifted_terms import check_shift
 
 UNITS = ("row", "context")
@@ -53,6 +54,8 @@ def policy_certificate(
     baseline_factor: float = 1.0,
     shift: float | None = None,
     full_support: bool = False,
+    least_propensity: float | None = None,
+    most_rows: float | None = None,
 ) -> Certificate:
     """Return an upper confidence bound on the expected cost of a fixed policy.
 
@@ -71,8 +74,9 @@ def policy_certificate(
     confidence : float in (½, 1)
         Probability with which the bound holds.
     method : str or Divergence
-        Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "anytime" holds at
-        every number of rows together, with the terms of :mod:`drcrm.evaluation.terms.anytime_terms`.
+        Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "betting", for one
+        look, and "anytime", for every number of rows together, are mixtures of bets with terms of their own: see
+        :mod:`drcrm.evaluation.terms.betting_terms`. They need ``cost_range``, and hold for every number of rows.
     by : "row" or "context"
         Independent unit. "context" is short for ``groups=log.context``: all rows of a context are one observation. Use
         it if rows share contexts. The bound then covers new contexts, if no row of these contexts was in training. With
@@ -89,28 +93,30 @@ def policy_certificate(
         ``cost_model_`` of a fit with a ``logging_policy`` contains this logging policy. For label vectors, an
         unsupported label is charged the cost of the most expensive labels.
     low, high, smoothing : float, optional
-        As in :func:`upper_bound`.
+        As in :func:`upper_bound`. "betting" with ``low`` is that of :func:`upper_bound`, on the terms z.
     baseline : any policy, or "logging", optional
         Fixed policy to compare with: bound how much more ``policy`` costs, by paired differences of the rows. A bound
         below 0 shows that ``policy`` is better. "logging" uses the logged costs. With a baseline, "snips" allows every
         asymptotic method.
     cost_range : (least, largest), optional
         Known range of the costs of all actions; by default the range of the logged costs and 0. Expensive actions can
-        be missing from the log, so pass the range unless the largest possible cost is 0. "anytime" needs the range.
+        be missing from the log, so pass the range unless the largest possible cost is 0. "anytime" and "betting" need
+        it.
     logging_policy : optional
         Logging policy π0, if it is known, in the forms of ``policy``; it replaces the logging policy of the cost model.
         Do not pass a policy that was estimated from the log.
     groups : array (n,), optional
         Ids of independent groups of rows, instead of ``by``; by default those of the log, or else its rows. The bound
-        is still on the mean over rows. A method that holds for every n needs groups with equally many rows, and a log
-        without weights of rows.
+        is still on the mean over rows. "anytime" and "betting" need ``most_rows``. Other methods that hold for every n
+        need groups with equally many rows, and a log without weights of rows.
     check_tails : bool
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
         costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
     largest_weight : float > 0, optional
-        For "anytime" with a policy as the baseline: a known limit M on the baseline's weights. For example, M is 1
-        divided by the smallest propensity that the logging policy can give to any action.
+        For "anytime" and "betting" with a policy as the baseline: a known limit W_b on the baseline's weights. By
+        default it follows from ``least_propensity``. Without a limit, missing actions of the baseline count as the
+        smallest cost.
     baseline_factor : float ≥ 0
         Multiple of the baseline's cost that is subtracted. With 1.05, a bound below 0 shows "at most 5 % more".
     shift : float > 0, optional
@@ -121,6 +127,12 @@ def policy_certificate(
         Whether the logging policy is known to take every action with a positive probability in every context. Then no
         test for missing actions is made, and nothing is charged if π0 is unknown. Such a test finds missing actions in
         a few per cent of the logs that lack none.
+    least_propensity : float in (0, 1], optional
+        For "anytime" and "betting": a known lower bound on the probability with which the logging policy takes any
+        action of a context. It limits the weights by W, which makes bounds narrower, and permits "dr".
+    most_rows : float ≥ 1, optional
+        For "anytime" and "betting": the largest number of rows that a group, or a context, can have, known beforehand.
+        For rows with weights, it is their largest weight, or the largest sum of the weights of a group.
 
     Returns
     -------
@@ -162,9 +174,9 @@ def policy_certificate(
     radius = None if shift is None else check_shift(shift, estimate)
     if radius is not None and not bound.asymptotic:
         raise InputError(f"shift= needs an asymptotic method such as 'kl', got {bound.name}: leave one of them out")
-    if bound.name == ANYTIME:
-        limit_of_baseline = None if largest_weight is None else check_positive(largest_weight, "largest_weight")
-        estimate = choose_anytime_estimate(evaluation, estimate, cost_range, limit_of_baseline)
+    known = _check_limits(largest_weight=largest_weight, least_propensity=least_propensity)
+    if bound.is_mixture:
+        estimate = choose_betting_estimate(evaluation, estimate, cost_range, least_propensity)
     estimate = evaluation.choose_estimate(estimate, prefers_ips=bound.ball is None)
     _check_bound(bound, evaluation, estimate, clip, radius is not None)
     evaluation = evaluation.by(estimate, clip=clip, radius=radius)
@@ -177,7 +189,8 @@ def policy_certificate(
         factor=check_nonnegative(baseline_factor, "baseline_factor"),
         check_tails=check_tails,
         full_support=full_support,
-        largest_weight=largest_weight,
+        most_rows=check_most_rows(most_rows),
+        **known,
     )
     certificate = evaluation.certificate(settings)
     if is_by_context:
@@ -242,8 +255,8 @@ def sensitivity(
 def _check_bound(bound: Bound, evaluation: Evaluation, estimate: str, clip: Any, is_shifted: bool) -> None:
     """Raise InputError if the method does not fit the estimate or the log."""
     kind, limited, *_ = EVALUATIONS[estimate]
-    if bound.name == ANYTIME and bound.high is not None:
-        raise InputError("high= does not apply to the method anytime here; it follows from cost_range=")
+    if bound.is_mixture and bound.high is not None:
+        raise InputError(f"high= does not apply to the method {bound.name} here; it follows from cost_range=")
     if bound.name in (ANYTIME, SEQUENCE):
         require_single_rows(evaluation.log)
     if kind.uses_model and evaluation.cost_model is None and not bound.asymptotic:
@@ -256,6 +269,14 @@ def _check_bound(bound: Bound, evaluation: Evaluation, estimate: str, clip: Any,
         raise InputError(f"{estimate!r} needs costs of at most 0, because clipping hides positive costs")
     if limited and not bound.asymptotic and not to_float(clip) >= 1:
         raise InputError(f"{estimate!r} by {bound.name} needs clip=, a number that does not depend on the log")
+
+
+def _check_limits(**limits: Any) -> dict[str, float | None]:
+    """Return known limits of weights and propensities as floats; InputError unless they are possible."""
+    checked = {name: None if value is None else check_positive(value, name) for name, value in limits.items()}
+    if (checked["least_propensity"] or 0) > 1:
+        raise InputError(f"least_propensity is {checked['least_propensity']:g}, expected a probability, at most 1")
+    return checked
 
 
 def _check_settings(estimate: Any, by: Any, choices: Any) -> None:

@@ -24,7 +24,7 @@ COLUMNS = (
 )
 LEARNING = (
     *("interactions", "algorithm", "split", "cost_range", "least_propensity", "explore", "shift"),
-    "propensity_model",
+    *("propensity_model", "most_rows"),
 )
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
 FEATURES = {"numeric": "numeric", "categorical": "categorical", "time": "times"}  # keys and attributes
@@ -74,6 +74,8 @@ class LogMapping:
         Known bounds on the costs.
     least_propensity : float, optional
         Known lower bound on the probability with which the logging policies take any action.
+    most_rows : float, optional
+        Known upper bound on the number of rows of a group, or on the weight of a row.
     explore : float
         Share ε of uniform actions in the learned policy.
     guardrails : tuple of Guardrail
@@ -116,6 +118,7 @@ class LogMapping:
     split: str = f"random {SHARE} %"
     cost_range: tuple[float, float] | None = None
     least_propensity: float | None = None
+    most_rows: float | None = None
     explore: float = EXPLORE
     guardrails: tuple[Guardrail, ...] = ()
     shift: float | None = None

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from bets import bound_by_loops
 from drawn_actions import draw_actions
 from log_contexts import contexts_of
 from shop import MAPPING, NAMES, decisions
@@ -13,7 +14,7 @@ from small_action_logs import LABELS, LISTS, label_log, list_log
 import drcrm
 from drcrm import off_policy_value
 from drcrm.__main__ import main
-from drcrm.certificates import policy_certificate, upper_bound
+from drcrm.certificates import policy_certificate
 from drcrm.errors import InputError
 from drcrm.logs.batches import encode
 from drcrm.logs.decisions.candidates import compare_with_baseline, fit_candidates, read_algorithms
@@ -227,29 +228,29 @@ def test_the_probabilities_of_other_actions(frame, mapping, tmp_path):
 # Bounds that hold at every look
 
 
-def test_the_bounds_at_every_look_need_a_known_limit(weeks, run):
+def test_propensities_below_the_known_limit_are_refused(weeks, run):
     arguments = ["certify", weeks / "new.npz", weeks / "week2.csv", "--anytime", "--baseline", weeks / "old.npz"]
-    status, _, error = run(*arguments)
-    assert (status, "needs least_propensity in the mapping, the smallest probability that" in error) == (1, True)
     config = json.dumps(MAPPING | {"least_propensity": 0.2})
     status, _, error = run(*arguments, "--config", config)
     assert (status, "expected at least least_propensity, 0.2" in error) == (1, True)
 
 
 def test_the_bounds_at_every_look_are_those_of_the_library(weeks, compare):
-    least = 1e-3
-    config = json.dumps(MAPPING | {"least_propensity": least})
-    arguments = [weeks / "new.npz", weeks / "week2.csv", "--config", config, "--anytime"]
-    answer, text = compare("certify", *arguments)
     log, frame, stored = log_of_week(weeks, 2)
-    assert log.propensity.min() > least
     new, old = (mean[np.arange(ROWS), log.Y] / log.propensity for mean in means_of(weeks, frame, stored.encoding.names))
-    z, limit = (old - new) * frame["click"].to_numpy(), (1 - 0.1 + 0.1 / 3) / least
-    running = answer["running"]
-    assert running["difference"] == pytest.approx(z.mean(), rel=1e-9)
-    expected = upper_bound(z, method="anytime", high=limit)
-    assert running["difference_bound"] == pytest.approx(expected, rel=1e-9)
-    assert "the baseline old.npz" in text
+    click = frame["click"].to_numpy()
+    for least in (None, 0.05):
+        config = json.dumps(MAPPING | ({"least_propensity": least} if least else {}))
+        arguments = [weeks / "new.npz", weeks / "week2.csv", "--config", config, "--anytime"]
+        answer, text = compare("certify", *arguments)
+        running, limits = answer["running"], {}
+        if least:
+            limits = {"largest": (1 - 0.05 * 2 / 3) / least, "largest_of_baseline": (1 - 0.1 * 2 / 3) / least}
+        expected = -bound_by_loops(new, click, factor=1.0, baseline=old, **limits)
+        assert running["difference_bound"] == pytest.approx(expected, abs=1e-9)
+        difference = ((old - new) * (click - new @ click / new.sum())).mean()
+        assert running["difference"] == pytest.approx(difference, abs=1e-12)
+        assert "the baseline old.npz" in text
 
 
 def test_guardrails_compare_with_the_baseline(weeks, compare, tmp_path):
@@ -257,22 +258,21 @@ def test_guardrails_compare_with_the_baseline(weeks, compare, tmp_path):
     frame["returned"] = (np.arange(ROWS) % 7 == 0) * frame["click"]
     frame.to_csv(tmp_path / "week.csv", index=False)
     rails = {"returns": {"cost": "returned", "at_most": 0.5}, "share": {"cost": "returned", "at_most": "50 %"}}
-    config = json.dumps(MAPPING | {"guardrails": rails, "least_propensity": 1e-3})
+    config = json.dumps(MAPPING | {"guardrails": rails})
     log, _, stored = log_of_week(weeks, 2)
     new, old = (mean[np.arange(ROWS), log.Y] / log.propensity for mean in means_of(weeks, frame, stored.encoding.names))
     returned = frame["returned"].to_numpy()
-    for largest, options in ((0, ["--estimate", "ips"]), (1, ["--anytime"])):  # the cost that missing rows count as
+    for origin, options in ((0, ["--estimate", "ips"]), (new @ returned / new.sum(), ["--anytime"])):
         arguments = weeks / "new.npz", tmp_path / "week.csv", "--config", config, *options
         rail, share = compare("certify", *arguments)[0]["guardrails"]
-        expected = ((new - old) * (returned - largest)).mean()
+        expected = ((new - old) * (returned - origin)).mean()
         assert rail["difference"]["value"] == pytest.approx(expected, abs=1e-12), options
-        margin = 0.5 * (largest + (old * (returned - largest)).mean())
+        margin = 0.5 * (origin + (old * (returned - origin)).mean())
         assert share["margin"] == pytest.approx(margin, abs=1e-12), options
-    z, limit = (old - new) * (1 - frame["returned"].to_numpy()), (1 - 0.1 + 0.1 / 3) / 1e-3
-    assert rail["difference"]["bound"] == pytest.approx(upper_bound(z, method="anytime", high=limit), rel=1e-9)
-    z = (1.5 * old - new) * (1 - frame["returned"].to_numpy()) - 0.5
-    excess = upper_bound(z, method="anytime", high=1.5 * limit - 0.5)
-    assert share["difference"]["bound"] == pytest.approx(excess + margin, rel=1e-9)
+    gains = (bound_by_loops(new, 1 - returned, factor=factor, baseline=old) for factor in (1.0, 1.5))
+    bound, excess = next(gains), next(gains)
+    assert rail["difference"]["bound"] == pytest.approx(-bound, abs=1e-9)
+    assert share["difference"]["bound"] == pytest.approx(-0.5 - excess + margin, abs=1e-9)
 
 
 # Logs of several policies

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from bets import bound_by_loops
 from scipy import stats
 from shop import CITIES, MAPPING, NAMES, decisions
 from shop_fixtures import answer_of
@@ -53,13 +54,10 @@ def later(shop, tmp_path):
     return stored, tmp_path / "later.csv", log.replace(X=stored.encoding.contexts(decisions(900, seed=5)))
 
 
-def terms(frame: pd.DataFrame) -> np.ndarray:
-    return (1 - frame["mine"] / frame["p"]).to_numpy() * frame["click"].to_numpy()
-
-
-def bound_of(z: np.ndarray, high: float = 1):
-    """Return the library's bound at every look, to compare with."""
-    return pytest.approx(upper_bound(z, method="anytime", high=high), abs=1e-9)
+def bound_of(frame: pd.DataFrame, factor: float = 1.0, **options):
+    """Return the bound on the cost, minus the factor times the log's cost, by loops, to compare with."""
+    weight, click = (frame["mine"] / frame["p"]).to_numpy(), frame["click"].to_numpy()
+    return pytest.approx(-bound_by_loops(weight, click, factor=factor, **options), abs=1e-9)
 
 
 class TestAnytime:
@@ -68,51 +66,54 @@ class TestAnytime:
     def test_the_bounds_are_those_of_the_library(self, watch, tmp_path):
         weeks = weekly(700), weekly(600, seed=1)
         answer, frame = watch(*weeks), pd.concat(weeks)
-        running, cost = answer["running"], -(frame["mine"] / frame["p"] * frame["click"]).to_numpy()
-        assert (running["n"], running["by"], running["bound"]) == (1300, "row", bound_of(cost, 0))
-        assert running["difference_bound"] == bound_of(terms(frame))
+        running = answer["running"]
+        assert (running["n"], running["by"], running["bound"]) == (1300, "row", bound_of(frame, 0.0))
+        assert running["difference_bound"] == bound_of(frame)
         assert answer["candidates"][0]["certificate"]["bound"] == running["bound"]
-        assert all(bound == bound_of(terms(frame)[:rows]) for rows, bound in running["curve"][::20])
+        assert all(bound == bound_of(frame, rows=rows) for rows, bound in running["curve"][::30])
         assert "Bound at every look" in (tmp_path / "r.html").read_text(encoding="utf-8")
         assert answer["breakeven_shift"] is None
 
     def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
         frame = weekly(3000)
-        answer, z = watch(frame, time="day"), terms(frame.sort_values("day"))
-        first, looks = answer["running"]["first_better"], [look for look, _ in answer["running"]["curve"]]
-        rows = range(max((look for look in looks if look < first), default=0) + 1, first + 1)
-        is_below = [upper_bound(z[:n], method="anytime", high=1) < 0 for n in rows]
-        assert is_below == [False] * (len(rows) - 1) + [True]
+        answer = watch(frame, time="day")
+        first, frame = answer["running"]["first_better"], frame.sort_values("day")
+        weight, click = (frame["mine"] / frame["p"]).to_numpy(), frame["click"].to_numpy()
+        is_below = [bound_by_loops(weight, click, factor=1.0, rows=rows) > 0 for rows in (first - 1, first)]
+        assert is_below == [False, True]
         assert answer["verdict"]["verdict"] == "certified"
         assert f"first shown to be better after row {first}." in answer["verdict"]["sentence"]
 
-    def test_a_group_is_one_unit_at_its_last_row(self, watch):
-        frame = weekly(900).assign(user=np.random.default_rng(2).permutation(900) % 300)
-        running, users = watch(frame, group="user")["running"], frame["user"].to_numpy()
-        last = pd.Series(np.arange(900)).groupby(users).max().sort_values()
-        means = pd.Series(terms(frame)).groupby(users).mean().loc[last.index].to_numpy()
-        assert (running["n"], running["by"], running["difference_bound"]) == (len(means), "group", bound_of(means))
+    def test_a_group_is_one_unit_in_the_order_of_its_first_row(self, watch):
+        frame = weekly(900).assign(user=np.random.default_rng(2).integers(0, 300, 900))
+        running, users = watch(frame, group="user", most_rows=12)["running"], frame["user"]
+        first = frame.groupby("user")["user"].transform(lambda group: group.index.min())
+        rows = np.lexsort([np.arange(900), first])
+        expected = bound_of(frame.iloc[rows], unit=users.to_numpy()[rows], most_rows=12)
+        assert (running["n"], running["by"], running["difference_bound"]) == (users.nunique(), "group", expected)
         assert running["curve"][-1][0] == 900
+        last = users.groupby(users).apply(lambda group: group.index.max())
+        assert running["curve"][0][0] == last[users[0]] + 1
 
     def test_the_interval_in_per_cent_is_that_of_the_same_terms(self, watch):
         frame = weekly(1500)
         cost, weight = -frame["click"].to_numpy().astype(float), (frame["mine"] / frame["p"]).to_numpy()
         for options in ((), ("--asymptotic",)):
             candidate = watch(frame, options=options)["candidates"][0]
-            origin = cost.mean() if options else 0.0
+            origin = cost.mean() if options else weight @ cost / weight.sum()
             terms = weight * (cost - origin) + origin
             share = (terms - cost).mean() / cost.mean()
             error = stats.sem(terms - (1 + share) * cost) / abs(cost.mean())
             ends = -share + np.array([-1, 1]) * stats.t.ppf(0.975, 1499) * error
             assert [candidate["relative"][end] for end in ("low", "high")] == pytest.approx(ends, abs=1e-9)
 
-    def test_the_estimate_is_not_below_the_lower_bound(self, watch):
+    def test_the_estimate_is_between_its_bounds(self, watch):
         """The terms of the bounds differ by the mean weight, here 1.1, times the range of the outcome."""
         frame = weekly(300)
         frame.loc[np.random.default_rng(0).random(300) < 0.9, "click"] = 1
         answer, weight = watch(frame), frame["mine"] / frame["p"]
         running = answer["running"]
-        lower = -upper_bound(1 - weight * (1 - frame["click"]) - frame["click"], 0.975, "anytime", high=1)
+        lower = bound_by_loops(weight.to_numpy(), 1 - frame["click"].to_numpy(), factor=1.0, delta=0.025)
         assert ((1 - weight) * frame["click"]).mean() < lower
         assert running["difference_lower"] == pytest.approx(lower, abs=1e-9)
         assert running["difference_lower"] <= running["difference"] <= running["difference_bound"]
@@ -152,7 +153,9 @@ class TestAnytime:
         frame.to_csv(tmp_path / "log.csv", index=False)
         config = json.dumps(MAPPING | {"features": {"numeric": ["age"]}, "group": "user"})
         status, _, error = run("certify", RULE, tmp_path / "log.csv", "--config", config, "--anytime")
-        assert (status, "groups or contexts with equally many rows, but they have 1 to 10" in error) == (1, True)
+        assert (status, "--anytime needs most_rows in the mapping" in error) == (1, True)
+        at_every_look = watch(frame, group="user", most_rows=10)["running"]
+        assert at_every_look["difference_bound"] > 0.4 * np.where(is_frequent, 0.6, -0.8).mean()
         running = watch(frame, options=("--asymptotic",), group="user")["running"]
         truth = 0.4 * np.where(is_frequent, 0.6, -0.8).mean()
         assert 0 < truth - 0.1 < running["difference"] < truth + 0.1

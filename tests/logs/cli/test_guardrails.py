@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from bets import bound_by_loops
 from push_logs import MAPPING, REVENUE, SHARE, UNSUBSCRIBED, push_log
 from shop_fixtures import answer_of
 
-from drcrm.certificates import upper_bound
 from drcrm.logs.policy_file import read_policy
 
 BOTH = {"unsubscribed": UNSUBSCRIBED, "money": REVENUE}
@@ -75,16 +75,6 @@ def test_learn_does_not_choose_a_candidate_beyond_a_margin(command, tmp_path):
     assert stored.encoding.n_features == 1 + 1  # x and the constant; guardrails are not features
 
 
-def first_below(z: np.ndarray, high: float, limit: float, looks: list[int]) -> int:
-    """Return the first number of rows with a bound below the limit, after the look before the first such look."""
-
-    def is_below(n: int) -> bool:
-        return upper_bound(z[:n], method="anytime", high=high) < limit
-
-    place = next(place for place, n in enumerate(looks) if is_below(n))
-    return next(n for n in range((looks[place - 1] if place else 0) + 1, looks[place] + 1) if is_below(n))
-
-
 def test_anytime_bounds_every_guardrail(command):
     frame = push_log(4000)
     ranges = {"unsubscribed": UNSUBSCRIBED | {"at_most": 0.1}, "money": REVENUE | {"range": [0, 3]}}
@@ -92,24 +82,19 @@ def test_anytime_bounds_every_guardrail(command):
     assert error == ""
     weight = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / 0.5
     unsubscribed, revenue = (frame["unsubscribed"] == "yes").to_numpy(), frame["revenue"].to_numpy()
-    z = 1 - weight * (1 - unsubscribed) - unsubscribed
-    expected = upper_bound(z, method="anytime", high=1)
+    expected = -bound_by_loops(weight, 1 - unsubscribed, factor=1.0)
     assert answer["guardrails"][0]["difference"]["bound"] == pytest.approx(expected, abs=1e-9)
-    z = 0.99 * revenue - weight * revenue
-    excess = upper_bound(z, method="anytime", high=0.99 * 3)
+    excess = -3 * bound_by_loops(weight, revenue / 3, factor=0.99)
     bound = answer["guardrails"][1]["difference"]["bound"]
     assert bound == pytest.approx(excess + 0.01 * revenue.mean(), abs=1e-9)
     assert [rail["status"] for rail in answer["guardrails"]] == ["holds", "holds"]
-    looks = [rows for rows, _ in answer["running"]["curve"] if rows < 800]
-    firsts = [
-        first_below(values, high, limit, looks)
-        for values, high, limit in (
-            (frame["click"].to_numpy() * (1 - weight), 1, 0),
-            (1 - weight * (1 - unsubscribed) - unsubscribed, 1, 0.1),
-            (z, 0.99 * 3, 0),
-        )
+    first, click = answer["running"]["first_better"], frame["click"].to_numpy()
+    limits = (click, 1.0, 0.0), (1 - unsubscribed, 1.0, -0.1), (revenue / 3, 0.99, 0.0)
+    shown = [
+        all(bound_by_loops(weight, reward, factor=factor, rows=rows) > limit for reward, factor, limit in limits)
+        for rows in (first - 1, first)
     ]
-    assert answer["running"]["first_better"] == max(firsts)
+    assert shown == [False, True]
     status, _, error, *_ = command(frame, "certify", "--anytime")
     assert status != 0
     assert "--anytime needs range in the guardrail 'money', column 'revenue'" in error
@@ -124,18 +109,17 @@ def test_anytime_says_worse_and_violated(command):
     assert (status, answer["shown"], answer["guardrails"][0]["status"]) == (3, "not shown", "violated")
     assert "the guardrail unsubscribed is violated" in error
     weight = np.where(frame["a"] == 1, SHARE, 1 - SHARE) / 0.5
-    z = (1 - weight) * (frame["unsubscribed"] == "yes").to_numpy()
-    lower = -upper_bound(z, 0.975, method="anytime", high=1)
+    lower = bound_by_loops(weight, (frame["unsubscribed"] == "yes").to_numpy() * 1, factor=1.0, delta=0.025)
     difference = answer["guardrails"][0]["difference"]
     assert difference["lower_bound"] == pytest.approx(lower, abs=1e-9)
-    own_terms = (1 - weight) * (1 - (frame["unsubscribed"] == "yes").to_numpy())  # of the upper bound
-    assert difference["value"] == pytest.approx(own_terms.mean(), abs=1e-12)
+    harm = (frame["unsubscribed"] == "yes").to_numpy() * 1
+    assert difference["value"] == pytest.approx(weight @ harm / weight.sum() - harm.mean(), abs=1e-12)
     fewer = push_log(4000).assign(click=lambda frame: 1 - frame["click"])
     status, out, error, answer, _ = command(fewer, "certify", *options, guardrails={})
     assert (status, answer["shown"]) == (3, "worse")
     assert "the verdict is 'worse'" in error
     assert out.startswith("Certified, and worse than the logging policy.")
-    lower = -upper_bound((weight - 1) * (fewer["click"] - 1), 0.975, method="anytime", high=1)
+    lower = bound_by_loops(weight, 1 - fewer["click"].to_numpy(), factor=1.0, delta=0.025)
     assert answer["running"]["difference_lower"] > 0
     [candidate] = answer["candidates"]
     assert candidate["difference"]["value"] == pytest.approx(answer["running"]["difference"], abs=1e-12)

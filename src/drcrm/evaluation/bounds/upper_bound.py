@@ -13,18 +13,18 @@ from scipy.special import gammaln, stdtrit
 from drcrm.arrays.validation import check_confidence, check_integers, check_positive, reject_rows, to_float
 from drcrm.divergences import DIVERGENCES, Divergence, as_divergence
 from drcrm.errors import InputError
+from drcrm.evaluation.bounds.betting_mixture import BettingMixture
 from drcrm.evaluation.bounds.independent_units import group_means, mean_and_deviation
 from drcrm.risks import PhiBall
 from drcrm.risks.base import check_weighted_costs
 
-LARGEST_BET = 0.5  # largest share of the capital that a bet can lose
-HALVINGS = 45  # how often the interval that contains the bound is halved
 MOST_BETS = 10**7
-RANGED = ("empirical_bernstein", "betting")  # methods that need a known range of the costs
+BETTING = "betting"
+RANGED = ("empirical_bernstein", BETTING)  # methods that need a known range of the costs
 ANYTIME = "anytime"
 SEQUENCE = "confidence_sequence"
 TUNED = 1000  # number of costs near which a confidence sequence is narrowest
-FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", "betting", ANYTIME)
+FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", BETTING, ANYTIME)
 METHODS = ("student", SEQUENCE, *FINITE_SAMPLE)
 
 
@@ -131,6 +131,11 @@ class Bound:
     ball: PhiBall | None = None
 
     @property
+    def is_mixture(self) -> bool:
+        """Whether a policy's certificate has terms of its own for this method, a mixture of bets."""
+        return self.name == ANYTIME or (self.name == BETTING and self.low is None)
+
+    @property
     def asymptotic(self) -> bool:
         """Whether the bound holds only as n → ∞."""
         return self.ball is not None or self.name in ("student", SEQUENCE)
@@ -218,32 +223,10 @@ def _betting(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> floa
     low, high = _check_range(bound, z)
     if n > MOST_BETS:
         raise InputError(f"betting visits every cost in turn, expected at most {MOST_BETS:.0e} costs, got {n:.6g}")
-    x = (np.repeat(z, check_integers(weights, len(z), "weights")) - low) / (high - low)
-    x = x[np.random.default_rng(0).permutation(len(x))]
-    goal, bets = np.log(1 / (1 - bound.confidence)), _bets(x, 1 - bound.confidence)
-
-    def is_rejected(m: float) -> bool:
-        gains = np.minimum(bets, LARGEST_BET / (1 - m)) if m < 1 else bets.copy()
-        gains *= m - x
-        np.log1p(gains, out=gains)
-        return np.cumsum(gains, out=gains).max() >= goal
-
-    least, most = 0.0, 1.0
-    if not is_rejected(most):
-        return high
-    for _ in range(HALVINGS):
-        middle = (least + most) / 2
-        least, most = (least, middle) if is_rejected(middle) else (middle, most)
-    return low + (high - low) * most
-
-
-def _bets(x: np.ndarray, delta: float) -> np.ndarray:
-    """Return √(2 ln(1/δ)/(nσ²)) for each x, where σ² is the variance of the previous x and one prior value of ¼."""
-    seen = np.arange(2, len(x) + 2)
-    mean = (0.5 + np.cumsum(x)) / seen
-    variance = (0.25 + np.cumsum((x - mean) ** 2)) / seen
-    before = np.r_[0.25, variance[:-1]]
-    return np.sqrt(2 * np.log(1 / delta) / (len(x) * before))
+    gain = (high - np.repeat(z, check_integers(weights, len(z), "weights"))) / (high - low)
+    gain = gain[None, np.random.default_rng(0).permutation(len(gain))]
+    mixture = BettingMixture(gain, np.zeros_like(gain), 1 - bound.confidence, is_every_look=False, prior=0.25)
+    return high - (high - low) * mixture.lower_bound()
 
 
 def _anytime(bound: Bound, z: np.ndarray, weights: np.ndarray, n: float) -> float:
@@ -276,6 +259,6 @@ FORMULAS = {
     SEQUENCE: _confidence_sequence,
     "log_smoothing": _log_smoothing,
     "empirical_bernstein": _empirical_bernstein,
-    "betting": _betting,
+    BETTING: _betting,
     ANYTIME: _anytime,
 }

@@ -139,7 +139,7 @@ def _answer(command: str, policy: str | Path, logs: Any, mapping: Any, question:
         mapping, judged = case.opened.mapping, case.policy
         estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
         settings = question.settings(mapping, estimate, case.numbers)
-        watching = question.watching(settings, case.largest_weight)
+        watching = question.watching(settings, mapping, case.largest_weight)
         judgement = judge(case.opened, [judged], judged, settings, watching)
         statement = judgement.statement
         if command == "certify":

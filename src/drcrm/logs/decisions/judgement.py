@@ -16,7 +16,7 @@ from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.terms.overlap import summarize_weights
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
-from drcrm.logs.decisions.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
+from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,

@@ -10,7 +10,7 @@ from drcrm.actions.base import largest_probability
 from drcrm.arrays.validation import to_float
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, NORMALISED, RATIO, ROBUST, UNBIASED, default_estimate
-from drcrm.logs.decisions.running_bounds import Watch
+from drcrm.logs.decisions.watching.running_bounds import Watch
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
 from drcrm.logs.diagnostics.comparison.reference import BASELINE, LOGGING_POLICY, Reference
 from drcrm.logs.policy_file import StoredPolicy, read_policy
@@ -75,20 +75,11 @@ class Question:
         return None if self.baseline is None else read_policy(self.baseline, with_rows=True)
 
     def limit_weights(self, baseline: StoredPolicy | None, mapping: LogMapping) -> float | None:
-        """Return a known limit on the weights of the baseline at every look; None if no bound needs it.
-
-        Raise InputError if no limit is known.
-        """
-        if baseline is None or not self.anytime or self.asymptotic:
+        """Return a known limit on the weights of the baseline at every look; None if it is unknown or not needed."""
+        least = mapping.least_propensity
+        if baseline is None or not self.anytime or self.asymptotic or least is None:
             return None
-        if mapping.least_propensity is None:
-            raise InputError(
-                "--anytime with --baseline needs least_propensity in the mapping, the smallest probability that the "
-                "logging policies give to any action: it limits the weights of the baseline. The smallest propensity "
-                "of the log does not limit them, because later rows may have smaller ones. Or add --asymptotic, whose "
-                "bounds need no limit"
-            )
-        return largest_probability(baseline.policy.actions, baseline.policy.explore) / mapping.least_propensity
+        return largest_probability(baseline.policy.actions, baseline.policy.explore) / least
 
     def choose_estimate(self, has_model: bool, label: str, shift: float | None) -> str:
         """Return the estimate: by default "dr" for a policy with a cost model, else "snips", or that of the bounds.
@@ -129,8 +120,10 @@ class Question:
             full_support=mapping.has_full_support,
         )
 
-    def watching(self, settings: ComparisonSettings, largest_weight: float | None) -> Watch | None:
+    def watching(self, settings: ComparisonSettings, mapping: LogMapping, largest_weight: float | None) -> Watch | None:
         """Return how a policy is watched at every look; None for bounds at one look."""
         if not self.anytime:
             return None
-        return Watch(settings.confidence, settings.divisor, largest_weight, self.asymptotic)
+        least = mapping.least_propensity if mapping.has_full_support else None
+        limits = {"largest_weight": largest_weight, "least_propensity": least, "most_rows": mapping.most_rows}
+        return Watch(settings.confidence, settings.divisor, self.asymptotic, limits=limits)

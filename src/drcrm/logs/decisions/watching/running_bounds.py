@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
-from drcrm.estimates import UNBIASED, default_estimate
-from drcrm.evaluation.bounds.independent_units import (
-    Interval,
-    group_means,
-    number_groups,
-    require_equal_units,
-    require_single_rows,
-)
-from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
+from drcrm.estimates import RATIO, UNBIASED, default_estimate
+from drcrm.evaluation.bounds.independent_units import Interval, require_single_rows
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
-from drcrm.evaluation.terms.anytime_terms import anytime_terms
+from drcrm.evaluation.terms.betting_terms import CostMixture, betting_mixture
 from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.decisions.watching.looks import Growth, RunningBets, RunningCertificates
 from drcrm.logs.diagnostics.comparison.policy_comparison import relative_error
 from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.diagnostics.log_columns import infer_cost_range
 from drcrm.policies.tabular import TabularPolicy, policy_for_log
 
 NOTHING = Reference(policy=None, factor=0.0)  # for bounds on a cost itself
-LOOKS = 100  # how often the bound is computed, and at least again between two looks
-MOST_TERMS = 2 * 10**8  # terms in bounds of the method "anytime" between two looks, which find the first better row
 FEWEST = 50  # units at the first look of the confidence sequence, as in studies/anytime.py
 
 
@@ -44,19 +36,25 @@ class Watch:
         Level 1 − δ of each bound: it holds at all looks together with this probability.
     choices : int
         Number K of candidates that share δ.
-    largest_weight : float, optional
-        Known limit on the weights of the baseline, if the log was opened with one. An asymptotic bound needs none.
     is_asymptotic : bool
         Whether the bounds are those of the confidence sequence, which need no range of outcomes.
     cost_model : optional
         Cost model of the policy, for asymptotic bounds on the main outcome.
+    limits : dict
+        Known ``largest_weight`` of the baseline, ``least_propensity`` and ``most_rows``, each None if it is unknown:
+        see :func:`drcrm.certificates.policy_certificate`. Asymptotic bounds need none.
     """
 
     confidence: float
     choices: int
-    largest_weight: float | None = None
     is_asymptotic: bool = False
     cost_model: Any = None
+    limits: dict[str, float | None] = field(default_factory=dict)
+
+    @property
+    def level(self) -> float:
+        """Level 1 − δ/K of a bound."""
+        return 1 - (1 - self.confidence) / self.choices
 
     @property
     def estimate(self) -> str:
@@ -101,9 +99,10 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     """Return the bounds after all rows and at earlier looks, and when the policy was first shown to be better.
 
     The mapping's ``time``, or else the files, give the order of the rows. A group is one unit. With asymptotic bounds,
-    it counts with its rows so far; with other bounds, from its last row on. The policy counts as better from the first
-    row by which each bound, on the main outcome and on the guardrails, has been below its limit. This is valid because
-    all these bounds hold together. If an outcome differs from that of an earlier look, the answer uses the new one.
+    it counts with its rows so far. With other bounds, groups have the order of their first rows. A group counts once it
+    and all earlier groups are complete. The policy counts as better from the first row by which each bound, on the main
+    outcome and on the guardrails, has been below its limit. This is valid because all these bounds hold together. If an
+    outcome differs from that of an earlier look, the answer uses the new one.
 
     Parameters
     ----------
@@ -118,9 +117,8 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
         - value and bound: the estimate of the policy's cost, and its upper bound.
         - difference and difference_bound: the same for its difference from the logged costs, or from the baseline.
         - difference_lower: a lower bound on this difference at level δ/(2K); −∞ if it is refused.
-        - first_better: the number of rows after which the policy was first shown to be better, or None. For large logs,
-          and for asymptotic bounds if there are more than 10⁴ rows, it is one of 10⁴ numbers between 1 and the number
-          of rows.
+        - first_better: the number of rows after which the policy was first shown to be better, or None. For asymptotic
+          bounds, if there are more than 10⁴ rows, it is one of 10⁴ numbers between 1 and the number of rows.
         - guardrails: the bounds of each guardrail's outcome.
         - n and by: the number of units, and "row" or "group".
         - curve: pairs of a number of rows and the bound on the difference; infinite if it is refused at this look.
@@ -133,14 +131,17 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     ------
     InputError
         If a row occurs several times, or an asymptotic bound is refused. Without asymptotic bounds: if the range of
-        costs, or of a guardrail's outcome, is unknown, groups have different sizes, or rows have weights.
+        costs, or of a guardrail's outcome, is unknown, or the largest size of a group or weight of a row.
     """
     log, rows = opened.evaluated, opened.evaluated.rows
     require_single_rows(log)
-    units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, log)
+    units, policy = (
+        Growth.of(opened, settings.is_asymptotic, settings.limits.get("most_rows")),
+        policy_for_log(policy, log),
+    )
     reference, main = opened.reference, _main_outcome(opened)
     cost, difference = (main.run(policy, units, settings, compared) for compared in (NOTHING, reference))
-    bound, difference_bound = cost.look(units.size), difference.look(units.size)
+    bound, difference_bound = cost.final, difference.final
     bounds = main.bound_below(policy, units, settings, reference), difference_bound
     firsts, outcomes = [difference.first_below(0.0)], [main.estimate(policy, units, settings, reference, bounds)]
     for number, guardrail in enumerate(opened.mapping.guardrails):
@@ -154,7 +155,7 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
         bounds = outcome.bound_below(*arguments), float(excess.bounds[-1])
         outcomes.append(outcome.estimate(*arguments, bounds))
     return {
-        "value": float(outcomes[0].cost),
+        "value": min(float(outcomes[0].cost), bound),
         "bound": bound,
         "difference": float(outcomes[0].difference),
         "difference_bound": difference_bound,
@@ -171,85 +172,16 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
 
 def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> WatchedOutcome:
     """Return the estimates of the main outcome by the terms of its bounds, if these are refused."""
-    units, policy = _Units.of(opened, settings.is_asymptotic), policy_for_log(policy, opened.evaluated)
+    units, policy = (
+        Growth.of(opened, settings.is_asymptotic, settings.limits.get("most_rows")),
+        policy_for_log(policy, opened.evaluated),
+    )
     return _main_outcome(opened).estimate(policy, units, settings, opened.reference, (-np.inf, np.inf))
 
 
 def _main_outcome(opened: OpenedLog) -> _Outcome:
     known = opened.mapping.cost_range, opened.evaluated.description.is_reward
     return _Outcome(opened.evaluated, *known, "cost_range in the mapping", "the possible costs")
-
-
-@dataclass(frozen=True, eq=False)
-class _Units:
-    """Steps by which the log grows: rows, or complete groups if bounds are not asymptotic.
-
-    The mean of complete groups is not the mean per row if small groups are complete sooner. So asymptotic bounds, which
-    permit groups of different sizes, are on the rows so far.
-
-    Attributes
-    ----------
-    place : int array (n,)
-        Position of each row's step.
-    rows : int array (N,)
-        Number of rows after each step.
-    groups : array (n,) or None
-        Independent unit of each row; None if these are the rows.
-    """
-
-    place: np.ndarray
-    rows: np.ndarray
-    groups: np.ndarray | None
-
-    @classmethod
-    def of(cls, opened: OpenedLog, is_asymptotic: bool) -> _Units:
-        n, time = len(opened.evaluated.Y), opened.evaluated.rows.get("time")
-        order = np.arange(n) if time is None else np.argsort(time, kind="stable")
-        by_row = is_asymptotic or opened.evaluated.units is None
-        unit = np.arange(n) if by_row else number_groups(opened.evaluated.units, n)
-        last = np.zeros(unit.max() + 1, dtype=int)
-        np.maximum.at(last, unit[order], np.arange(n))
-        return cls(np.argsort(np.argsort(last))[unit], np.sort(last) + 1, opened.evaluated.units)
-
-    @property
-    def size(self) -> int:
-        """Number N of steps."""
-        return len(self.rows)
-
-    @property
-    def looks(self) -> np.ndarray:
-        """Numbers of steps after which the bound is computed."""
-        return np.unique(np.linspace(1, self.size, LOOKS).astype(int))
-
-
-@dataclass(frozen=True, eq=False)
-class _Running:
-    """The bound after the first n steps: ``look(n)``."""
-
-    look: Callable[[int], float]
-    looks: np.ndarray
-    most_terms: int
-
-    def bound(self, n: int) -> float:
-        """Return the bound after n steps; infinite if it is refused."""
-        try:
-            return self.look(n)
-        except InputError:
-            return np.inf
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The bound at each look."""
-        return np.array([self.bound(n) for n in self.looks])
-
-    def first_below(self, limit: float) -> int | None:
-        """Return the first number of steps with a bound below a limit, searched between the two looks around it."""
-        is_below = self.bounds < limit
-        if not is_below.any():
-            return None
-        before, look = np.append(0, self.looks)[np.argmax(is_below) + np.arange(2)]
-        between = np.unique(np.linspace(before + 1, look, max(LOOKS, self.most_terms // look)).astype(int))
-        return next(int(n) for n in between if self.bound(n) < limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,69 +194,69 @@ class _Outcome:
     key: str
     meaning: str
 
-    def run(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> _Running:
+    def run(
+        self, policy: Any, units: Growth, settings: Watch, reference: Reference
+    ) -> RunningCertificates | RunningBets:
         """Return the running bound on the policy's cost minus that of the reference, times its factor."""
-        make, most_terms = (self._certify, 0) if settings.is_asymptotic else (self._charge_atom, MOST_TERMS)
-        return _Running(make(policy, units, settings, reference), units.looks, most_terms)
+        if settings.is_asymptotic:
+            return RunningCertificates(self._certify(policy, units, settings, reference), units.looks)
+        return RunningBets(self._bet(policy, units, settings, reference), units.looks)
 
-    def bound_below(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> float:
+    def bound_below(self, policy: Any, units: Growth, settings: Watch, reference: Reference) -> float:
         """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
         settings = replace(settings, choices=2 * settings.choices)
-        if settings.is_asymptotic:
-            look = self._certify(policy, units, settings, reference, is_lower=True)
-            return -_Running(look, units.looks, 0).bound(units.size)
-        costs, log = self.cost_range, self.log
-        negated = None if costs is None else (-costs[1], -costs[0])
-        mirrored = replace(self, log=log.with_cost(-log.cost), cost_range=negated, is_reward=not self.is_reward)
-        return -mirrored.run(policy, units, settings, reference).bound(units.size)
+        if not settings.is_asymptotic:
+            return self._bet(policy, units, settings, reference, sign=-1).bound()
+        look = self._certify(policy, units, settings, reference, is_lower=True)
+        return -RunningCertificates(look, units.looks).bound(units.size)
 
     def estimate(
-        self, policy: Any, units: _Units, settings: Watch, reference: Reference, bounds: tuple[float, float]
+        self, policy: Any, units: Growth, settings: Watch, reference: Reference, bounds: tuple[float, float]
     ) -> WatchedOutcome:
-        """Return the estimates by the terms of the upper bound, with intervals; at least those of the lower bound."""
-        costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
-        largest = None if settings.is_asymptotic or costs is None else costs[1]
-        log, origin = _centre(self.log, settings, largest)
-        known = {"groups": units.groups, "cost_model": settings.cost_model}
-        evaluation = reference.evaluation(policy, log, **known).by(settings.estimate)
+        """Return the estimates by "ips" of centred costs, with intervals; they are between the bounds.
+
+        The centre of bounds by betting is the estimate by "snips", so both bounds are around the same estimate.
+        """
+        origin = None if settings.is_asymptotic else reference.evaluation(policy, self.log).by(RATIO).terms.value
+        log, origin = _centre(self.log, settings, origin)
+        evaluation = reference.evaluation(policy, log, cost_model=settings.cost_model).by(settings.estimate)
         level, baseline_cost = settings.confidence, None
         cost, difference = evaluation.value(level).shifted(origin), evaluation.difference(level)
         if reference.is_baseline:
             baseline_cost = evaluation.of_baseline.value(level).shifted(origin)
         excess = cost - reference.factor * (cost - difference)
-        move = max(float(bounds[0] - excess), 0.0)  # above 0 if the other terms of the lower bound give more
+        move = float(np.clip(excess, *bounds) - excess)  # not 0 if the terms of the other bound say so
         cost, difference = cost.shifted(move), difference.shifted(move)
         error = relative_error(evaluation, difference, cost - difference)
         return WatchedOutcome(cost, difference, baseline_cost, bounds, error)
 
-    def _charge_atom(self, policy: Any, units: _Units, settings: Watch, reference: Reference) -> Callable:
-        """Return the look of the method "anytime". The term of a group is the mean of its rows' terms."""
+    def _bet(self, policy: Any, units: Growth, settings: Watch, reference: Reference, sign: int = 1) -> CostMixture:
+        """Return the bets on an upper bound, or on a lower bound for the sign −1."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
             raise InputError(f"--anytime needs {self.key}: [least, largest], {self.meaning}; or use --asymptotic")
-        require_equal_units(self.log, units.place, "--anytime", "add --asymptotic, whose bounds permit them")
-        evaluation = reference.evaluation(policy, self.log)
-        z, high = anytime_terms(evaluation, costs, settings.largest_weight, reference.factor)
-        z = np.minimum(group_means(units.place, self.log.count, z)[0], high)
-        bound = Bound(ANYTIME, 1 - (1 - settings.confidence) / settings.choices, high=high)
-        return lambda n: bound(z[:n], np.ones(n))
+        bound = as_bound(settings.level, ANYTIME)
+        bounded = CertificateSettings.of(
+            self.log, bound, settings.confidence, settings.choices, costs, factor=reference.factor, **settings.limits
+        )
+        assert units.bets is not None
+        return betting_mixture(reference.evaluation(policy, self.log), bounded, units.bets, sign)
 
     def _certify(
-        self, policy: Any, units: _Units, settings: Watch, reference: Reference, is_lower: bool = False
+        self, policy: Any, units: Growth, settings: Watch, reference: Reference, is_lower: bool = False
     ) -> Callable:
         """Return the look of the confidence sequence, a certificate on the first n rows; minus it for a lower bound."""
-        bound, sign = as_bound(1 - (1 - settings.confidence) / settings.choices, SEQUENCE), -1 if is_lower else 1
+        bound, sign = as_bound(settings.level, SEQUENCE), -1 if is_lower else 1
 
         def look(n: int) -> float:
             is_seen = units.place < n
-            size = n if units.groups is None else len(np.unique(units.groups[is_seen]))
+            size = n if self.log.units is None else len(np.unique(self.log.units[is_seen]))
             if size < FEWEST:
                 raise InputError(f"an asymptotic bound needs at least {FEWEST} rows or groups, got {size}")
             log, origin = _centre(self.log.replace(count=self.log.count * is_seen), settings)
             costs = None if self.cost_range is None else tuple(np.array(self.cost_range) - origin)
             part, compared = _restrict(policy, log), replace(reference, policy=_restrict(reference.policy, log))
-            known = {"groups": units.groups, "cost_model": settings.cost_model}
-            evaluation = compared.evaluation(part, log, **known).by(settings.estimate)
+            evaluation = compared.evaluation(part, log, cost_model=settings.cost_model).by(settings.estimate)
             of_log = evaluation.log, bound, settings.confidence, settings.choices, costs
             bounded = CertificateSettings.of(*of_log, factor=reference.factor)
             certificate = evaluation.certificate(bounded, is_lower=is_lower)

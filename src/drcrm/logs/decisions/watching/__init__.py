@@ -1,0 +1,1 @@
+"""Bounds on a growing log that hold at every look."""
