@@ -1,4 +1,4 @@
-"""Lower bounds on a mean by a mixture of bets, which hold for every number of units, or at every look.
+"""Lower bounds on a mean by a mixture of bets, for every number of units or at every look.
 
 A gambler bets on each unit in turn that its mean reward is above m. A unit has the sums X^(k) of its terms x^(k), for J
 numbers k, and the multiplicity h of its rows. All x^(k) are at least −s^(k), which is known before the unit. The
@@ -28,7 +28,7 @@ LARGEST_LOSS = 0.5  # share of the capital that a bet can lose
 PRECISION = 1e-10  # absolute, of a bound on rewards in [0, 1]
 NEGLIGIBLE = 1e-11  # difference of a logarithm of the capital
 MOST_EVALUATIONS = 15  # of the capital
-WIDENING = 4.0  # growth of the step by which the search for a bracket proceeds
+WIDENING = 4.0  # growth of the steps that search for a bracket
 PRIOR = 1.0  # σ²_0
 
 
@@ -122,7 +122,7 @@ class BettingMixture:
     def lower_bound(self, n: int | None = None, known: float | None = None) -> float:
         """Return the lower bound on the mean after the first n units, by default all.
 
-        ``known`` is the bound after fewer units, which this bound is at least.
+        ``known`` is the bound after fewer units. It is a lower limit of this bound.
         """
         least = self.least if known is None else known
 

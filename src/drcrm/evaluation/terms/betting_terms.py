@@ -1,4 +1,4 @@
-"""Terms of a policy for bounds by betting, which hold for every number of rows or at every look.
+"""Terms of a policy for bounds by betting, for every number of rows or at every look.
 
 Let r = (c_max − c)/(c_max − c_min) be the reward, w = π/p the weight, W its largest possible value, and β in [0, 1] the
 mean reward by the rows of earlier units, (½ + Σ w r)/(1 + Σ w). The modelled reward q̂ is in [0, 1]. For every k ≥ 0
@@ -48,14 +48,14 @@ SHARES = 0.0, 0.5, 1.0  # k
 
 @dataclass(frozen=True, eq=False)
 class CostMixture:
-    """A mixture of bets on rewards, and the cost that a mean reward stands for.
+    """A mixture of bets on rewards, and the costs that mean rewards correspond to.
 
     Attributes
     ----------
     mixture : BettingMixture
-        Its reward is that of the policy, minus f times that of the baseline.
+        Its reward is the policy's, minus f times the baseline's.
     origin, scale : float
-        A mean reward m stands for the cost origin − scale · m. For lower bounds the scale is below 0.
+        The cost of a mean reward m is origin − scale · m. For lower bounds the scale is below 0.
     value : float
         Estimate of the cost by the terms of the largest k.
     """
