@@ -267,6 +267,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     counts = {"false": "at every look", "student": "Student", "sequence": "sequence"}
     widths = {f"{name} {n}": f"{name} at {n}" for name in ("width", "ball") for n in WIDTHS}
     widths |= {"smoothing": "smoothing", "betting": "betting"}
+    widths = {name: title for name, title in widths.items() if name in table}
     cells = []
     for row in table.to_dict("records"):
         numbers = [number(row[name] * row["logs"], 0) for name in counts] + [number(row[name], 1) for name in widths]
