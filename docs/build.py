@@ -16,8 +16,8 @@ and the generated blocks of README.md, docs/paper and docs/user-guide. A block i
 Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
 docs/reference/configuration.md.
 
-The site's build calls `write_pages`, which writes docs/experiments/NAME.md for each experiment or family, pages of
-the reference, and pages for README.md and similar files. These pages are not committed.
+The site's build calls `write_pages`, which writes docs/experiments/NAME.md for each experiment, pages of the
+reference, and pages for README.md and similar files. These pages are not committed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "studies"))
 from lemma_figures import FIGURES as THEORY_FIGURES
 from lemma_tables import LEMMA_COLUMNS
-from pages import experiment_pages, family_pages, reference_pages
+from pages import experiment_pages, reference_pages, sharpness_figure
 from pages.repository_pages import repository_documents
 from pages.result_tables import TABLES
 from pages.study_figures import FIGURES as STUDY_FIGURES
@@ -72,16 +72,6 @@ STUDY_FILES = {".csv": ".csv", "_provenance.json": "/provenance.json"}  # in doc
 DEFAULT_FIGURES = ("replay_count", "ablation")
 FIGURES_OF = {"sample": tuple(FIGURES), "certified": ("certificates",)}  # pages with other figures
 WITH_OVERVIEW = ("beyond", "beyond_large", "made", "unseen", "unseen_sharp")
-FAMILIES = {  # pages of the experiments NAME and NAME_…, and the algorithms of their figure
-    "single_choice": (
-        *("cips", "dm", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
-        *("importance_weighted", "importance_weighted_trees"),
-    ),
-    "sharpness": (
-        *("cips", "norm_poem", "weighted_likelihood"),
-        *("dm", "kl_dro_dr_plain", "kl_dro_dr", "kl_dro_dr_map"),
-    ),
-}
 
 
 def kept_files(name: str) -> dict[str, str]:
@@ -119,23 +109,6 @@ def finished() -> list[str]:
     """Return the experiments in docs/results."""
     paths = (ROOT / "docs/results").glob("*_metrics.csv.gz")
     return sorted(path.name.removesuffix("_metrics.csv.gz") for path in paths)
-
-
-def page_of(name: str) -> str:
-    """Return the page of an experiment: that of its family, or its own."""
-    return next((family for family in FAMILIES if f"{name}_".startswith(f"{family}_")), name)
-
-
-def families() -> dict[str, family_pages.Family]:
-    """Return the families with finished experiments."""
-    members = {name: [member for member in finished() if page_of(member) == name] for name in FAMILIES}
-    return {
-        name: family_pages.Family(
-            name, about(name), list(map(experiment, names)), FAMILIES[name], f"../figures/{name}_sharpness.png"
-        )
-        for name, names in members.items()
-        if names
-    }
 
 
 def own_configuration(name: str) -> Path:
@@ -204,7 +177,7 @@ def experiment(name: str) -> experiment_pages.Experiment:
     figures = figures_of_page(name, options).items()
     return experiment_pages.Experiment(
         name,
-        about(page_of(name)),
+        about(name),
         options,
         read_provenance(name),
         plan,
@@ -273,12 +246,6 @@ def write_figures(name: str) -> None:
     if name in WITH_OVERVIEW:
         data = [results(name, "overview", dataset) for dataset in experiment(name).plan.datasets]
         write_figure(overview, data, file=f"{name}_overview.png")
-
-
-def write_family_figures() -> None:
-    """Draw the figure of each family's page."""
-    for family in families().values():
-        write_figure(family_pages.draw_losses, family, file=Path(family.link).name, dpi=150)
 
 
 def theory_figures() -> dict[str, tuple[str, str]]:
@@ -389,10 +356,8 @@ def filled_documents() -> dict[Path, str]:
 
 def experiment_documents() -> dict[Path, str]:
     """Return the pages of all experiments and their index by path."""
-    single = [name for name in finished() if page_of(name) not in FAMILIES]
-    pages = {name: experiment_pages.format_page(experiment(name)) for name in single}
-    pages |= {name: family_pages.format_page(family) for name, family in families().items()}
-    pages["index"] = experiment_pages.format_index({name: about(name) for name in sorted(pages)})
+    pages = {name: experiment_pages.format_page(experiment(name)) for name in finished()}
+    pages["index"] = experiment_pages.format_index({name: about(name) for name in finished()})
     return {ROOT / f"docs/experiments/{name}.md": text for name, text in sorted(pages.items())}
 
 
@@ -425,7 +390,8 @@ def main(arguments: list[str]) -> None:
     documents = filled_documents()
     for name in finished():
         write_figures(name)
-    write_family_figures()
+    members = list(map(experiment, sharpness_figure.EXPERIMENTS))
+    write_figure(sharpness_figure.draw_sharpness, members, file="sharpness.png", dpi=150)
     write_theory_figures()
     write_study_figures()
     for path, text in documents.items():

@@ -1,1 +1,1 @@
-"""Generated pages of the documentation: finished experiments, families of experiments and studies."""
+"""Generated pages of the documentation: finished experiments and studies."""
