@@ -66,3 +66,12 @@ def test_damaged_bytes_are_refused_in_one_line(content):
     array = np.frombuffer(content, dtype=np.uint8)
     restored, message = result_or_message(from_bytes, array, RandomForestRegressor, "it")
     assert message is not None or restored.predict(X).shape == (80,)
+
+
+def test_equal_objects_have_equal_bytes():
+    """Skops names objects by their addresses, and its archives have the time of writing."""
+    fits = [HistGradientBoostingRegressor(max_iter=3, random_state=0).fit(X, Y) for _ in range(2)]
+    first, second = (to_bytes(fit, "it") for fit in fits)
+    assert np.array_equal(first, second)
+    other = HistGradientBoostingRegressor(max_iter=3, random_state=0).fit(X, Y + X[:, 0])
+    assert not np.array_equal(first, to_bytes(other, "it"))

@@ -4,12 +4,16 @@ The bytes are a zip archive, whose checksums show damage. Do not load the file o
 scikit-learn's compiled code does not check the nodes of its trees.
 """
 
+import re
+from io import BytesIO
 from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
 from drcrm.errors import InputError, import_extra, refuse_errors
 
+SCHEMA = "schema.json"  # the member of skops's archives that describes the objects
 TRUSTED = [  # in addition to the types that skops trusts by itself: public estimators of scikit-learn, and arrays
     *("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"),
     "scipy.sparse._csr.csr_array",
@@ -22,13 +26,34 @@ TRUSTED = [  # in addition to the types that skops trusts by itself: public esti
 
 
 def to_bytes(value: Any, name: str) -> np.ndarray:
-    """Return an object as bytes, (n,), that ``from_bytes`` reads; InputError if it would not read them."""
+    """Return an object as bytes, (n,), that ``from_bytes`` reads; InputError if it would not read them.
+
+    Equal objects have equal bytes.
+    """
     skops_io = import_extra("skops.io")  # imported here: it takes more than a second
 
     with refuse_errors(f"{name} cannot be stored"):
-        content = np.frombuffer(skops_io.dumps(value), dtype=np.uint8)
+        content = np.frombuffer(_without_addresses(skops_io.dumps(value)), dtype=np.uint8)
     from_bytes(content, type(value), name)
     return content
+
+
+def _without_addresses(archive: bytes) -> bytes:
+    """Return skops's archive without times, and with numbers from 0 in place of the addresses of objects in memory."""
+    numbers: dict[str, str] = {}
+    with ZipFile(BytesIO(archive)) as read:
+        members = {name: read.read(name) for name in read.namelist()}
+    schema = re.sub(
+        r'("__id__": |"file": ")(\d+)',
+        lambda found: found[1] + numbers.setdefault(found[2], str(len(numbers))),
+        members.pop(SCHEMA).decode(),
+    )
+    stream = BytesIO()
+    with ZipFile(stream, "w") as written:
+        for name, content in [*members.items(), (SCHEMA, schema.encode())]:
+            stem, dot, suffix = name.partition(".")
+            written.writestr(ZipInfo(f"{numbers.get(stem, stem)}{dot}{suffix}"), content)
+    return stream.getvalue()
 
 
 def from_bytes(content: np.ndarray, kind: type, name: str) -> Any:
