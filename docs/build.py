@@ -2,7 +2,7 @@
 
 First, copy the rows and the provenance of the named experiments from results/ to docs/results. A name is that of an
 experiment, `theory`, `studies`, or NAME_study for one study. Then write from docs/results: the images in docs/figures,
-and the generated blocks of README.md, docs/paper and docs/user-guide. A block is the text between
+and the generated blocks of README.md and of pages in docs. A block is the text between
 <!-- KIND ARGUMENTS --> and <!-- end -->:
 
     losses EXPERIMENT METRIC SELECTION      table of a loss
@@ -12,6 +12,7 @@ and the generated blocks of README.md, docs/paper and docs/user-guide. A block i
     study NAME                              summary of the table of a study
     study NAME FUNCTION                     another summary, by a function of the study's module
     studies                                 the question of each study
+    mapping, configuration                  keys of a mapping, and of the configuration
 
 Options and names come from config.yaml and docs/EXPERIMENT.yaml, descriptions of experiments from the table in
 docs/reference/configuration.md.
@@ -312,6 +313,16 @@ def studies_block() -> str:
     return reference_pages.format_table(("study", "question"), rows)
 
 
+def mapping_block() -> str:
+    """Return the keys of a mapping."""
+    return reference_pages.format_mapping_keys(ROOT / "src/drcrm/mapping/mapping.schema.json")
+
+
+def configuration_block() -> str:
+    """Return the keys of the configuration."""
+    return reference_pages.format_config_keys(ROOT / "workflow/schemas/config.schema.yaml")
+
+
 BLOCKS = {
     "losses": losses_block,
     "theory": theory_block,
@@ -319,6 +330,8 @@ BLOCKS = {
     "table": table_block,
     "study": study_block,
     "studies": studies_block,
+    "mapping": mapping_block,
+    "configuration": configuration_block,
 }
 
 
@@ -341,7 +354,7 @@ def fill(text: str) -> str:
 
 def hand_written_pages() -> list[Path]:
     """Return the paths of the pages with generated blocks."""
-    folders = (path for name in ("paper", "user-guide") for path in (ROOT / "docs" / name).glob("*.md"))
+    folders = (path for name in ("paper", "user-guide", "reference") for path in (ROOT / "docs" / name).glob("*.md"))
     return sorted([ROOT / "README.md", ROOT / "studies/README.md", *folders])
 
 
@@ -366,8 +379,6 @@ def reference_documents() -> dict[Path, str]:
     pages = {
         "api": reference_pages.format_api(),
         "commands": reference_pages.format_commands(),
-        "mapping-keys": reference_pages.format_mapping_keys(ROOT / "src/drcrm/mapping/mapping.schema.json"),
-        "config-keys": reference_pages.format_config_keys(ROOT / "workflow/schemas/config.schema.yaml"),
     }
     return {ROOT / f"docs/reference/{name}.md": text for name, text in pages.items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import build
-from pages.repository_pages import index_terms, relink
+from pages.repository_pages import index_terms, link_experiments, relink
 from sphinx.application import Sphinx
 from sphinx_gallery.sorting import ExplicitOrder
 
@@ -88,7 +88,9 @@ def skip_metadata_requests(app: Sphinx, kind: str, name: str, member: object, sk
 
 
 def relink_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Let the links of a page to README.md and similar files lead to their pages, and index the glossary's terms."""
+    """Let links to README.md, similar files and rows lead to their pages, and index the glossary's terms."""
+    if not page.startswith("experiments/"):
+        source[0] = link_experiments(source[0])
     source[0] = relink(source[0], f"docs/{page}.md", f"docs/{page}.md")
     if page == "reference/glossary":
         source[0] = index_terms(source[0])

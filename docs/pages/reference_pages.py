@@ -135,30 +135,21 @@ def resolve(schema: Mapping, root: Mapping) -> dict:
 
 
 def format_mapping_keys(path: Path) -> str:
-    """Return the page of the keys of a mapping."""
+    """Return the table of the keys of a mapping."""
     schema = json.loads(path.read_text(encoding="utf-8"))
     keys = {key: resolve(settings, schema) for key, settings in schema["properties"].items()}
     rows = [(f"`{key}`", settings["description"], settings["title"]) for key, settings in keys.items()]
-    introduction = (
-        "A mapping describes the columns of a log in YAML or JSON, for `--config` of the [commands](commands.md) and\n"
-        "for `read_log`. An unknown key is an error. [Your own logs](../user-guide/own-logs.md) has an example.\n"
-    )
-    return f"# Mapping keys\n\n{introduction}\n{format_table(('key', 'value', 'meaning'), rows)}"
+    return format_table(("key", "value", "meaning"), rows)
 
 
 def format_config_keys(path: Path) -> str:
-    """Return the page of the configuration of experiments."""
+    """Return the tables of the configuration of experiments."""
     schema = yaml.safe_load(path.read_text(encoding="utf-8"))
-    introduction = (
-        "`config.yaml` configures the experiments, and a file given by `--configfile` is merged into it. Unknown keys\n"
-        "and values out of range are errors. [Experiments](configuration.md) shows how to run them.\n"
-    )
     sections = {"Top level": schema, **{title: schema["$defs"][name] for title, name in CONFIG_TABLES.items()}}
     for name in ("replay_curve", "ablation"):
         sections[f"`{name}` of an experiment"] = schema["$defs"]["experiment"]["properties"][name]
     sections["`theory`"] = schema["properties"]["theory"]
-    tables = [f"## {title}\n\n{format_properties(part, schema)}" for title, part in sections.items()]
-    return "\n".join(["# Configuration keys\n", introduction, *tables])
+    return "\n".join(f"### {title}\n\n{format_properties(part, schema)}" for title, part in sections.items())
 
 
 def format_properties(schema: Mapping, root: Mapping) -> str:

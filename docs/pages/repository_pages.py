@@ -38,6 +38,11 @@ def relink(text: str, source: str, target: str) -> str:
     return LINK.sub(change, text)
 
 
+def link_experiments(text: str) -> str:
+    """Return a text whose links to the rows of an experiment lead to its page, which only the site has."""
+    return re.sub(r"\]\(\.\./results/(\w+)_metrics\.csv\.gz\)", r"](../experiments/\1.md)", text)
+
+
 def index_terms(text: str) -> str:
     """Return a glossary with an index entry for each term of its table, so that the site's search lists it first."""
     cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)[1:]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from pages.reference_pages import API, command_parsers, format_commands, format_config_keys, format_mapping_keys
-from pages.repository_pages import relink
+from pages.repository_pages import link_experiments, relink
 
 from drcrm.logs.cli.common.arguments import COMMANDS
 
@@ -37,6 +37,7 @@ def test_every_public_name_is_in_the_reference():
 
 def test_every_mapping_key_is_explained():
     page = format_mapping_keys(MAPPING)
+    assert page in (ROOT / "docs/user-guide/log-formats.md").read_text(encoding="utf-8"), "run `make docs`"
     assert [row[0].strip(" `") for row in rows_of(page)] == list(json.loads(MAPPING.read_text())["properties"])
     assert all(cell.strip() for row in rows_of(page) for cell in row)
 
@@ -44,6 +45,7 @@ def test_every_mapping_key_is_explained():
 def test_every_configuration_key_is_explained():
     schema = yaml.safe_load(CONFIG.read_text())
     page = format_config_keys(CONFIG)
+    assert page in (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8"), "run `make docs`"
     keys = {key for kind in ("dataset", "algorithm", "experiment") for key in schema["$defs"][kind]["properties"]}
     documented = {re.match(r" `(\w+)`", row[0])[1] for row in rows_of(page)}
     assert keys | set(schema["properties"]) <= documented
@@ -54,4 +56,6 @@ def test_links_of_a_moved_file_lead_to_the_same_place():
     text = '[a](docs/paper/theory.md#x) [b](../b.md) [c](https://d.e/f) [g](#h) <img src="docs/figures/i.png">'
     moved = relink(text, "README.md", "docs/index.md")
     assert moved == '[a](paper/theory.md#x) [b](../../b.md) [c](https://d.e/f) [g](#h) <img src="figures/i.png">'
+    rows = "[a](../results/beyond_metrics.csv.gz) [b](../results/kinds.csv)"
+    assert link_experiments(rows) == "[a](../experiments/beyond.md) [b](../results/kinds.csv)"
     assert relink("[a](../../README.md)", "docs/paper/a.md", "docs/paper/a.md") == "[a](../index.md)"
