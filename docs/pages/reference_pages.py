@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -93,38 +92,15 @@ def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def format_commands() -> str:
-    """Return the page of all commands."""
-    introduction = f"# Commands\n\n{main_parser().description}\n"
-    return "\n".join([introduction, *(format_command(name, parser) for name, parser in command_parsers().items())])
+    """Return the page of all commands: what `drcrm COMMAND --help` prints."""
+    texts = [f"## {name}\n\n```text\n{parser.format_help()}```\n" for name, parser in command_parsers().items()]
+    return "\n".join([f"# Commands\n\n{main_parser().description}\n", *texts])
 
 
 def command_parsers() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command by its name."""
     [commands] = [action for action in main_parser()._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(commands.choices)
-
-
-def format_command(name: str, parser: argparse.ArgumentParser) -> str:
-    """Return the section of a command: usage, description and options."""
-    usage = parser.format_usage().removeprefix("usage: ")
-    actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
-    table = format_table(("option", "meaning"), [(format_option(action), action.help or "") for action in actions])
-    return f"## {name}\n\n```text\n{usage}```\n\n{format_description(parser.description or '')}\n\n{table}"
-
-
-def format_description(text: str) -> str:
-    """Return a description, whose lines that begin with Reads or Writes become a list."""
-    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\n|\n(?=Reads |Writes )", text)]
-    return "\n\n".join(re.sub(r"^(Reads|Writes) ", r"- *\1* ", paragraph) for paragraph in paragraphs)
-
-
-def format_option(action: argparse.Action) -> str:
-    """Return an option as it is typed."""
-    value = action.metavar or ("{" + ",".join(action.choices) + "}" if action.choices else action.dest.upper())
-    if not action.option_strings:
-        return f"`{value}`"
-    flags = ", ".join(action.option_strings)
-    return f"`{flags}`" if action.nargs == 0 else f"`{flags} {value}`"
 
 
 def resolve(schema: Mapping, root: Mapping) -> dict:
