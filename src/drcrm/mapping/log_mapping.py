@@ -17,13 +17,14 @@ from drcrm.mapping.entries import Guardrail, KnownPropensity
 from drcrm.mapping.schema import read_content, validate
 
 SHARE = 25  # percent of the rows that are held out by default
+VALIDATIONS = HOLDOUT, BLOCKS = "holdout", "blocks"
 EXPLORE = 0.05  # share of uniform actions in the learned policy
 COLUMNS = (
     *("action", "labels", "list", "chosen", "propensity", "reward", "cost"),
     *("id", "time", "slice", "logged_by", "group", "candidate"),
 )
 LEARNING = (
-    *("interactions", "algorithm", "split", "cost_range", "least_propensity", "explore", "shift"),
+    *("interactions", "algorithm", "split", "validation", "cost_range", "least_propensity", "explore", "shift"),
     *("propensity_model", "most_rows"),
 )
 OUTCOMES = (*COLUMNS[:7], "candidate")  # unknown when an action is chosen
@@ -70,6 +71,8 @@ class LogMapping:
     algorithm : str, dict or list of them, optional
     split : str
         Held-out rows: "random 25 %", "last 25 %" or "group 25 %".
+    validation : "holdout" or "blocks"
+        Whether held-out rows test the best candidate, or blocks of rows the policies that are learned before them.
     cost_range : (float, float), optional
         Known bounds on the costs.
     least_propensity : float, optional
@@ -116,6 +119,7 @@ class LogMapping:
     booleans: tuple[str, ...] = ()
     algorithm: str | dict | list | None = None
     split: str = f"random {SHARE} %"
+    validation: str = HOLDOUT
     cost_range: tuple[float, float] | None = None
     least_propensity: float | None = None
     most_rows: float | None = None
@@ -128,6 +132,15 @@ class LogMapping:
         """Return what is held out, "random", "last" or "group", and its share."""
         kind, percent = self.split.rstrip("% ").split()
         return kind, float(percent) / 100
+
+    def with_validation(self, validation: str | None) -> LogMapping:
+        """Return the mapping with another validation; None keeps its own."""
+        if validation is None or validation == self.validation:
+            return self
+        content = self.as_dict() | {"validation": validation}
+        if validation == BLOCKS and self.split in (f"random {SHARE} %", f"group {SHARE} %"):
+            del content["split"]
+        return as_mapping(content)
 
     @property
     def columns(self) -> list[str]:
@@ -178,6 +191,7 @@ class LogMapping:
         """Return the mapping as a user writes it, with JSON types."""
         keys = (*COLUMNS, "delimiter", "decimal", "encoding", "booleans", *LEARNING)
         content = {key: value for key in keys if (value := getattr(self, key)) not in (None, ())}
+        del content["split" if self.validation == BLOCKS else "validation"]
         if self.numeric is not None:
             content["features"] = {"numeric": list(self.numeric), "categorical": list(self.categorical or ())}
             content["features"] |= {"time": list(self.times)} if self.times else {}
@@ -268,7 +282,8 @@ def as_mapping(content: Any, name: str = "mapping") -> LogMapping:
     if "group" in values:
         values.setdefault("split", f"group {SHARE} %")
     mapping = LogMapping(**values)
-    for conflict in _conflicts(mapping, has_null="propensity" in content and content["propensity"] is None):
+    has_null = "propensity" in content and content["propensity"] is None
+    for conflict in _conflicts(mapping, has_null, has_split=content.get("split") is not None):
         raise InputError(conflict)
     return mapping
 
@@ -279,7 +294,7 @@ def _as_list(algorithm: str | Mapping | list | tuple) -> str | dict | list:
     return dict(algorithm) if isinstance(algorithm, Mapping) else algorithm
 
 
-def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
+def _conflicts(mapping: LogMapping, has_null: bool, has_split: bool) -> Iterator[str]:
     """Yield a message for each conflict between keys."""
     for first, second in (("action", "labels"), ("reward", "cost"), ("action", "list"), ("labels", "list")):
         if getattr(mapping, first) and getattr(mapping, second):
@@ -294,6 +309,8 @@ def _conflicts(mapping: LogMapping, has_null: bool) -> Iterator[str]:
         yield f"propensity_model is {mapping.propensity_model!r}, but propensity is {known}; expected only one of them"
     if mapping.rule and mapping.labels:
         yield "propensity is a rule, but the actions are label vectors; expected action or list, or a column"
+    if mapping.validation == BLOCKS and has_split:
+        yield f"split is {mapping.split!r}, but validation: blocks holds out no rows: remove one of them"
     kind, share = mapping.split_rule
     if not 0 < share < 1:
         yield f"split is {mapping.split!r}, expected a text such as 'random 25 %', with a share between 0 and 100 %"

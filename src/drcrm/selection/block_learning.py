@@ -209,8 +209,10 @@ class LearnedBlocks:
         return MixturePolicy([block.policy for block in self.blocks], [block.weight for block in self.blocks])
 
 
-def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confidence: float = 0.95) -> LearnedBlocks:
-    """Learn a policy from the rows before each block, test it on the block, and learn one from all rows.
+def learn_before_blocks(
+    log: BanditLog, block: np.ndarray, learner: Learner
+) -> tuple[list[LearnedPolicy], LearnedPolicy]:
+    """Return the policy that is learned from the rows before each block, and the last choice, fitted to all rows.
 
     Parameters
     ----------
@@ -219,26 +221,37 @@ def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confide
     block : int array (n,)
         Block of each row: see :func:`drcrm.data.folds.number_blocks`.
     learner : Learner
-    confidence : float
-        Level of the bound and of the intervals.
     """
-    fold, policies, terms = np.empty(len(block), dtype=int), [], []
+    fold, policies = np.empty(len(block), dtype=int), []
     for number in range(block.max() + 1):  # all folds are in each block
         fold[block == number] = draw_folds(log.unit_numbers[block == number], FOLDS)
-    costs = check_cost_range(None, log.cost)
     for number in range(1, block.max() + 1):
-        is_before, is_tested = block < number, block == number
+        is_before = block < number
         prefix = log.recount(log.count * is_before)
         choice = learner.choose(prefix, fold[is_before])
         policies.append(learner.learn(prefix, choice))
-        terms.append(evaluate_on_block(policies[-1], log.recount(log.count * is_tested), costs, confidence))
+    return policies, learner.learn(log, choice)
+
+
+def learn_in_blocks(log: BanditLog, block: np.ndarray, learner: Learner, confidence: float = 0.95) -> LearnedBlocks:
+    """Learn a policy from the rows before each block, test it on the block, and learn one from all rows.
+
+    ``confidence`` is the level of the bound and of the intervals. The other parameters are those of
+    :func:`learn_before_blocks`.
+    """
+    policies, final = learn_before_blocks(log, block, learner)
+    costs = check_cost_range(None, log.cost)
+    terms = [
+        evaluate_on_block(learned, log.recount(log.count * (block == number)), costs, confidence)
+        for number, learned in enumerate(policies, 1)
+    ]
     bound = bound_blocks(terms, confidence)
     ends = np.cumsum(np.bincount(block, log.count)).astype(int).tolist()
     tested = [
         TestedBlock(start + 1, end, end - start, part.mean, *part.interval(confidence), float(weight), learned.policy)
         for (start, end), part, weight, learned in zip(pairwise(ends), terms, bound.weights, policies, strict=True)
     ]
-    return LearnedBlocks(tested, bound, learner.learn(log, choice))
+    return LearnedBlocks(tested, bound, final)
 
 
 def evaluate_on_block(

@@ -140,13 +140,14 @@ def learn_with_features(
     return learn(log, algorithm, heldout, mapped.pad_policy(logging_policy), cost_model).with_features(mapped)
 
 
-def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
-    """Return the result for a single candidate, a policy that was learned in another way, with its held-out scores."""
+def score_policy(policy: LinearPolicy, log: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
+    """Return the result for a single candidate, a policy that was learned in another way, with any held-out scores."""
     log, policy = log.without_empty_rows(), policy.with_exploration(algorithm.settings.explore)
     clip = as_clip("auto", log)
     model, _ = fit_cost_model(log.replace(X=policy.features(log.X)), algorithm)
     model = model.with_features(policy.features)
-    candidates, differences = _score([Candidate(policy)], HeldoutScores(heldout, clip, model, algorithm.settings.shift))
+    scorer = None if heldout is None else HeldoutScores(heldout, clip, model, algorithm.settings.shift)
+    candidates, differences = _score([Candidate(policy)], scorer)
     return Learned(candidates, _choices(candidates, "high"), 0, [], policy.coef, clip, model, None, differences)
 
 

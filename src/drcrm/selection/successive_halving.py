@@ -50,8 +50,8 @@ def is_expensive(log: BanditLog) -> bool:
     return scores >= max(MANY_SCORES, MANY_ACTIONS * log.n_contexts)
 
 
-def fit_algorithm(train: BanditLog, heldout: BanditLog, algorithm: Algorithm) -> Learned:
-    """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows."""
+def fit_algorithm(train: BanditLog, heldout: BanditLog | None, algorithm: Algorithm) -> Learned:
+    """Fit an algorithm to a log, and compare its candidates with π0 on held-out rows, if there are any."""
     if algorithm.classifier is not None:
         from drcrm.policies.classifier_policy import classifier_policy  # imported here: it imports scikit-learn
 

@@ -88,22 +88,31 @@ class BlocksBound:
     skewness: float
 
 
-def bound_blocks(blocks: Sequence[BlockTerms], confidence: float) -> BlocksBound:
+def bound_blocks(blocks: Sequence[BlockTerms], confidence: float, weights: np.ndarray | None = None) -> BlocksBound:
     """Return the upper bound on the weighted mean of the blocks' differences.
 
     A block whose terms do not vary has no standard error. It gets the weight 0: either its policy is the reference, or
     the block has too few costs to say anything.
+
+    Parameters
+    ----------
+    blocks : sequence of BlockTerms
+    confidence : float
+    weights : array (J,), optional
+        Other weights than ω_j, for example those of another outcome of the same policies.
     """
     n, mean, deviation, skewness, charge = np.array(
         [[b.n, b.mean, b.deviation, b.skewness, b.charge] for b in blocks], dtype=float
     ).T
     varies = deviation > NEGLIGIBLE * deviation.max()
-    if not varies.any():
-        return BlocksBound(n / n.sum(), float(n @ mean / n.sum()), np.inf, 0.0, 0.0)
-    precision = np.divide(n, deviation, out=np.zeros(len(n)), where=varies)
-    weights, total = precision / precision.sum(), n[varies].sum()
-    value, error = float(weights @ mean), float(np.sqrt(total) / precision.sum())
-    gamma = float(((n / total) ** 1.5 * skewness)[varies].sum())
-    factor = stdtrit(total - varies.sum(), confidence) + gamma * (2 * ndtri(confidence) ** 2 + 1) / 6
-    width = max(float(factor) * error, error + float(weights @ charge))
-    return BlocksBound(weights, value, value + width, error, gamma)
+    if weights is None:
+        precision = np.divide(n, deviation, out=np.zeros(len(n)), where=varies)
+        weights = precision / precision.sum() if varies.any() else n / n.sum()
+    errors = weights * np.where(varies, deviation, 0.0) / np.sqrt(n)
+    value, error = float(weights @ mean), float(np.sqrt(errors @ errors))
+    if not error > 0:
+        return BlocksBound(weights, value, np.inf, 0.0, 0.0)
+    used = errors > 0
+    gamma = float((errors / error) ** 3 @ skewness)
+    factor = stdtrit(n[used].sum() - used.sum(), confidence) + gamma * (2 * ndtri(confidence) ** 2 + 1) / 6
+    return BlocksBound(weights, value, value + max(factor * error, error + float(weights @ charge)), error, gamma)

@@ -13,14 +13,18 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.evaluation.bounds.independent_units import unit_values
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
+from drcrm.evaluation.row_blocks import RowBlocks, restrict_policy
+from drcrm.logs.block_policies import learn_policies
 from drcrm.logs.decisions.judgement import EvaluatedPolicy, guarded_outcomes
-from drcrm.logs.decisions.opened_log import OpenedLog
+from drcrm.logs.decisions.opened_log import MAX_CHECKED, OpenedLog
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, effective_numbers
 from drcrm.logs.diagnostics.comparison.policy_comparison import ComparisonSettings
+from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
+from drcrm.logs.rows.recognition import RecognisedRows
 from drcrm.mapping.entries import Guardrail
 from drcrm.mapping.log_mapping import LogMapping
 from drcrm.policies.exponential import LinearPolicy
-from drcrm.selection.candidates import IMPROVEMENT, Learned
+from drcrm.selection.candidates import IMPROVEMENT, Candidate, Learned
 from drcrm.selection.multiplicity import EffectiveNumbers, PairedDifferences, effective_number
 from drcrm.selection.registry.algorithms import Algorithm
 from drcrm.selection.registry.shipped_algorithms import as_algorithm, shipped_algorithms
@@ -80,11 +84,22 @@ def can_have_scores(log: BanditLog) -> bool:
 
 
 class Selection(NamedTuple):
-    """The candidate of each algorithm, the best of them, and the effective numbers of all candidates."""
+    """The candidate of each algorithm, the best of them, and the effective numbers of all candidates.
+
+    With blocks, the only candidate is the policy that has, in each block, the probabilities of the policy learned
+    before it. ``refit`` is then the policy learned from all rows.
+    """
 
     policies: list[EvaluatedPolicy]
     best: EvaluatedPolicy
     numbers: EffectiveNumbers
+    blocks: RowBlocks | None = None
+    refit: EvaluatedPolicy | None = None
+
+    @property
+    def candidate(self) -> EvaluatedPolicy:
+        """The policy for a file."""
+        return self.best if self.refit is None else self.refit
 
 
 def fit_candidates(
@@ -129,6 +144,48 @@ def fit_candidates(
         learned = fit_algorithm(train, opened.evaluated, algorithm)
         results.append(compare_with_baseline(learned, opened) if opened.reference.is_baseline else learned)
     return choose_candidate(opened, algorithms, results, confidence)
+
+
+def learn_blocks(
+    opened: OpenedLog, algorithms: Sequence[Algorithm], report: Callable[[str], None], seed: int
+) -> tuple[OpenedLog, Selection]:
+    """Return the rows of the tested blocks, and the policies that are learned before them as one candidate.
+
+    The parameters are those of :func:`fit_candidates`, and ``seed`` is that of the order of the blocks. ``opened``
+    evaluates all rows.
+    """
+    parts = learn_policies(opened.evaluated, algorithms, report, seed)
+    reference, final = opened.reference, parts.final
+    if reference.is_baseline:
+        policy = (
+            reference.policy if parts.contexts is None else reference.policy.select(parts.contexts, parts.log.actions)
+        )
+        reference = replace(reference, policy=restrict_policy(policy, parts.log, parts.rows))
+    has_whole = len(parts.rows) <= MAX_CHECKED and not parts.log.imitated_propensities
+    n = len(opened.checks.propensity)
+    tested = replace(
+        opened,
+        evaluated=parts.tested,
+        train=parts.log.take(~parts.rows),
+        whole=parts.log if has_whole else None,
+        evaluated_rows=parts.rows if has_whole else None,
+        reference=reference,
+        recognised=RecognisedRows(np.ones(n, dtype=bool), np.zeros(n, dtype=bool)),
+    )
+    name, known = final.algorithm.name, (parts.cost_model, final.learned.clip)
+    candidate = final.learned.candidates[final.learned.selected]
+    best = EvaluatedPolicy(name, WAY_OF_LEARNING, parts.policy, *known)
+    settings = _settings_of(final.algorithm, candidate)
+    refit = EvaluatedPolicy(
+        name, final.algorithm.label, candidate.policy, final.learned.cost_model, final.learned.clip, settings
+    )
+    return tested.mark_missing(), Selection([best], best, EffectiveNumbers(), parts.blocks, refit)
+
+
+def _settings_of(algorithm: Algorithm, candidate: Candidate) -> dict[str, Any]:
+    """Return the hyper-parameter of a candidate, its ridge and its place between π0 and a fit, for the answer."""
+    settings = {} if np.isnan(candidate.value) else {"parameter": algorithm.parameter, "value": float(candidate.value)}
+    return settings | {name: float(getattr(candidate, name)) for name in ("ridge", "step", "sharpness")}
 
 
 def choose_candidate(
@@ -205,8 +262,7 @@ def _select(
         among = next((mask for mask in preferred if mask.any()), is_possible)
         index = int(np.argmin(np.where(among, means, np.inf)))
     chosen = candidates[index]
-    settings = {} if np.isnan(chosen.value) else {"parameter": algorithm.parameter, "value": float(chosen.value)}
-    settings |= {name: float(getattr(chosen, name)) for name in ("ridge", "step", "sharpness")}
+    settings = _settings_of(algorithm, chosen)
     policy = EvaluatedPolicy(
         algorithm.name,
         algorithm.label,

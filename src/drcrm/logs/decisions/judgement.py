@@ -14,6 +14,7 @@ from drcrm.estimates import EVALUATIONS, UNBIASED
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.off_policy_value import off_policy_value
 from drcrm.evaluation.terms.overlap import summarize_weights
+from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
@@ -132,6 +133,10 @@ class Judgement:
             "guardrails": [guardrail.as_dict() for guardrail in evidence.guardrails],
             "reference": settings.reference.name,
         }
+        if settings.blocks is not None:
+            of_blocks = settings.blocks, evidence.comparison.tested_blocks, opened.evaluated, settings.confidence
+            before = 0 if opened.train is None else int(opened.train.copies.sum())
+            common["blocks"] = describe_blocks(*of_blocks, before)
         if settings.reference.radius is not None:
             common["shift"] = settings.reference.radius
         if opened.reference.is_baseline:  # its cost model is that of the policy
@@ -198,6 +203,8 @@ def judge(
     bounds, watched = Bounds.of(comparison), None
     if watching is not None:
         evidence, bounds, watched = _watch(opened, best, settings, watching, evidence)
+    if settings.blocks is not None:  # the guardrails are about the same mixture
+        settings = replace(settings, blocks=replace(settings.blocks, weights=comparison.block_weights))
     if watched is None:
         outcomes = guarded_outcomes(opened, comparison.difference.estimate)
         rails = outcomes.with_support(best.cost_model).judge(best.policy, settings)

@@ -18,12 +18,14 @@ from drcrm.errors import InputError, import_extra
 from drcrm.estimates import RATIO, ROBUST
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.files import is_stream
+from drcrm.logs.block_policies import BLOCKS as BLOCKS_TESTED
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.candidates import (
     ESTIMATE,
     Selection,
     can_have_scores,
     fit_candidates,
+    learn_blocks,
     read_algorithms,
     require_exportable,
 )
@@ -32,8 +34,11 @@ from drcrm.logs.decisions.judgement import Judgement, judge
 from drcrm.logs.decisions.opened_log import OpenedLog, Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
 from drcrm.logs.diagnostics.comparison.verdict import NOT_SHOWN
+from drcrm.logs.diagnostics.comparison.words import WAY_OF_LEARNING
+from drcrm.logs.diagnostics.formats import capitalize
 from drcrm.logs.policy_file import StoredPolicy, require_replaceable, write_policy
 from drcrm.logs.read_log import Source, name_of, written_log
+from drcrm.mapping.log_mapping import BLOCKS
 from drcrm.policies.exponential import LinearPolicy
 from drcrm.version import __version__
 
@@ -53,12 +58,16 @@ def learn(
     baseline: str | Path | None = None,
     sensitivity: float | None = None,
     shift: float | None = None,
+    validation: str | None = None,
     tell: Tell = stay_silent,
 ) -> Answer:
     """Learn a policy from a log, and decide on held-out rows whether it is better than the logging policy.
 
     Candidates differ in algorithm and hyper-parameter, and compete on the held-out rows. The verdict is on the best
     one, with bounds adjusted for the effective number k of candidates: see :func:`drcrm.certify`.
+
+    With blocks, a policy is learned from the rows before each of three blocks, and tested on the block. The verdict is
+    on this way of learning, and the policy that is learned from all rows is written.
 
     Parameters
     ----------
@@ -85,6 +94,8 @@ def learn(
         A factor of at least 1: also bound the difference if the odds of propensities are off by this factor.
     shift : float, optional
         Radius κ: compare the worst cases over environments within this KL divergence.
+    validation : "holdout" or "blocks", optional
+        Whether held-out rows or blocks test; by default as in the mapping.
     tell : callable
         Receives a description of each step.
 
@@ -102,7 +113,8 @@ def learn(
     question = Question(confidence, baseline, sensitivity, shift)
     if candidate is not None:
         require_replaceable(files.candidate, "--best")
-    mapping = question.mapping(mapping)
+    mapping = question.mapping(mapping).with_validation(validation)
+    has_blocks = mapping.validation == BLOCKS
     algorithms = read_algorithms(mapping)  # report its errors before the log is read
     if exportable:
         require_exportable(algorithms, mapping)
@@ -114,14 +126,19 @@ def learn(
     ):
         most = None if cluster is None else 0  # with a cluster, keep all rows in files, which the workers read
         stored = question.read_baseline()
-        opened: Any = open_log(source, mapping, tell, folder, seed=seed, most=most, baseline=stored)
+        split = None if has_blocks else seed
+        opened: Any = open_log(source, mapping, tell, folder, seed=split, most=most, baseline=stored)
         opened = opened.mark_missing()
         _require_several_actions(opened)
-        algorithms = read_algorithms(mapping, can_have_scores(opened.train) and not exportable)
-        selection = fit_candidates(opened, algorithms, tell, confidence)
+        taught = opened.evaluated if has_blocks else opened.train
+        algorithms = read_algorithms(mapping, can_have_scores(taught) and not exportable)
+        if has_blocks:
+            opened, selection = learn_blocks(opened, algorithms, tell, seed)
+        else:
+            selection = fit_candidates(opened, algorithms, tell, confidence)
         tell("evaluating the candidates")
         judgement = _evaluate(opened, selection, question)
-        answer = _answer(judgement, files)
+        answer = _answer(judgement, selection, files)
         is_better = judgement.verdict.is_better
         kept, best = stored, None
         if is_better or stored is None:
@@ -173,7 +190,7 @@ def _require_several_actions(heldout: OpenedLog) -> None:
 
 def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Judgement:
     """Return the judgement of all candidates. For *not shown*, its sentence names what is written."""
-    settings = question.settings(opened.mapping, ESTIMATE, selection.numbers)
+    settings = replace(question.settings(opened.mapping, ESTIMATE, selection.numbers), blocks=selection.blocks)
     rows = len(opened.evaluated.Y)
     judgement = judge(opened, selection.policies, selection.best, settings)
     if judgement.verdict.name != NOT_SHOWN:
@@ -181,14 +198,17 @@ def _evaluate(opened: OpenedLog, selection: Selection, question: Question) -> Ju
     estimated = "policy" if opened.policy_change is None else "policies"
     written = "the baseline" if opened.reference.is_baseline else f"an estimate of the logging {estimated}"
     within = " within all guardrails" if judgement.evidence.guardrails else ""
+    subject, tested = "No candidate was", f"the {rows} held-out rows"
+    if selection.blocks is not None:
+        subject, tested = f"{capitalize(WAY_OF_LEARNING)} was not", f"the {rows} rows of {BLOCKS_TESTED} blocks"
     sentence = (
-        f"No candidate was shown to beat {judgement.evidence.reference}{within} on the {rows} held-out "
-        f"rows, so {written} is written. {judgement.statement.sentence}"
+        f"{subject} shown to beat {judgement.evidence.reference}{within} on {tested}, so {written} is written. "
+        f"{judgement.statement.sentence}"
     )
     return replace(judgement, statement=replace(judgement.statement, sentence=sentence))
 
 
-def _answer(judgement: Judgement, files: Files) -> Answer:
+def _answer(judgement: Judgement, selection: Selection, files: Files) -> Answer:
     """Return the answer. Its candidates include the policy that is kept."""
     opened, is_better = judgement.opened, judgement.verdict.is_better
     mapping = opened.mapping
@@ -208,18 +228,18 @@ def _answer(judgement: Judgement, files: Files) -> Answer:
         answer["verdict"]["changes"] = [*judgement.statement.changes, advice]
     rows = opened.checks.propensity.size
     if is_better or not opened.reference.is_baseline:
-        policy = _policy_to_write(judgement, is_better)
+        policy = _policy_to_write(judgement, selection, is_better)
         answer["exploration"] = describe_exploration(
             policy,
             opened.evaluated,
             rows,
-            cost_model=judgement.best.cost_model,
+            cost_model=selection.candidate.cost_model,
             confidence=judgement.settings.confidence,
         )
     sizes = {
         "training": int(opened.recognised.training.sum()),
         "heldout": len(opened.evaluated.Y),
-        "split": mapping.split,
+        "split": mapping.split if selection.blocks is None else f"{BLOCKS_TESTED} blocks",
     }
     answer["log"] |= {"rows": rows, "contexts": opened.n_contexts, **sizes}
     return result
@@ -227,7 +247,7 @@ def _answer(judgement: Judgement, files: Files) -> Answer:
 
 def _stored_policy(judgement: Judgement, selection: Selection, seed: int, is_candidate: bool) -> StoredPolicy:
     """Return the content of the file of the best candidate, or else of the estimate of the logging policy."""
-    opened, best = judgement.opened, judgement.best
+    opened, best = judgement.opened, selection.candidate
     header = {
         "version": __version__,
         "mapping": opened.mapping.as_dict(),
@@ -242,18 +262,19 @@ def _stored_policy(judgement: Judgement, selection: Selection, seed: int, is_can
         "verdict": judgement.statement.as_dict(),
         "kept": best.name if is_candidate else "logging",
     }
-    policy = _policy_to_write(judgement, is_candidate)
+    policy = _policy_to_write(judgement, selection, is_candidate)
     return StoredPolicy(policy, opened.evaluated.encoding, best.cost_model, header, opened.learned_rows, opened.cells)
 
 
-def _policy_to_write(judgement: Judgement, is_candidate: bool) -> LinearPolicy:
+def _policy_to_write(judgement: Judgement, selection: Selection, is_candidate: bool) -> LinearPolicy:
     """Return the best candidate, or else the estimate of the logging policy, with exploration.
 
     The estimate is ``logging.policy`` of the candidate's cost model.
     """
+    best: Any = selection.candidate
     if is_candidate:
-        return judgement.best.policy
-    return judgement.best.cost_model.logging.policy.with_exploration(judgement.opened.mapping.explore)
+        return best.policy
+    return best.cost_model.logging.policy.with_exploration(judgement.opened.mapping.explore)
 
 
 def describe_exploration(

@@ -132,7 +132,15 @@ to --best. On rows that are logged later, certify may show that this candidate i
             SENSITIVITY,
             SHIFT,
             *ANSWERS,
-            seed_option("of the split into training and held-out rows"),
+            (
+                "--validation",
+                {
+                    "choices": ("holdout", "blocks"),
+                    "help": "test the best candidate on held-out rows, or the way of learning on blocks of rows: by "
+                    "default as in the mapping",
+                },
+            ),
+            seed_option("of the split into training and held-out rows, or of the order of blocks"),
             (
                 "--cluster",
                 {

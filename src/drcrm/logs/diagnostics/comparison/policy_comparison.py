@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from drcrm.cost_models.tabular_model import follow_forecasts, model_for_log
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 from drcrm.estimates import EVALUATIONS, RATIO, ROBUST
+from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
 from drcrm.evaluation.bounds.upper_bound import as_bound
@@ -21,6 +22,7 @@ from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
 from drcrm.evaluation.off_policy_value import evaluate_each
+from drcrm.evaluation.row_blocks import RowBlocks
 from drcrm.evaluation.terms.shifted_terms import check_shift
 from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.reference import Reference
@@ -51,6 +53,8 @@ class ComparisonSettings:
         Effective number of candidates, by default K. δ is divided by it: see :mod:`drcrm.selection.multiplicity`.
     guardrail_choices : mapping
         The same for the outcome of each guardrail, by its name.
+    blocks : RowBlocks, optional
+        Blocks of the rows, if the policy of each block was learned from the rows before it.
     cost_range : (float, float), optional
         Bounds on the costs, if known.
     gamma : float, optional
@@ -70,6 +74,7 @@ class ComparisonSettings:
     reference: Reference = field(default_factory=Reference)
     full_support: bool = False
     guardrail_choices: Mapping[str, int] = field(default_factory=dict)
+    blocks: RowBlocks | None = None
 
     @property
     def divisor(self) -> int:
@@ -99,6 +104,8 @@ class Comparison:
         The policy on the log, with the reference. Further results use it.
     relative_error : float
         Standard error of the difference divided by the logging policy's mean cost; NaN if it has no meaning.
+    tested_blocks : list of BlockTerms
+        The difference in each block, and ``block_weights``, (J,), the weights of their mean; empty without blocks.
     """
 
     difference: Interval
@@ -110,6 +117,8 @@ class Comparison:
     settings: ComparisonSettings
     evaluation: Evaluation
     relative_error: float = np.nan
+    tested_blocks: Sequence[BlockTerms] = ()
+    block_weights: np.ndarray | None = None
 
     @property
     def corrected(self) -> dict[str, float]:
@@ -251,11 +260,34 @@ def _compare(evaluation: Evaluation, settings: ComparisonSettings, certifies_cos
     reference = float(log.count @ log.cost / log.size if is_logging else evaluation.reference.value)
     error = relative_error(evaluation, difference, reference) if certifies_cost else np.nan
     lower_bound = bound_below(evaluation, settings)
-    return Comparison(
+    comparison = Comparison(
         *(difference, certificate, cost_certificate, cost_refusal or refusal, lower_bound, reference, settings),
         evaluation,
         error,
     )
+    return comparison if settings.blocks is None else _compare_in_blocks(comparison, evaluation, settings.blocks)
+
+
+def _compare_in_blocks(comparison: Comparison, evaluation: Evaluation, blocks: RowBlocks) -> Comparison:
+    """Return the comparison with the weighted mean of the differences of blocks, and the bounds on it."""
+    settings, certificate, refusal, lower = comparison.settings, comparison.certificate, comparison.refusal, -np.inf
+    if not comparison.difference.standard_error > 0:
+        return comparison
+    plain = _certificate_settings(evaluation, replace(settings, reference=replace(settings.reference, factor=1.0)))
+    terms = blocks.summarize(evaluation, plain)
+    estimate = bound_blocks(terms, plain.bound.confidence, blocks.weights)
+    if certificate is not None:
+        upper, refusal = blocks.certify(evaluation, _certificate_settings(evaluation, settings))
+        certificate = None if refusal else replace(certificate, value=estimate.value, bound=upper)
+    if np.isfinite(comparison.lower_bound):
+        lower, _ = blocks.certify(evaluation, _certificate_settings(evaluation, settings, is_lower=True), sign=-1)
+    width = estimate.standard_error * ndtri((1 + settings.confidence) / 2)
+    ends = {"low": estimate.value - width, "high": estimate.value + width}
+    known = comparison.difference.__dict__ | ends | {"standard_error": estimate.standard_error}
+    error = comparison.relative_error * estimate.standard_error / comparison.difference.standard_error
+    results = {"certificate": certificate, "refusal": refusal, "lower_bound": lower, "relative_error": error}
+    results |= {"tested_blocks": terms, "block_weights": estimate.weights}
+    return replace(comparison, difference=Interval(estimate.value, **known), **results)
 
 
 def relative_error(evaluation: Evaluation, difference: float, mean: float) -> float:
@@ -285,15 +317,22 @@ def certify(
     A lower bound has half the error probability, because it depends on the long tail of the weighted costs, which few
     rows reach.
     """
-    choices = settings.divisor * (2 if is_lower else 1)
-    bound = as_bound(1 - (1 - settings.confidence) / choices, METHOD)
-    options = {"factor": settings.reference.factor, "full_support": settings.full_support}
     try:
-        of_log = evaluation.log, bound, settings.confidence, choices, settings.cost_range
-        certified = CertificateSettings.of(*of_log, **options)
+        certified = _certificate_settings(evaluation, settings, is_lower)
         return evaluation.certificate(certified, is_paired=is_paired, is_lower=is_lower), ""
     except InputError as error:
         return None, str(error)
+
+
+def _certificate_settings(
+    evaluation: Evaluation, settings: ComparisonSettings, is_lower: bool = False
+) -> CertificateSettings:
+    """Return how bounds on an evaluation are computed; InputError if the costs are not in their range."""
+    choices = settings.divisor * (2 if is_lower else 1)
+    bound = as_bound(1 - (1 - settings.confidence) / choices, METHOD)
+    options: dict[str, Any] = {"factor": settings.reference.factor, "full_support": settings.full_support}
+    of_log = evaluation.log, bound, settings.confidence, choices, settings.cost_range
+    return CertificateSettings.of(*of_log, **options)
 
 
 def bound_below(evaluation: Evaluation, settings: ComparisonSettings) -> float:

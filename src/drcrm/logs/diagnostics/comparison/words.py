@@ -35,6 +35,7 @@ from drcrm.logs.diagnostics.comparison.advice import (
 )
 from drcrm.logs.diagnostics.comparison.guardrails import JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import Comparison
+from drcrm.logs.diagnostics.comparison.reference import LOGGING_POLICY
 from drcrm.logs.diagnostics.comparison.verdict import BETTER, NOT_SHOWN, WORSE, WRONG, Evidence, Verdict
 from drcrm.logs.diagnostics.diagnosis import Diagnosis
 from drcrm.logs.diagnostics.formats import capitalize
@@ -42,6 +43,8 @@ from drcrm.logs.diagnostics.units import Units
 
 MAX_PERCENT = 1000  # larger changes are not stated in per cent
 FEW_GROUPS = 30  # with fewer independent groups, normal approximations are poor
+WAY_OF_LEARNING = "the way of learning"  # the label of policies that are learned before blocks
+REFITTED = " The policy in the file was fitted again to all rows; certify it on later rows."
 OWN_LOG = "The policy has the logged propensities: it probably logged these rows itself, and is compared with itself."
 ESTIMATED = "the estimated propensities are right"
 UNTESTED = " This holds only if the propensities are right, which could not be tested."
@@ -85,6 +88,8 @@ def state(verdict: Verdict, evidence: Evidence, assumption: str = "") -> Stateme
     if verdict.is_better and evidence.running is None:
         missing, of_missing = describe_missing(evidence.comparison, evidence.diagnosis.rows)
         sentence, cautions = sentence + describe_breakeven(evidence.sensitivity) + missing, [*cautions, *of_missing]
+    if verdict.is_better and evidence.comparison.settings.blocks is not None:
+        sentence += REFITTED
     if verdict.is_own_log:
         changes = [*OTHER_LOGGER, *(changes if verdict.name != NOT_SHOWN else [])]
         cautions, step = [OWN_LOG, *cautions], OTHER_LOGGER[0]
@@ -211,9 +216,23 @@ def _claim(evidence: Evidence, is_better: bool) -> str:
     bound, side = comparison.certificate.bound, units.side
     if not is_better:
         bound, side = comparison.lower_bound, units.other_side
+    if comparison.settings.blocks is not None:
+        return _claim_in_blocks(evidence, bound, side, is_better) + describe_week(evidence)
     limit = f"{side} {comparison.format(units.sign * bound)}"
     claim = f"{describe_change(evidence)}, and by {limit} {_confidence(comparison)}."
     return claim + describe_week(evidence)
+
+
+def _claim_in_blocks(evidence: Evidence, bound: float, side: str, is_better: bool) -> str:
+    """Return the sentence of bounds that show a way of learning to be better, or worse."""
+    sign = evidence.units.sign
+    change, end = (evidence.comparison.format(sign * value) for value in (evidence.comparison.difference, bound))
+    than = "" if evidence.reference == LOGGING_POLICY else f" than {evidence.reference}"
+    return (
+        f"{capitalize(WAY_OF_LEARNING)} is shown to be {'better' if is_better else 'worse'}{than}: policies learned on "
+        f"the rows before changed {evidence.quantity} by {change} per row on the rows after ({side} {end}, "
+        f"{_confidence(evidence.comparison)})."
+    )
 
 
 def describe_week(evidence: Evidence) -> str:

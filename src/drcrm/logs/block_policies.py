@@ -1,0 +1,134 @@
+"""Policies that are learned before blocks of a log, as one policy on the rows of all blocks.
+
+In each row, the probabilities and modelled costs are those of the policy and of the cost model that were learned from
+the rows before the row's block. So all estimates of this policy are on rows that did not train it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.cost_models.tabular_model import TabularModel
+from drcrm.data.bandit_log import BanditLog
+from drcrm.data.folds import number_blocks, separate_units
+from drcrm.evaluation.bounds.blocks import BlockTerms
+from drcrm.evaluation.row_blocks import RowBlocks
+from drcrm.policies.tabular import TabularPolicy
+from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
+from drcrm.selection.registry.algorithms import Algorithm
+from drcrm.selection.successive_halving import ROUGH, THOROUGH, fit_algorithm, halve_algorithms, is_expensive
+
+BLOCKS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPolicies:
+    """Policies that are learned before blocks.
+
+    Attributes
+    ----------
+    log : BanditLog
+        The whole log, in which each context is in one block.
+    contexts : int array (m,) or None
+        The context of the original log for each context; None if they are the same.
+    rows : bool array (n,)
+        Rows of the log that are in a tested block.
+    blocks : RowBlocks
+        Blocks of these rows.
+    tested : BanditLog
+        The log of these rows.
+    policy : TabularPolicy
+        The policies as one policy on ``tested``.
+    cost_model : SupportedModel
+        Their cost models as one model of ``tested``.
+    learned : sequence of LearnedPolicy
+        The policy of each block.
+    final : LearnedPolicy
+        The last choice, fitted to all rows.
+    """
+
+    log: BanditLog
+    contexts: np.ndarray | None
+    rows: np.ndarray
+    blocks: RowBlocks
+    tested: BanditLog
+    policy: TabularPolicy
+    cost_model: Any
+    learned: Sequence[LearnedPolicy]
+    final: LearnedPolicy
+
+
+def learn_policies(
+    log: BanditLog, algorithms: Sequence[Algorithm], tell: Callable[[str], None], seed: int = 0
+) -> BlockPolicies:
+    """Return the policies that are learned before three blocks of a log.
+
+    Blocks are in the order of the column ``time``, or else in a random order of their units.
+
+    Parameters
+    ----------
+    log : BanditLog
+    algorithms : sequence of Algorithm
+        Those that compete. If evaluations are expensive, they first compete on the rows before the first block.
+    tell : callable
+        Called with a message about each step.
+    seed : int
+        Seed of the random order.
+    """
+    block = number_blocks(log.unit_numbers, BLOCKS, log.column("time"), seed)
+    log, contexts = separate_units(log)
+    if is_expensive(log):
+        algorithms = halve_algorithms(log.take(block == 0), algorithms, tell)
+        algorithms = [part.with_settings(lbfgs=THOROUGH if part.features is None else ROUGH) for part in algorithms]
+    tell(f"learning before {BLOCKS} blocks")
+    learned, final = learn_before_blocks(log, block, Learner(algorithms, fit_algorithm))
+    rows = block > 0
+    tested, number = log.take(rows), block[rows]
+    policy, model = _join(tested, number, learned, final)
+    return BlockPolicies(log, contexts, rows, RowBlocks(number), tested, policy, model, learned, final)
+
+
+def _join(
+    log: BanditLog, number: np.ndarray, learned: Sequence[LearnedPolicy], final: LearnedPolicy
+) -> tuple[TabularPolicy, Any]:
+    """Return the policies and the cost models of the blocks, each on its rows."""
+    log_prob, mean, effects = np.empty(len(number)), np.empty((log.X.shape[0], *log.actions.shape)), None
+    for place, of_block in enumerate(learned, 1):
+        part, contexts = log.take(number == place), np.zeros(log.n_contexts, dtype=bool)
+        contexts[log.context[number == place]] = True
+        inside = log.actions.repeat(contexts)
+        policy = of_block.policy
+        log_prob[number == place] = policy.evaluate(part)[1]
+        mean[inside] = policy.with_exploration(0.0).marginals_on(part.X, part.actions)
+        values = of_block.learned.cost_model.effects(part.X, part.actions)
+        effects = np.empty((log.X.shape[0], *values.shape[1:])) if effects is None else effects
+        effects[inside] = values
+    model = replace(final.learned.cost_model, model=TabularModel(effects))
+    return TabularPolicy.for_log(log_prob, mean, log, final.policy.explore), model
+
+
+def describe_blocks(
+    blocks: RowBlocks, terms: Sequence[BlockTerms], log: BanditLog, confidence: float, first: int = 0
+) -> list[dict[str, object]]:
+    """Return the first and the last time, the rows and the difference of each block as JSON values.
+
+    Without times, first and last are places in the order of the blocks, after ``first`` rows before the blocks.
+    Differences are costs.
+    """
+    time, is_dated, entries, end = log.column("time"), (log.description.clock or "").startswith("times"), [], first
+    for number, part in enumerate(terms, 1):
+        rows, (low, high) = blocks.number == number, part.interval(confidence)
+        count = int(log.copies[rows].sum())
+        ends: Any = end + 1, end + count
+        if time is not None:
+            ends = float(time[rows].min()), float(time[rows].max())
+        if is_dated:
+            ends = tuple(str(np.datetime64(int(value), "us").astype("datetime64[s]")) for value in ends)
+        change = {"change": part.mean, "low": low, "high": high}
+        entries.append({"first": ends[0], "last": ends[1], "rows": count, **change})
+        end += count
+    return entries

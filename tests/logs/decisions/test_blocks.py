@@ -1,0 +1,123 @@
+"""``learn`` with blocks: what it tests, what it writes, and what it says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from shop import MAPPING, decisions
+
+import drcrm
+from drcrm.errors import InputError
+from drcrm.mapping.log_mapping import as_mapping
+
+FAST = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01], "options": {"estimate": "dr", "start": "model"}}
+BLOCKS = MAPPING | {"algorithm": FAST, "validation": "blocks", "time": "t"}
+GUARDRAILS = {"kept": {"reward": "copy", "at_least": -0.01}}
+
+
+def draw(seed: int, start: str = "2026-01-01") -> pd.DataFrame:
+    frame = decisions(800, seed)
+    return frame.assign(t=pd.date_range(start, periods=800, freq="h").astype(str), copy=frame.click)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return draw(1)
+
+
+@pytest.fixture(scope="module")
+def answer(frame):
+    return drcrm.learn(frame, BLOCKS | {"guardrails": GUARDRAILS})
+
+
+def test_the_answer_has_a_test_for_each_block(answer):
+    content = answer.as_dict()
+    blocks, difference = content["blocks"], content["candidates"][0]["difference"]
+    assert [block["rows"] for block in blocks] == [200, 200, 200]
+    assert blocks[0]["first"] == "2026-01-09T08:00:00"  # after a quarter of the rows
+    assert blocks[-1]["last"] == "2026-02-03T07:00:00"
+    deviation = [(b["high"] - b["low"]) / 2 / stats.t(199).ppf(0.975) * np.sqrt(200) for b in blocks]
+    precision = 200 / np.array(deviation)
+    change = precision @ [block["change"] for block in blocks] / precision.sum()
+    error = np.sqrt(600) / precision.sum()
+    assert difference["value"] == pytest.approx(change, rel=1e-9)
+    assert difference["standard_error"] == pytest.approx(error, rel=1e-9)
+    assert change + error * stats.t(597).ppf(0.95) - 1e-9 <= difference["bound"] < 0
+
+
+def test_the_sentence_says_what_was_shown_and_what_is_in_the_file(answer):
+    sentence = answer.as_dict()["verdict"]["sentence"]
+    assert answer.is_better
+    assert sentence.startswith(
+        "The way of learning is shown to be better: policies learned on the rows before changed click by +0."
+    )
+    assert sentence.endswith("The policy in the file was fitted again to all rows; certify it on later rows.")
+    assert "the way of learning" in str(answer)
+
+
+def test_a_guardrail_on_the_outcome_itself_has_its_difference(answer):
+    """Guardrails have the weights of the verdict; the cost models differ, so the estimates differ a little."""
+    [rail] = answer.as_dict()["guardrails"]
+    assert rail["status"] == "holds"
+    assert rail["difference"]["value"] == pytest.approx(
+        answer.as_dict()["candidates"][0]["difference"]["value"], abs=0.02
+    )
+
+
+def test_the_policy_is_certified_on_later_rows_only(answer, frame, tmp_path):
+    path = tmp_path / "policy.npz"
+    answer.save(path)
+    with pytest.raises(InputError, match="the policy was learned from all 800 rows, expected held-out or new rows"):
+        drcrm.certify(path, frame)
+    later = drcrm.certify(path, draw(2, "2026-03-01")).as_dict()
+    assert (later["choices"], later["effective_choices"]) == (1, 1)
+
+
+def test_later_outcomes_do_not_change_the_test_of_an_earlier_block(answer, frame):
+    """The first policy, its cost model and its choice come from the rows before."""
+    click = frame.click.to_numpy().copy()
+    click[400:] = np.random.default_rng(0).permutation(click[400:])
+    changed = drcrm.learn(frame.assign(click=click), BLOCKS).as_dict()["blocks"]
+    first, *others = answer.as_dict()["blocks"]
+    assert changed[0]["change"] == pytest.approx(first["change"], rel=1e-9)
+    assert all(abs(one["change"] - other["change"]) > 1e-6 for one, other in zip(changed[1:], others, strict=True))
+
+
+def test_without_a_gain_the_logging_policy_is_kept(frame):
+    click = np.random.default_rng(1).integers(0, 2, len(frame))
+    mapping = {key: value for key, value in BLOCKS.items() if key not in ("validation", "time")}
+    answer = drcrm.learn(frame.assign(click=click), mapping, validation="blocks")
+    sentence = answer.as_dict()["verdict"]["sentence"]
+    assert answer.policy.header["kept"] == "logging"
+    assert sentence.startswith(
+        "The way of learning was not shown to beat the logging policy on the 600 rows of 3 blocks, so an estimate of "
+        "the logging policy is written."
+    )
+    assert [block["first"] for block in answer.as_dict()["blocks"]] == [201, 401, 601]
+
+
+def test_blocks_are_compared_with_a_baseline(answer, frame, tmp_path):
+    """The difference from the baseline is that from the logging policy minus the baseline's."""
+    path = tmp_path / "baseline.npz"
+    answer.save(path)
+    later = draw(3, "2027-01-01")
+    answers = drcrm.learn(later, BLOCKS, baseline=path), drcrm.learn(later, BLOCKS), drcrm.certify(path, later)
+    difference, plain, gain = (
+        next(entry["difference"]["value"] for entry in compared.as_dict()["candidates"] if "difference" in entry)
+        for compared in answers
+    )
+    assert difference == pytest.approx(plain - gain, abs=0.05)
+
+
+def test_a_split_is_refused_with_blocks():
+    message = "split is 'last 25 %', but validation: blocks holds out no rows: remove one of them"
+    with pytest.raises(InputError, match=message):
+        as_mapping({"split": "last 25 %", "validation": "blocks"})
+    with pytest.raises(InputError, match=message):
+        as_mapping({"split": "last 25 %"}).with_validation("blocks")
+    with pytest.raises(InputError, match="validation"):
+        as_mapping({"validation": "folds"})
+    assert as_mapping({}).with_validation("blocks").validation == "blocks"
+    mapping = as_mapping({"group": "user", "validation": "blocks"})
+    assert as_mapping(mapping.as_dict()) == mapping
+    assert mapping.with_validation("holdout").validation == "holdout"
