@@ -64,7 +64,7 @@ def decimals_for(errors: Iterable[object], values: Iterable[object] = ()) -> int
     if sizes:
         return min(MAX_DECIMALS, max(0, 1 - math.floor(math.log10(min(sizes)))))
     sizes = [abs(value) for value in numbers(values) if value]
-    return min(MAX_DECIMALS, max(0, 2 - math.floor(math.log10(max(sizes))))) if sizes else 2
+    return min(MAX_DECIMALS, max(0, 2 - math.floor(math.log10(max(sizes))))) if sizes else 0
 
 
 def format_signed(value: float) -> str:

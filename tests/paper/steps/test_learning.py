@@ -51,7 +51,7 @@ def test_the_cost_model_of_a_log_without_a_constant_has_an_intercept(log, tmp_pa
     write_npz(tmp_path / "log.npz", **log | {"X": log["X"][:, :-1]})
     assert run_step("cost_model", {"log": tmp_path / "log.npz"}, {"model": tmp_path / "model.npz"}) == 0
     rows = (log[name] for name in ("cost", "context", "train"))
-    train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows)
+    train = BanditLog(log["X"][:, :-1], log["Y"], np.ones(len(log["Y"])), *rows).with_groups(log["context"])
     stored, expected = read_cost_model(tmp_path / "model.npz"), CostModel().fit(train)
     assert stored.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
     assert stored.intercept_[-1] != 0
