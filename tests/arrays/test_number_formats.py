@@ -68,7 +68,7 @@ def test_numbers_with_decimals_and_sign(value, decimals, expected):
 
 @pytest.mark.parametrize(
     ("errors", "values", "decimals"),
-    [([0.0061, 0.0044], [], 4), ([120.0], [], 0), ([None, 0.0], [0.25], 3), ([1e-30], [], 6), ([], [], 2)],
+    [([0.0061, 0.0044], [], 4), ([120.0], [], 0), ([None, 0.0], [0.25], 3), ([1e-30], [], 6), ([], [], 0)],
 )
 def test_decimals_show_two_digits_of_the_smallest_error(errors, values, decimals):
     assert decimals_for(errors, values) == decimals
