@@ -51,11 +51,14 @@ def separate_units(log: BanditLog) -> tuple[BanditLog, np.ndarray | None]:
     All rows of a context are then in one fold, and results do not depend on how X is stored. If the log is such a log
     already, the second result is None.
     """
-    if log.units is None and np.bincount(log.context).max() == 1:
-        return log, None
-    pairs, context = np.unique(np.column_stack([log.context, log.unit_numbers]), axis=0, return_inverse=True)
-    contexts = pairs[:, 0]
-    if np.diff(contexts).all():
+    if log.units is None:
+        contexts, context = log.context, np.arange(len(log.Y))
+        is_separate = np.bincount(log.context).max() == 1
+    else:
+        pairs, context = np.unique(np.column_stack([log.context, log.units]), axis=0, return_inverse=True)
+        contexts = pairs[:, 0]
+        is_separate = np.diff(contexts).all()
+    if is_separate:
         return log, None
     actions, X = log.actions.select(contexts, log.X)
     return log.subset(slice(None), context.ravel(), X, actions), contexts
