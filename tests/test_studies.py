@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy.stats import binom
 from workflows import jobs, snakemake, write_config
 
 from drcrm.errors import InputError
@@ -224,8 +225,8 @@ def test_the_study_of_coverage_under_shift_knows_its_truth(study, monkeypatch):
 def test_the_published_bound_at_every_look_is_rarely_false():
     rows = published("anytime")
     assert set(rows["kind"]) == {"clicks", "revenue", "heavy weights", "missing actions", "adaptive", "groups"}
-    assert (rows["logs"] == 500).all()
-    assert (rows["false"] * rows["logs"]).max() <= 34
+    assert (rows["logs"] >= 100).all()
+    assert (rows["false"] * rows["logs"] <= binom.ppf(0.95, rows["logs"], 0.05)).all()
 
 
 def test_the_shop_of_the_loop_has_its_click_rates_and_looks_like_certify(study, tmp_path):
