@@ -19,11 +19,11 @@ below the truth. The bound is the mixture of bets at every look, "anytime". Othe
 student             The same share for Student's bound, which holds at one look.
 sequence            The same for the bound of ``certify --anytime --asymptotic``, with its terms, charges and refusals.
                     A refused bound is not false.
-looks               The share of looks with a skewness of at most 0.3. At others, this bound is refused.
+looks               The share of looks with a skewness of at most 0.3. The asymptotic bound is refused at the others.
 width N             Mean distance from bound to mean after N units, divided by the distance of Student's bound.
-ball N              This ratio for the ball that also holds at every look, of the terms of `ips`.
-smoothing, betting  This ratio at 1000 units for two bounds that hold at one look: that of logarithmic smoothing, of the
-                    terms of `ips`, and the mixture of bets for one look.
+ball N              The same ratio for the ball, which also holds at every look. Its terms are those of `ips`.
+smoothing, betting  The same ratio after 1000 units, for two bounds that hold at one look. They are logarithmic
+                    smoothing with the terms of `ips`, and the mixture of bets.
 
 Log number s of each kind has seed s.
 """

@@ -175,10 +175,9 @@ class Evaluation:
         log, contexts = separate_units(self.log)
         if contexts is None:
             return self
-        separated = self._map_policies(log, lambda policy: policy.select(contexts, self.log.actions))
-        if isinstance(self.cost_model, TabularModel):
-            separated = replace(separated, cost_model=self.cost_model.select(contexts, self.log.actions))
-        return separated
+        model, actions = self.cost_model, self.log.actions
+        model = model.select(contexts, actions) if isinstance(model, TabularModel) else model
+        return replace(self._map_policies(log, lambda policy: policy.select(contexts, actions)), cost_model=model)
 
     def _map_policies(self, log: BanditLog, function: Callable[[Policy], Policy]) -> Evaluation:
         """Return the evaluation on another log, with a function of its policies."""

@@ -58,13 +58,11 @@ def restrict(evaluation: Evaluation, rows: np.ndarray) -> Evaluation:
         if isinstance(side, PolicyOnLog)
     }
     effects = evaluation.effects
-    model = None if effects is None else TabularModel(log.actions.select(contexts, effects)[1])
+    model = None if effects is None else TabularModel(effects).select(contexts, log.actions)
     return replace(evaluation, log=part, cost_model=model, shared={}, **sides)
 
 
 def restrict_policy(policy: Any, log: BanditLog, rows: np.ndarray) -> TabularPolicy:
     """Return the probabilities of a policy on selected rows, (n,), of a log."""
-    mean = policy.mean
-    if mean is not None:
-        mean = log.actions.select(np.unique(log.context[rows]), mean)[1]
-    return replace(policy, log_prob=policy.log_prob[rows], mean=mean, Y=policy.Y[rows])
+    selected = policy.select(np.unique(log.context[rows]), log.actions)
+    return replace(selected, log_prob=policy.log_prob[rows], Y=policy.Y[rows])

@@ -29,6 +29,10 @@ class MixturePolicy(Policy):
         ExponentialPolicy or SoftmaxPolicy, for the same contexts and actions.
     weights : array (J,)
         ω_j, at least 0 with sum 1. Policies of weight 0 are left out.
+
+    Notes
+    -----
+    The arguments and results of the methods have the shapes of those of :class:`LinearPolicy`.
     """
 
     def __init__(self, policies: Sequence[LinearPolicy], weights: Any):
@@ -45,60 +49,15 @@ class MixturePolicy(Policy):
         return f"MixturePolicy({len(self.policies)} policies, {self.n_features} features, {self.actions})"
 
     def marginals(self, X: Any, eligible: Any = None) -> np.ndarray:
-        """Return the probability of each label or action, in the shape of :meth:`LinearPolicy.marginals`.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d), or ActionLists
-            Contexts.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m, q), (m, K) or (N,)
-            Σ ω_j μ_j.
-        """
+        """Return Σ ω_j μ_j, the probability of each label or action, like :meth:`LinearPolicy.marginals`."""
         return self._average([policy.marginals(X, eligible) for policy in self.policies])
 
     def log_prob(self, X: Any, Y: Any, context: Any = None, eligible: Any = None) -> np.ndarray:
-        """Return the log-probabilities of given actions.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d), or ActionLists
-            Contexts.
-        Y : array (n, q) or (n,)
-            Actions, in the form of :class:`drcrm.BanditLog`.
-        context : int array (n,), optional
-            Row of X for each action; by default action i belongs to row i.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (n,)
-            Values of log Σ ω_j π_j(y_i|x), at most 0.
-        """
+        """Return log Σ ω_j π_j(y_i|x) of given actions, (n,), like :meth:`LinearPolicy.log_prob`."""
         return self._join([policy.log_prob(X, Y, context, eligible) for policy in self.policies])
 
     def sample(self, X: Any, random_state: Any = None, eligible: Any = None) -> np.ndarray:
-        """Draw one action for each context.
-
-        Parameters
-        ----------
-        X : array or CSR (m, d), or ActionLists
-            Contexts.
-        random_state : int, Generator or None
-            Seed. By default each call draws anew.
-        eligible : bool array (m, K), optional
-            Which of the K actions each context has; by default all.
-
-        Returns
-        -------
-        array (m, q) or (m,)
-            Labels of 0 and 1, the number of the action, or its place in the list.
-        """
+        """Draw one action for each context, like :meth:`LinearPolicy.sample`."""
         rng = np.random.default_rng(random_state)
         drawn = np.stack([policy.sample(X, rng, eligible) for policy in self.policies])
         m = drawn.shape[1]

@@ -1,7 +1,7 @@
 """Independent units of a log: its rows, or groups of rows that the caller names.
 
-Rows of one user depend on each other. Standard errors and bounds are therefore computed from one value
-for each independent unit.
+Rows of one user depend on each other. Standard errors and bounds are therefore computed from one value for each
+independent unit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the columns of a log say: places in time, row numbers, names of actions, and the range of the costs."""
+"""Columns of a log: places in time, row numbers, names of actions, and the range of the costs."""
 
 from __future__ import annotations
 

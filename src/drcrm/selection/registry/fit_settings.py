@@ -26,7 +26,7 @@ class FitSettings:
     origin : array (d, …), optional
         Θ at which the fits start, in place of the algorithm's start.
     begins : sequence of array (d, …)
-        Θ at which the fits along the grid, and then those with a ridge towards π0, begin, unless their start is better.
+        Other starts Θ, one for each fit along the grid, and then for each fit with a ridge. The better start is used.
     explore : float
         Share ε of the uniform policy in the candidates. Fits do not depend on it.
     shift : float, optional
