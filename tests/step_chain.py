@@ -67,7 +67,7 @@ def algorithm(estimator: str, **changes) -> dict:
 
 def plan_of(**changes) -> dict:
     """Return a plan of the toy's headline selection, one seed and replay count 4, as a JSON object."""
-    usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4], "translations": {"toy": [1, 3]}}
+    usual = {"datasets": ["toy"], "selections": ["ips"], "seeds": 1, "counts": [4]}
     return asdict(Plan(**{**usual, "protocol": PROTOCOL, **changes}))
 
 

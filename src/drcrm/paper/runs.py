@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drcrm.paper.reports.plan import FIGURE_TITLES, PROTOCOL, Names, Plan, join
-from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, REFERENCE, SINGLE
+from drcrm.paper.reports.roles import ENOUGH_SEEDS, LABELS, SINGLE
 from drcrm.paper.sources import Source, local_digests, read_record
 from drcrm.risks import VariancePenalizedRisk
 from drcrm.selection.registry.algorithms import ENTRY, find_risk
@@ -147,8 +147,6 @@ def figure_datasets(experiment: Mapping) -> dict[str, list[str]]:
     figures["replay_count"] = experiment.get("replay_curve", {"datasets": []})["datasets"]
     if "ablation" not in experiment:
         del figures["ablation"]
-    if REFERENCE not in experiment["algorithms"]:
-        del figures["paired"]
     return figures
 
 
@@ -175,7 +173,6 @@ def report_plan(config: Mapping, name: str, part: str, datasets: Sequence[str] =
                 key: (entry["paper"], entry.get("differs", "")) for key, entry in entries.items() if "paper" in entry
             },
         )
-    contents["translations"] = {dataset: translation(config, name, dataset) for dataset in datasets}
     if part == "overview":
         contents["log"] = describe_log(config, name, datasets)
         return Plan(datasets, selections[:1], **contents, names=names)
@@ -218,12 +215,6 @@ def runs_shown(experiment: Mapping, part: str, datasets: Sequence[str] = ()) -> 
     by_dataset = {dataset: min(limit, seeds_of(experiment, dataset)) for dataset in datasets or experiment["datasets"]}
     seeds = by_dataset if isinstance(experiment["seeds"], Mapping) else max(by_dataset.values())
     return {"seeds": seeds, "counts": [experiment["replay_count"]]}
-
-
-def translation(config: Mapping, name: str, dataset: str) -> tuple[float, float]:
-    """Return the unit and the offset for which an expected logged cost is unit · loss − offset."""
-    right, wrong = config["experiments"][name].get("click_rates", (1, 0))
-    return (right - wrong, right) if is_single(config, dataset) else (1, n_labels(config, dataset))
 
 
 def describe_log(config: Mapping, name: str, datasets: Sequence[str]) -> str:

@@ -16,9 +16,7 @@ from drcrm.paper.reports.experiment_figures import (
     certificates,
     grid,
     overview,
-    paired,
     replay_count,
-    surprise,
 )
 from drcrm.paper.reports.figure_data import DatasetResults, certified, closed_gap
 from drcrm.paper.reports.plan import RC, SMALL, WIDTH, Names, Plan
@@ -50,7 +48,7 @@ def make_results(names: Names, missing: tuple[str, int] | None = None, seeds: in
                 rows.append({**row, "score": loss - 14 - 0.5 * (seed + 1), "bound": loss + 1.1 - seed})
                 grids += [{**key, "hyperparameter": value, "expected_loss": loss + value} for value in GRID]
     frames = pd.DataFrame(rows), pd.DataFrame(grids).query("algorithm in ('poem', 'kl_dro')")
-    plan = Plan(["yeast"], ["ips"], seeds, [1, 4], names=replace(names, starts=STARTS), translations={"yeast": (1, 14)})
+    plan = Plan(["yeast"], ["ips"], seeds, [1, 4], names=replace(names, starts=STARTS))
     return DatasetResults(*frames, "yeast", plan)
 
 
@@ -62,10 +60,6 @@ def with_losses(results: DatasetResults, values, column: str = "expected_loss", 
         metrics.loc[is_changed, "seed"].map(values) if isinstance(values, dict) else values
     )
     return replace(results, metrics=metrics)
-
-
-def y_labels(figure) -> list[str]:
-    return [label.get_text() for label in figure.axes[0].get_yticklabels()]
 
 
 def texts(figure) -> list[str]:
@@ -155,13 +149,6 @@ def test_grids_show_losses_levels_and_choices(results):
     assert poem.collections[-1].get_offsets()[:, 0].tolist() == [0.1]
 
 
-def test_surprise_is_the_score_minus_the_true_risk(results):
-    """Scores are ½, 1 and 1½ smaller than the losses."""
-    points = [float(bar[0].get_xdata()[0]) for bar in surprise(results()).axes[0].containers]
-    assert points == pytest.approx([-1, -1, -1])
-    assert texts(surprise(results(missing=("poem", 2)))) == ["missing"]
-
-
 def rows(figure) -> list[tuple[float, float]]:
     """Return the means of the true loss and of the bound of each row."""
     points = [float(bar[0].get_xdata()[0]) for bar in figure.axes[0].containers]
@@ -176,11 +163,3 @@ def test_certificates_show_bounds_and_how_often_they_hold(results):
     reach = 4.302652729911275 * 0.9 / np.sqrt(3)  # t quantile of two degrees of freedom; bounds are 3.1, 2.2, 1.3
     first = certified(results()).iloc[0]
     assert (first["low"], first["mean"], first["high"]) == pytest.approx((2.2 - reach, 2.2, 2.2 + reach))
-
-
-def test_paired_differences_are_to_poem_on_the_same_seed(results):
-    figure = paired(results())
-    assert y_labels(figure) == ["CIPS", "KL-DRO"]
-    points = [float(bar[0].get_xdata()[0]) for bar in figure.axes[0].containers]
-    assert points == pytest.approx([-1, 1])
-    assert texts(paired(results(missing=("kl_dro", 2)))) == ["missing"]

@@ -27,7 +27,7 @@ def test_figures_are_files_of_the_named_formats_without_a_date(toy):
 )
 def test_figures_without_runs_or_in_another_format_are_an_error(toy, tmp_path, capsys, dataset, suffix, message):
     inputs = {"metrics": toy / "metrics.csv", "grids": toy / "grids.csv"}
-    plan = plan_of(datasets=[dataset], counts=[1], translations={dataset: [1, 3]})
+    plan = plan_of(datasets=[dataset], counts=[1])
     outputs = {"figures": [tmp_path / f"figure{suffix}"], "latex": tmp_path / "figure.tex"}
     assert message in error_of(capsys, "figure", inputs, outputs, {**plan, "figure": "replay_count"})
 

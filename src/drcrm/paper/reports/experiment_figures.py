@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from drcrm.paper.reports import drawing, figure_data
 from drcrm.paper.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
-from drcrm.paper.reports.plan import BOUND, GREY, SCORE_MARKERS, START_LOOKS, TRUE_LOSS, WIDTH, Look
-from drcrm.paper.reports.roles import BASELINE, LOGGING, REFERENCE
+from drcrm.paper.reports.plan import BOUND, START_LOOKS, TRUE_LOSS, WIDTH, Look
+from drcrm.paper.reports.roles import BASELINE, LOGGING
 
 FARTHEST = 1.5  # the axis of bounds ends at this many times π0's loss
 OVERVIEW_ENDS = -45, 160  # percent: the left end of the overview's axis, and the largest possible right end
@@ -79,22 +79,6 @@ def grid(results: DatasetResults) -> Figure:
     return drawing.add_legend(figure, handles, "Area of a mark: share of the seeds that chose the value")
 
 
-def surprise(results: DatasetResults) -> Figure:
-    """Draw the post-decision surprise: the held-out score of each choice minus its cost on the test set.
-
-    Below 0, the score was too optimistic.
-    """
-    frame, names = figure_data.surprises(results), results.plan.names
-
-    def look(row: Any) -> Look:
-        return replace(names.look(row.algorithm), marker=SCORE_MARKERS[row.selection])
-
-    figure, axes, _ = drawing.lined_panel(frame, "selection", look, results, (1.3, 0.36, 0.24))
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_xlabel("Held-out score − true cost per context\n(below 0: the score was too optimistic)")
-    return drawing.add_legend(figure, drawing.score_handles(results))
-
-
 def certificates(results: DatasetResults) -> Figure:
     """Draw each policy's loss on the test set and, above it, the certified bound on its loss.
 
@@ -123,21 +107,6 @@ def certificates(results: DatasetResults) -> Figure:
     axes.set_xlabel(results.loss_axis("← better"))
     bound = replace(BOUND, label=f"certified bound, {'new' if is_counted else 'logged'} contexts")
     handles = [*drawing.handles_of([bound, TRUE_LOSS]), *drawing.handles_of([drawing.LINES[LOGGING, LOSS]])]
-    return drawing.add_legend(figure, handles)
-
-
-def paired(results: DatasetResults) -> Figure:
-    """Draw expected loss minus POEM's on the same seed: a stroke for each seed, and the mean with its interval."""
-    frame, names = figure_data.differences(results, REFERENCE), results.plan.names
-    heights = 1.4, 0.3, 0.0
-    figure, axes, lines = drawing.lined_panel(frame, "end", lambda row: names.look(row.algorithm), results, heights)
-    for row in frame.itertuples():
-        height, colour = np.full(results.seeds, lines.index(row.algorithm)), names.look(row.algorithm).colour
-        axes.plot(row.by_seed, height, "|", color=colour, alpha=0.5, ms=8)
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    reference = names.label(REFERENCE)
-    axes.set_xlabel(results.loss_axis(f"← better than {reference}", f" − {reference}'s, by seed"))
-    handles = drawing.handles_of([Look("one seed", GREY, "|"), Look("mean with 95 % interval", GREY, "o")])
     return drawing.add_legend(figure, handles)
 
 
@@ -203,4 +172,4 @@ def overview(all_results: Sequence[DatasetResults]) -> Figure:
     return drawing.add_legend(figure, drawing.handles_of([drawing.LINES[LOGGING, GREEDY]]))
 
 
-FIGURES = {draw.__name__: draw for draw in (replay_count, grid, surprise, certificates, paired, ablation)}
+FIGURES = {draw.__name__: draw for draw in (replay_count, grid, certificates, ablation)}

@@ -85,10 +85,10 @@ class DatasetResults:
         """Whether a figure shows single seeds, because an interval of so few would say little."""
         return self.seeds < ENOUGH_SEEDS
 
-    def loss_axis(self, better: str, minus: str = "") -> str:
-        """Return the label of an axis of expected losses, or of their differences. ``better`` points to better ones."""
+    def loss_axis(self, better: str) -> str:
+        """Return the label of an axis of expected losses. ``better`` points to better ones."""
         loss, unit = self.plan.names.loss(LOSS, [self.dataset]), self.plan.names.word("unit", [self.dataset])
-        return f"{loss}{minus}\n{unit} ({better})"
+        return f"{loss}\n{unit} ({better})"
 
     @property
     def label(self) -> str:
@@ -152,19 +152,6 @@ def by_start(results: DatasetResults) -> pd.DataFrame:
     return summarize(samples, "algorithm", "start")
 
 
-def surprises(results: DatasetResults) -> pd.DataFrame:
-    """Return the held-out score of each choice minus its true cost, in units of the logged costs."""
-    unit, offset = results.plan.translations[results.dataset]
-    samples = (
-        (
-            {"algorithm": name, "selection": by},
-            results.losses(name, by, "score") - unit * results.losses(name, by) + offset,
-        )
-        for name, by in product(results.scored, results.plan.selections)
-    )
-    return summarize(samples, "algorithm", "selection")
-
-
 def certified(results: DatasetResults) -> pd.DataFrame:
     """Return the bound and the expected loss of each policy that the headline criterion chose, with intervals."""
     with np.errstate(invalid="ignore"):  # an infinite bound has no interval
@@ -190,11 +177,3 @@ def closed_gap(results: DatasetResults) -> pd.DataFrame:
         for name in [LOGGING, *results.learned]
     )
     return summarize(samples, "algorithm")
-
-
-def differences(results: DatasetResults, reference: str) -> pd.DataFrame:
-    """Return the mean loss minus the reference's, and the difference of each seed."""
-    compared = [name for name in results.learned if name != reference]
-    by_seed = {name: results.losses(name) - results.losses(reference) for name in compared}
-    means = summarize((({"algorithm": name}, values) for name, values in by_seed.items()), "algorithm")
-    return means.assign(by_seed=list(by_seed.values()))

@@ -21,9 +21,7 @@ SCORE_MARKERS = dict(zip(SCORES, "sDo^vPX*h", strict=True))
 FIGURE_TITLES = {
     "replay_count": "Loss and replay count",
     "grid": "Loss along the grids",
-    "surprise": "Post-decision surprise",
     "certificates": "Certified and true loss",
-    "paired": "Paired differences to POEM",
     "ablation": "Estimate, start and risk",
 }
 WORDS = {  # words for a kind of action: the loss, its unit, the skyline, and a phrase that states a loss
@@ -207,8 +205,6 @@ class Plan:
     title, figure, caption : str
         The name of the experiment, that of a figure, and its caption.
     names : Names
-    translations : mapping from a data set to (unit, offset)
-        An expected logged cost is unit · loss − offset.
     protocol : mapping from the options in ``PROTOCOL`` to values
         Options in which an experiment can differ from the paper's text or the public code.
     grids : mapping from an algorithm to the values of its grid
@@ -226,7 +222,6 @@ class Plan:
     figure: str = ""
     caption: str = ""
     names: Names = field(default_factory=Names)
-    translations: Mapping[str, Sequence[float]] = field(default_factory=dict)
     protocol: Mapping[str, object] = field(default_factory=dict)
     grids: Mapping[str, Sequence[float]] = field(default_factory=dict)
     papers: Mapping[str, Sequence[str]] = field(default_factory=dict)
