@@ -32,7 +32,7 @@ def draw_log(n: int, seed: int) -> BanditLog:
 #
 # - the cost, estimated by importance weights and a cost model (`dr`). A weight is the policy's probability of an action
 #   divided by its propensity. The cost model is cross-fitted;
-# - the method of the bound (`kl`), the unit that counts as one observation (`row`), and the number of these units;
+# - the method of the bound (`asymptotic`), the unit that counts as one observation (`row`), and the number of units;
 # - the effective sample size: how many rows with equal weights are worth as much;
 # - the mean weight, which is close to 1 if the propensities are right and the log has all actions of the policy.
 log = draw_log(3000, seed=1)

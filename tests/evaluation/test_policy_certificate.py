@@ -77,6 +77,19 @@ def test_certificate_is_the_bound_on_the_terms(heldout, estimate, method, by):
     assert certificate.asymptotic
 
 
+@pytest.mark.parametrize("estimate", ["dr", "snips"])
+def test_the_method_of_a_corrected_bound_is_asymptotic(heldout, estimate):
+    policy, log, model = heldout
+    log = log.recount(4 * log.count)  # for a small skewness
+    settings = {"estimate": estimate, "cost_model": model, "check_tails": True}
+    corrected = policy_certificate(policy, log, **settings)
+    assert corrected == policy_certificate(policy, log, method="kl", **settings)  # its earlier name
+    assert (corrected.method, corrected.skewness > 0) == ("asymptotic", True)
+    ball = policy_certificate(policy, log, **settings | {"check_tails": False})
+    assert (ball.method, ball.skewness) == ("kl", None)
+    assert policy_certificate(policy, log, method="log_smoothing", check_tails=True).method == "log_smoothing"
+
+
 @by_row_and_context
 @pytest.mark.parametrize("method", ["kl", "chi2"])
 def test_ratio_is_bounded_by_the_root_of_the_ball(heldout, method, by):
@@ -124,7 +137,7 @@ def test_each_of_k_choices_has_its_share_of_the_level(heldout):
         ({"estimate": "dr", "method": "betting", "cost_range": (-9, 9)}, "'dr' by betting needs one of K actions"),
         (
             {"estimate": "snips", "method": "student"},
-            "the certificate of 'snips' needs a divergence as method, got stu",
+            "'snips' needs the method 'asymptotic', a divergence or a baseline, got stu",
         ),
         ({"estimate": "snips", "clip": 2.0}, "clip is 2.0, but the estimate 'snips' does not clip weights"),
         ({"estimate": "clipped_ips", "clip": 0.5}, "clip is 0.5, expected 'auto', a number ≥ 1"),
@@ -164,7 +177,7 @@ def test_infinite_weights_and_a_single_unit_are_refused(by, estimate):
         InputError, match="the policy's weights, or their costs, are beyond the range of floating-point"
     ):
         policy_certificate(policy, log, estimate, by=by)
-    with pytest.raises(InputError, match="a bound by kl needs at least 2 costs, got 1"):
+    with pytest.raises(InputError, match="an asymptotic bound needs at least 2 costs, got 1"):
         policy_certificate(policy, log.recount([0, 1]), estimate, by=by)
 
 

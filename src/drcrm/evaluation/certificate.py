@@ -21,7 +21,7 @@ class Certificate:
     confidence : float
         Probability 1 − δ with which the bounds on all ``choices`` policies hold together.
     method, estimate : str
-        Method of the bound, and estimate of the cost.
+        Method of the bound, and estimate of the cost. "asymptotic" is a bound that was corrected for skewness.
     by : str
         Independent unit: "row", "context" or "group".
     n : int

@@ -21,7 +21,7 @@ from drcrm.evaluation.bounds.skewness import (
     rare_charge,
     upper_skewness,
 )
-from drcrm.evaluation.bounds.upper_bound import Bound
+from drcrm.evaluation.bounds.upper_bound import ASYMPTOTIC, SEQUENCE, Bound
 from drcrm.evaluation.certificate import Certificate, check_cost_range
 from drcrm.evaluation.terms.betting_terms import bound_by_betting
 from drcrm.evaluation.terms.overlap import has_missing_mass, low_weight_warning, summarize_weights, unlogged_charges
@@ -71,6 +71,12 @@ class CertificateSettings:
     largest_weight: float | None = None
     least_propensity: float | None = None
     most_rows: float | None = None
+
+    @property
+    def method(self) -> str:
+        """The name of the method. With a correction for skewness, a ball hardly ever decides the bound."""
+        is_corrected = self.check_tails and self.bound.asymptotic and self.bound.name != SEQUENCE
+        return ASYMPTOTIC if is_corrected else self.bound.name
 
     @classmethod
     def of(
@@ -261,7 +267,7 @@ class CertifiedTerms:
             cap = "cap the costs, " if len(np.unique(log.cost)) > 2 else ""  # events have no size that could be capped
             raise InputError(
                 f"rare, large costs dominate the estimate: the skewness of its mean is {format_number(skewness)}, and "
-                f"a bound by {self.settings.bound.name} needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a "
+                f"an asymptotic bound needs at most {LARGEST_SKEWNESS}. Log more rows, {cap}or use a "
                 "bound with a known range: certify --anytime, or in Python the method betting"
             )
 
@@ -309,7 +315,7 @@ def certify(
     return Certificate(
         **results,
         confidence=settings.confidence,
-        method=settings.bound.name,
+        method=settings.method,
         estimate=evaluation.estimate,
         by="row" if log.column("groups") is None else "group",
         choices=settings.choices,
@@ -332,7 +338,7 @@ def values_by_unit(
     """
     log, bound, units = evaluation.log, settings.bound, evaluation.log.units
     if not bound.asymptotic:
-        require_equal_units(log, units, bound.name, "choose an asymptotic method, such as 'kl'")
+        require_equal_units(log, units, bound.name, "choose the method 'asymptotic'")
     if units is None or bound.asymptotic:
         return unit_values(log, *values)
     return group_means(units, log.count, *values)  # they keep the range of the terms in spite of rounding

@@ -1,7 +1,7 @@
 """Certificates: an upper confidence bound on a policy's cost, from held-out rows of a log.
 
 The bound holds if the policy, and the cost model of a doubly robust estimate, were fitted to other rows. The default
-bound uses an ambiguity set (KL ball) and is asymptotic. Actions that the log lacks are charged the largest cost:
+bound is asymptotic: it is Student's, corrected for skewness. Actions that the log lacks are charged the largest cost:
 
 - If the logging policy is known, these are the actions that it hardly takes: see
   :mod:`drcrm.evaluation.terms.policy_terms`.
@@ -19,7 +19,7 @@ from drcrm.data.bandit_log import BanditLog, as_log
 from drcrm.errors import InputError, warn_all
 from drcrm.estimates import AUTO, EVALUATIONS, NORMALISED
 from drcrm.evaluation.bounds.independent_units import require_single_rows
-from drcrm.evaluation.bounds.upper_bound import ANYTIME, SEQUENCE, Bound, as_bound
+from drcrm.evaluation.bounds.upper_bound import ANYTIME, ASYMPTOTIC, BALL, SEQUENCE, Bound, as_bound
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import MOST_CHOICES, CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
@@ -37,7 +37,7 @@ def policy_certificate(
     log: BanditLog,
     estimate: str = AUTO,
     confidence: float = 0.95,
-    method: Any = "kl",
+    method: Any = ASYMPTOTIC,
     by: str = "row",
     choices: int = 1,
     clip: float | str | None = None,
@@ -68,15 +68,18 @@ def policy_certificate(
         Held-out rows: neither the policy nor the cost model may have been fitted to them.
     estimate : "auto", "ips", "clipped_ips", "snips" or "dr"
         Inverse propensity scoring, the same with clipped weights, self-normalised, or doubly robust. "auto" is "dr" if
-        the policy's probabilities of all actions are known, otherwise "snips". If the method is not a divergence,
-        "auto" is "ips". "snips" needs a divergence as method. "dm" has no certificate, because no bound covers the
-        error of the model.
+        the policy's probabilities of all actions are known, otherwise "snips". If the method is neither "asymptotic"
+        nor a divergence, "auto" is "ips", and "snips" needs a baseline. "dm" has no certificate, because no bound
+        covers the error of the model.
     confidence : float in (½, 1)
         Probability with which the bound holds.
     method : str or Divergence
-        Method of :func:`upper_bound`, for the terms z of the estimate or their paired differences. "betting", for one
-        look, and "anytime", for every number of rows together, are mixtures of bets with terms of their own: see
-        :mod:`drcrm.evaluation.terms.betting_terms`. They need ``cost_range``, and hold for every number of rows.
+        "asymptotic" is the larger of the bound of a KL ball and Student's bound, corrected for skewness: see
+        :mod:`drcrm.evaluation.bounds.skewness`. "student" or a divergence, such as "kl", replaces the KL ball by
+        another bound. "betting", for one look, and "anytime", for every number of rows together, are mixtures of bets
+        with terms of their own: see :mod:`drcrm.evaluation.terms.betting_terms`. They need ``cost_range``, and hold for
+        every number of rows. Other methods are those of :func:`upper_bound`, for the terms z of the estimate or their
+        paired differences.
     by : "row" or "context"
         Independent unit. "context" is short for ``groups=log.context``: all rows of a context are one observation. Use
         it if rows share contexts. The bound then covers new contexts, if no row of these contexts was in training. With
@@ -112,7 +115,8 @@ def policy_certificate(
     check_tails : bool
         Whether to check the tail of the costs. If so, an asymptotic bound is corrected for the skewness of the
         estimate. There is no certificate if all logged costs are equal or the skewness exceeds 0.3, because rare, large
-        costs then make bounds too low. False returns the bound of the method without these checks, to compare methods.
+        costs then make bounds too low. False returns the bound of the method without correction and checks, to compare
+        methods. For "asymptotic", that is the bound of the KL ball, and the certificate has the method "kl".
     largest_weight : float > 0, optional
         For "anytime" and "betting" with a policy as the baseline: a known limit W_b on the baseline's weights. By
         default it follows from ``least_propensity``. Without a limit, missing actions of the baseline count as the
@@ -170,10 +174,11 @@ def policy_certificate(
         policy, log, baseline=baseline, groups=groups, logging_policy=logging_policy, cost_model=cost_model
     )
     level = 1 - (1 - check_confidence(confidence, "confidence")) / choices
-    bound = as_bound(level, method, low, high, smoothing)
+    name = BALL if isinstance(method, str) and method == ASYMPTOTIC else method
+    bound = as_bound(level, name, low, high, smoothing)
     radius = None if shift is None else check_shift(shift, estimate)
     if radius is not None and not bound.asymptotic:
-        raise InputError(f"shift= needs an asymptotic method such as 'kl', got {bound.name}: leave one of them out")
+        raise InputError(f"shift= needs an asymptotic method, got {bound.name}: leave one of them out")
     known = _check_limits(largest_weight=largest_weight, least_propensity=least_propensity)
     if bound.is_mixture:
         estimate = choose_betting_estimate(evaluation, estimate, cost_range, least_propensity)
@@ -262,7 +267,7 @@ def _check_bound(bound: Bound, evaluation: Evaluation, estimate: str, clip: Any,
     if kind.uses_model and evaluation.cost_model is None and not bound.asymptotic:
         raise InputError(f"{estimate!r} by {bound.name} needs cost_model=, a cost model that was fitted to other rows")
     if kind.is_ratio and evaluation.baseline is None and bound.ball is None and not is_shifted:
-        raise InputError(f"the certificate of {estimate!r} needs a divergence as method, got {bound.name}")
+        raise InputError(f"{estimate!r} needs the method 'asymptotic', a divergence or a baseline, got {bound.name}")
     if kind.is_ratio and not bound.asymptotic:
         raise InputError(f"baseline with {estimate!r} needs an asymptotic method, got {bound.name}")
     if limited and (evaluation.log.cost > 0).any():

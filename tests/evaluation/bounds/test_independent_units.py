@@ -102,7 +102,7 @@ def test_unequal_groups_need_an_asymptotic_certificate():
     log = BanditLog(log.X[log.context], log.Y, log.propensity, -np.abs(log.cost), n_actions=4)
     settings = {"estimate": "ips", "method": "log_smoothing", "cost_range": (-10, 0)}
     with pytest.raises(
-        InputError, match=r"by log_smoothing on the mean per row needs groups .* 1 to 2: choose an asym"
+        InputError, match=r"by log_smoothing on the mean per row needs groups .* 1 to 2: choose the method .asymptotic"
     ):
         policy_certificate(np.full(60, 0.25), log, groups=np.arange(60) // 2 + (np.arange(60) > 58), **settings)
     by_row, by_group = (

@@ -23,6 +23,7 @@ BETTING = "betting"
 RANGED = ("empirical_bernstein", BETTING)  # methods that need a known range of the costs
 ANYTIME = "anytime"
 SEQUENCE = "confidence_sequence"
+ASYMPTOTIC, BALL = "asymptotic", "kl"  # the default of certificates, and the ball in it
 TUNED = 1000  # number of costs near which a confidence sequence is narrowest
 FINITE_SAMPLE = ("empirical_bernstein", "log_smoothing", BETTING, ANYTIME)
 METHODS = ("student", SEQUENCE, *FINITE_SAMPLE)
@@ -160,7 +161,8 @@ class Bound:
     def check_size(self, n: float) -> None:
         """Raise InputError if there are fewer costs than the method needs."""
         if n < 2 and self.name not in ("log_smoothing", ANYTIME):
-            raise InputError(f"a bound by {self.name} needs at least 2 costs, got {n:g}")
+            kind = "an asymptotic bound" if self.asymptotic else f"a bound by {self.name}"
+            raise InputError(f"{kind} needs at least 2 costs, got {n:g}")
 
     def _evaluate(self, z: np.ndarray, weights: np.ndarray, n: float) -> float:
         if self.ball is not None:

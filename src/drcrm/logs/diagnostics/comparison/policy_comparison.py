@@ -17,7 +17,7 @@ from drcrm.estimates import EVALUATIONS, RATIO, ROBUST
 from drcrm.evaluation.bounds.blocks import BlockTerms, bound_blocks
 from drcrm.evaluation.bounds.independent_units import Interval
 from drcrm.evaluation.bounds.sample_size import correct_for_choice
-from drcrm.evaluation.bounds.upper_bound import as_bound
+from drcrm.evaluation.bounds.upper_bound import BALL, as_bound
 from drcrm.evaluation.certificate import Certificate
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
@@ -29,7 +29,6 @@ from drcrm.logs.diagnostics.comparison.reference import Reference
 from drcrm.logs.estimated_propensities import FORECASTS, SECOND
 
 ESTIMATES = "ips", "clipped_ips", "snips", "dm", "dr"
-METHOD = "kl"  # of the bounds
 CERTIFICATE_KEYS = (
     *("estimate", "value", "bound", "confidence"),
     *("n", "by", "missing", "effective_size", "mean_weight"),
@@ -329,7 +328,7 @@ def _certificate_settings(
 ) -> CertificateSettings:
     """Return how bounds on an evaluation are computed; InputError if the costs are not in their range."""
     choices = settings.divisor * (2 if is_lower else 1)
-    bound = as_bound(1 - (1 - settings.confidence) / choices, METHOD)
+    bound = as_bound(1 - (1 - settings.confidence) / choices, BALL)
     options: dict[str, Any] = {"factor": settings.reference.factor, "full_support": settings.full_support}
     of_log = evaluation.log, bound, settings.confidence, choices, settings.cost_range
     return CertificateSettings.of(*of_log, **options)
