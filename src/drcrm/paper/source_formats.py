@@ -1,13 +1,11 @@
-"""Load and scale data sets: LibSVM text files, which a strict reader checks, ARFF files, and scikit-learn's digits."""
+"""Load and scale data sets: LibSVM text files, ARFF files, and scikit-learn's digits."""
 
 import bz2
 import gzip
 import io
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from scipy import sparse
@@ -136,75 +134,84 @@ def read_file(path: str | Path, spec: DatasetSpec) -> tuple[sparse.csr_array, np
     the labels, as dense or sparse rows.
 
     Returns X, a CSR matrix (n, features), and the labels, an array (n, q) of 0 and 1. If ``single``, labels (n,) are
-    indices into ``spec.labels``. An InputError names the file, the line, the invalid value and the expected one.
+    indices into ``spec.labels``. An InputError names the file, the line and the fault.
     """
-    from sklearn.datasets import load_svmlight_file
-
     with prefix_errors(path), refuse_errors("cannot be read"):
+        content = _unpacked(Path(path))
         if ".arff" in Path(path).suffixes:
-            with _open(path) as stream:
-                X, tuples = _read_arff(stream, spec)
-        else:
-            try:
-                with _open(path) as stream:
-                    X, tuples = load_svmlight_file(stream, n_features=spec.features, multilabel=True, zero_based=False)
-            except (ValueError, OverflowError) as error:
-                raise InputError(_first_fault(path, spec) or str(error)) from None
-        X = sparse.csr_array(X)
-        flat = [label for labels in tuples for label in labels]
-        if spec.single and [*spec.labels] == [0, 1] and -1 in flat and 0 not in flat:
-            spec = replace(spec, labels=[-1, 1])  # LibSVM's ids of two classes
-        one_each = not spec.single or all(len(labels) == 1 for labels in tuples)
-        fit = one_each and all(_fits(label, spec) for label in flat)
-        if not (np.isfinite(X.data).all() and X.has_canonical_format and fit):
-            raise InputError(_first_fault(path, spec) or "cannot be used")
+            content = _as_libsvm(content, spec.features)
+        try:
+            X, ids = _read_rows(content, spec)
+        except InputError:
+            for number, line in enumerate(content.split(b"\n"), start=1):
+                with prefix_errors(f"line {number}, {line.decode(errors='replace')[:60]!r}"):
+                    _read_rows(line, spec)
+            raise
         if X.shape[0] == 0:
             raise InputError("no rows")
-        X.eliminate_zeros()
-        column = {label: index for index, label in enumerate(spec.labels)}
-        if spec.single:
-            return X, np.array([column[label] for label in flat])
-        labels = np.zeros((X.shape[0], len(column)), dtype=np.uint8)
-        for row, present in enumerate(tuples):
-            derived = (label for label, ids in spec.derived_labels.items() if not set(ids).isdisjoint(present))
-            labels[row, [column[label] for label in (*present, *derived) if label in column]] = 1
-        return X, labels
+        labels = np.zeros((X.shape[0], len(spec.labels)), dtype=np.uint8)
+        for row, present in enumerate(ids):
+            derived = (label for label, sources in spec.derived_labels.items() if not set(sources).isdisjoint(present))
+            labels[row] = np.isin(spec.labels, [*present, *derived])
+        return X, labels.argmax(axis=1) if spec.single else labels
 
 
-def _read_arff(stream: BinaryIO, spec: DatasetSpec) -> tuple[sparse.csr_array, list[tuple[int, ...]]]:
-    """Return the features of an ARFF file, and the ids of the labels of each row: the columns after the features."""
-    n_columns, is_header, rows = 0, True, []
-    for number, line in enumerate(stream, start=1):
-        text = line.decode(errors="replace").strip()
-        if is_header:
+def _read_rows(content: bytes, spec: DatasetSpec) -> tuple[sparse.csr_array, list[tuple[float, ...]]]:
+    """Return the features of rows in LibSVM's format, and the ids of the labels of each row; InputError for a fault."""
+    from sklearn.datasets import load_svmlight_file
+
+    with refuse_errors("malformed"):
+        options = {"n_features": spec.features, "multilabel": True, "zero_based": False}
+        X, ids = load_svmlight_file(io.BytesIO(content), **options)
+    X = sparse.csr_array(X)
+    if not np.isfinite(X.data).all():
+        raise InputError("features must be finite numbers")
+    X.eliminate_zeros()
+    if spec.single and any(len(labels) != 1 for labels in ids):
+        raise InputError("a row must have exactly one label")
+    flat = {label for labels in ids for label in labels}
+    if spec.single and [*spec.labels] == [0, 1] and -1 in flat and 0 not in flat:  # LibSVM's ids of two classes
+        ids = [tuple(max(label, 0) for label in labels) for labels in ids]
+        flat = flat - {-1}
+    is_allowed = {label: spec.drop_other_labels and label >= 0 and label.is_integer() for label in flat}
+    if wrong := [label for label in sorted(flat) if not (label in spec.labels or is_allowed[label])]:
+        raise InputError(f"label {wrong[0]:g} is out of range, expected {spec.ids}")
+    return X, ids
+
+
+def _as_libsvm(content: bytes, n_features: int) -> bytes:
+    """Return an ARFF file in LibSVM's format. Each line stays a line; those of the header become empty."""
+    converted, n_columns, is_header = [], 0, True
+    for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
+        text = line.strip()
+        if is_header or not text or text.startswith("%"):
             n_columns += text.lower().startswith("@attribute")
-            is_header = not text.lower().startswith("@data")
-        elif text and not text.startswith("%"):
-            try:
-                if text.startswith("{"):
-                    pairs = (pair.split() for pair in text.strip("{}").split(",") if pair.strip())
-                    rows.append({int(column): float(value.strip("'\"")) for column, value in pairs})
-                else:
-                    values = [float(value.strip(" '\"")) for value in text.split(",")]
-                    rows.append({column: value for column, value in enumerate(values) if value})
-                    if len(values) != n_columns:
-                        raise ValueError
-                if not all(0 <= column < n_columns and math.isfinite(value) for column, value in rows[-1].items()):
-                    raise ValueError
-            except ValueError:
-                form = f"{n_columns} numbers, or {{column value, …}} with columns from 0"
-                raise InputError(f"line {number}: malformed: {text[:60]!r}, expected {form}") from None
-    if n_columns <= spec.features:
-        raise InputError(f"{n_columns} attributes, expected {spec.features} features and then the labels")
-    starts = np.cumsum([0, *map(len, rows)])
-    columns, values = (np.array([entry for row in rows for entry in part(row)]) for part in (dict.keys, dict.values))
-    table = sparse.csr_array((values, columns.astype(int), starts), shape=(len(rows), n_columns))
-    table.sort_indices()
-    labels = table[:, spec.features :]
-    if not np.isin(labels.data, (0, 1)).all():
+            is_header = is_header and not text.lower().startswith("@data")
+            converted.append("")
+            continue
+        with prefix_errors(f"line {number}"), refuse_errors("malformed"):
+            converted.append(_row_as_libsvm(text, n_features, n_columns))
+    if n_columns <= n_features:
+        raise InputError(f"{n_columns} attributes, expected {n_features} features and then the labels")
+    return "\n".join(converted).encode()
+
+
+def _row_as_libsvm(text: str, n_features: int, n_columns: int) -> str:
+    """Return a row of an ARFF file in LibSVM's format."""
+    if text.startswith("{"):
+        cells = {int(column): value for column, value in (cell.split() for cell in text.strip("{}").split(",") if cell)}
+    else:
+        cells = dict(enumerate(text.split(",")))
+        if len(cells) != n_columns:
+            raise InputError(f"{len(cells)} values, expected {n_columns}")
+    values = {column: float(value.strip(" '\"")) for column, value in sorted(cells.items())}
+    labels = {column - n_features: value for column, value in values.items() if column >= n_features}
+    if not {*labels.values()} <= {0, 1}:
         raise InputError("a label is neither 0 nor 1")
-    labels.eliminate_zeros()
-    return table[:, : spec.features], [tuple(map(int, ids)) for ids in np.split(labels.indices, labels.indptr[1:-1])]
+    present = ",".join(str(label) for label, value in labels.items() if value)
+    # The feature 1:0 keeps a row without labels and features.
+    features = {0: 0.0} | {column: value for column, value in values.items() if column < n_features and value}
+    return " ".join([present, *(f"{column + 1}:{value!r}" for column, value in features.items())])
 
 
 def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
@@ -220,56 +227,13 @@ def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
     return [np.flatnonzero(part) for part in is_first]
 
 
-def _fits(label: float, spec: DatasetSpec) -> bool:
-    """Return whether a label is allowed: an id to keep or, if other ids are dropped, any whole number from 0."""
-    return label in spec.labels or (spec.drop_other_labels and label >= 0 and label.is_integer())
-
-
-def _first_fault(path: str | Path, spec: DatasetSpec) -> str | None:
-    """Return the error of the first line that cannot be used."""
-    with _open(path) as stream:
-        faults = ((number, _fault_of(line, spec)) for number, line in enumerate(stream, start=1))
-        return next((f"line {number}: {fault}" for number, fault in faults if fault), None)
-
-
-def _fault_of(line: bytes, spec: DatasetSpec) -> str | None:
-    """Return what is wrong with a line of LibSVM's format; None for nothing."""
-    tokens = line.split(b"#", 1)[0].split()
-    labels = [] if not tokens or b":" in tokens[0] else tokens.pop(0).split(b",")
-    try:
-        for token in labels:
-            if not _fits(float(token), spec):
-                return f"label {token.decode()} is out of range, expected {spec.ids}"
-        if spec.single and (tokens or labels) and len(labels) != 1:
-            return f"{len(labels) or 'no'} labels, expected exactly one"
-        last = 0
-        for token in tokens:
-            index, value = token.split(b":")
-            if not 1 <= int(index) <= spec.features:
-                return f"feature {int(index)} is out of range, expected 1 to {spec.features}"
-            if int(index) <= last:
-                return f"feature {int(index)} follows feature {last}, expected rising indices"
-            if not math.isfinite(float(value)):
-                return f"feature {int(index)} is {value.decode()}, expected a finite number"
-            last = int(index)
-    except ValueError:
-        text = line.decode(errors="replace").strip()
-        text = text if len(text) <= 60 else text[:60] + "…"
-        return f"malformed: {text!r}, expected {'label' if spec.single else 'label,label'} index:value …"
-    return None
-
-
-def _open(path: str | Path) -> BinaryIO:
-    """Open a file, decompressed if its name ends in .gz or .bz2."""
-    if Path(path).suffix == ".bz2":
-        return io.BytesIO(_unpacked(Path(path).read_bytes()))
-    return (gzip.open if Path(path).suffix == ".gz" else open)(path, "rb")
-
-
-def _unpacked(packed: bytes) -> bytes:
-    """Decompress bz2 streams one after another. ``bz2.open`` would ignore damaged bytes after the first stream."""
-    parts = []
-    while packed or not parts:
+def _unpacked(path: Path) -> bytes:
+    """Return the content of a file, decompressed if its name ends in .gz or .bz2."""
+    if path.suffix != ".bz2":
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as stream:
+            return stream.read()
+    packed, parts = path.read_bytes(), []
+    while packed or not parts:  # bz2.open would ignore damaged bytes after the first stream
         stream = bz2.BZ2Decompressor()
         parts.append(stream.decompress(packed))
         if not stream.eof:

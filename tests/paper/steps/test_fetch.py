@@ -67,8 +67,8 @@ def test_the_training_part_sets_the_scale(tmp_path, mirror, capsys):
 @pytest.mark.parametrize(
     ("train", "test", "message"),
     [
-        (LINE, b"9 1:1\n", "raw/b.bz2: line 1: label 9 is out of range, expected 0 to 2"),
-        (b"0 1:nan\n", LINE, "raw/a.svm: line 1: feature 1 is nan, expected a finite number"),
+        (LINE, b"9 1:1\n", "raw/b.bz2: line 1, '9 1:1': label 9 is out of range, expected 0 to 2"),
+        (b"0 1:nan\n", LINE, "raw/a.svm: line 1, '0 1:nan': features must be finite numbers"),
         (LINE, None, "raw/b.bz2: cannot be read: Compressed file ended before the end-of-stream marker was reached"),
     ],
 )
