@@ -17,6 +17,7 @@ SCHEMA = "schema.json"  # the member of skops's archives that describes the obje
 TRUSTED = [  # in addition to the types that skops trusts by itself: public estimators of scikit-learn, and arrays
     *("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"),
     "scipy.sparse._csr.csr_array",
+    *("drcrm.arrays.boosted_trees.BoostedClassifier", "drcrm.arrays.boosted_trees.BoostedRegressor"),
     *("drcrm.policies.feature_maps.FeatureMap", "drcrm.policies.feature_maps.MedianNystroem"),
     *("drcrm.cost_models.regressor_model.RegressorModel", "drcrm.policies.classifier_policy.LogProbabilities"),
     "drcrm.policies.classifier_policy.MappedLogistic",

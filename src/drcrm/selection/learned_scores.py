@@ -33,9 +33,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from drcrm.actions.action_lists import ActionLists
+from drcrm.arrays.boosted_trees import BoostedClassifier, BoostedRegressor
 from drcrm.cost_models.blended_model import BlendedModel, MappedModel, blend_weights
 from drcrm.cost_models.missing_cells import mark_lists
 from drcrm.cost_models.regressor_model import RegressorModel, is_regressor
@@ -67,7 +67,7 @@ AROUND = SafeCandidates(ridges=(), steps=(0.25, 0.5, 0.75), sharpened=(1.5, 2, 4
 def default_models() -> list[Any]:
     """Return a regressor by boosted trees, a Nyström map for a ridge regression, and a classifier by boosted trees."""
     size = {"max_iter": 50, "max_bins": 63, "random_state": 0}  # as good as 100 trees and 255 bins, in half the time
-    return [HistGradientBoostingRegressor(**size), {NYSTROEM: 300}, HistGradientBoostingClassifier(**size)]
+    return [BoostedRegressor(**size), {NYSTROEM: 300}, BoostedClassifier(**size)]
 
 
 @dataclass(frozen=True)
