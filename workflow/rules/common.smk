@@ -22,7 +22,7 @@ PROJECT = Path(os.path.abspath(str(workflow.current_basedir))).parents[1]
 SOURCE = PROJECT / "src/drcrm"
 RUN = "results/{experiment}/runs/{dataset}/seed{seed}"
 LOG = f"{RUN}/replay{{replay_count}}"
-TABLES = [*LOSSES, "hyperparameters", "paper_comparison", "differences_to_poem"]
+TABLES = [*LOSSES, "hyperparameters"]
 TABLE_KINDS = ["csv", "md", "tex"]
 FIGURE_KINDS = ["pdf", "svg", "png"]
 LEMMA_FIGURES = yaml.safe_load((PROJECT / "studies/theory.yaml").read_text(encoding="utf-8"))

@@ -149,6 +149,13 @@ def test_grids_show_losses_levels_and_choices(results):
     assert poem.collections[-1].get_offsets()[:, 0].tolist() == [0.1]
 
 
+def test_the_room_for_choices_has_no_ticks(results):
+    """The axis of small losses continues below 0."""
+    small = results().grids.assign(expected_loss=lambda frame: frame["expected_loss"] - 3)
+    axes = grid(replace(results(), grids=small)).axes[0]
+    assert axes.get_ylim()[0] < 0 <= min(axes.get_yticks())
+
+
 def rows(figure) -> list[tuple[float, float]]:
     """Return the means of the true loss and of the bound of each row."""
     points = [float(bar[0].get_xdata()[0]) for bar in figure.axes[0].containers]

@@ -9,7 +9,7 @@ import pytest
 
 from drcrm.paper.reports.figure_data import DatasetResults
 from drcrm.paper.reports.plan import Plan
-from drcrm.paper.reports.summary import findings
+from drcrm.paper.reports.summary import findings, format_page
 
 MEANS = {"logging": 3.0, "cips": 2.0, "poem": 1.5, "kl_dro": 1.0, "skyline": 0.9}
 GREEDY = {"logging": 1.2, "skyline": 0.5, "kl_dro": 0.95}
@@ -80,3 +80,10 @@ def test_one_seed_has_no_sentence_on_significance(results):
     assert len(texts) == 2
     assert not [text for text in texts if SIGNIFICANCE.search(text)]
     assert SIGNIFICANCE.search(findings(results(seeds=2))[-1])
+
+
+def test_the_page_has_the_caption_of_the_overview(results):
+    one = results(seeds=1)
+    page = format_page("demo", [replace(one, plan=replace(one.plan, caption="Results of 1 seed, Δ < 4."))], "", "<svg")
+    assert "<p>Results of 1 seed, Δ &lt; 4.</p>" in page
+    assert not re.search("interval|repeated", page)

@@ -1,5 +1,7 @@
 """The steps that write tables and draw figures, and the errors of their inputs."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +70,19 @@ def test_differences_to_poem_are_paired_by_seed(metrics, tmp_path):
     np.testing.assert_allclose(means["mean"], expected.mean()[means.index])
     np.testing.assert_allclose(means["standard_error"], expected.sem()[means.index])
     assert (means["n_seeds"] == 3).all()
+
+
+def test_an_experiment_without_the_papers_data_and_poem_has_no_empty_tables(toy, tmp_path):
+    """Tables of an earlier configuration are removed."""
+    (tmp_path / "tables").mkdir()
+    for name, kind in product(("paper_comparison", "differences_to_poem"), ("csv", "md", "tex")):
+        (tmp_path / f"tables/{name}.{kind}").write_text("old")
+    assert make_tables(toy / "metrics.csv", tmp_path, plan_of()) == 0
+    written = {path.stem for path in (tmp_path / "tables").iterdir()}
+    assert written == {"expected_loss", "greedy_loss", "hyperparameters"}
+    pages = " ".join(path.name for path in (tmp_path / "pages").iterdir())
+    assert "paper" not in pages
+    assert "POEM" not in pages
 
 
 def test_collect_refuses_another_table(toy, tmp_path, capsys):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from drcrm.paper.reports import drawing, figure_data
 from drcrm.paper.reports.figure_data import GREEDY, LEVELS, LOSS, SUMMARY, DatasetResults
@@ -72,6 +73,7 @@ def grid(results: DatasetResults) -> Figure:
         drawing.draw_choices(axes, chosen[chosen["algorithm"] == name], results.plan.selections)
     for axes in panels[len(algorithms) :]:
         axes.set_axis_off()
+    panels[0].set_yticks(MaxNLocator(nbins=5).tick_values(max(low, 0), high))  # the room for marks has no losses
     panels[0].set_ylim(low, high)
     figure.supylabel(results.loss_axis("↓ better"))
     handles = [*drawing.score_handles(results), *drawing.handles_of(map(drawing.LINES.get, levels))]

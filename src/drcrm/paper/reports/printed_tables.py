@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -27,7 +27,7 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
 
     The first has the name of the table and is by the headline criterion.
     """
-    names, published = plan.names, tables["paper_comparison"]
+    names = plan.names
     printed: dict[str, dict[str, PrintedTable]] = {}
     for metric in LOSSES:
         arguments = {f"by_{by}": (tables[metric], metric, by, names) for by in plan.selections}
@@ -35,11 +35,13 @@ def printed_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, 
         details = {f"in_detail_{key}": print_details(*values) for key, values in arguments.items()}
         printed[metric] = losses | details
     printed["hyperparameters"] = {"": print_hyperparameters(tables["hyperparameters"], plan)}
-    printed["paper_comparison"] = {
-        f"{metric}_by_{by}": print_comparison(published[published["selection"] == by], metric, names)
-        for metric, by in product(dict.fromkeys(published["metric"]), plan.selections)
-    } or {"": PrintedTable("The paper uses none of the data sets of this experiment.")}
-    printed["differences_to_poem"] = _print_all_differences(tables["differences_to_poem"], plan)
+    if (published := tables.get("paper_comparison")) is not None:
+        printed["paper_comparison"] = {
+            f"{metric}_by_{by}": print_comparison(published[published["selection"] == by], metric, names)
+            for metric, by in product(dict.fromkeys(published["metric"]), plan.selections)
+        }
+    if (paired := tables.get("differences_to_poem")) is not None:
+        printed["differences_to_poem"] = _print_all_differences(paired, plan)
     return {
         name: {f"{name}_{key}" if place else name: table for place, (key, table) in enumerate(parts.items())}
         for name, parts in printed.items()
@@ -69,15 +71,16 @@ def report_tables(tables: Mapping[str, pd.DataFrame], plan: Plan) -> dict[str, d
     if len(tables["hyperparameters"]):
         chosen = print_hyperparameters(tables["hyperparameters"], plan)
         sections["Hyper-parameters"] = {"Chosen hyper-parameters": chosen}
-    published, paired = tables["paper_comparison"], tables["differences_to_poem"]
-    sections["Comparison with the paper"] = {
-        f"{titles[metric]} compared with the paper": print_comparison(published, metric, names)
-        for metric in dict.fromkeys(published["metric"])
-    }
-    sections["Differences to POEM"] = {
-        f"{titles[metric]} compared with POEM": print_differences_by_count(paired, metric, headline, names)
-        for metric in dict.fromkeys(paired["metric"])
-    }
+    if (published := tables.get("paper_comparison")) is not None:
+        sections["Comparison with the paper"] = {
+            f"{titles[metric]} compared with the paper": print_comparison(published, metric, names)
+            for metric in dict.fromkeys(published["metric"])
+        }
+    if (paired := tables.get("differences_to_poem")) is not None:
+        sections["Differences to POEM"] = {
+            f"{titles[metric]} compared with POEM": print_differences_by_count(paired, metric, headline, names)
+            for metric in dict.fromkeys(paired["metric"])
+        }
     return sections
 
 
@@ -254,7 +257,7 @@ def _print_all_differences(table: pd.DataFrame, plan: Plan) -> dict[str, Printed
     by_count = {
         f"{metric}_by_count_by_{by}": print_differences_by_count(table, metric, by, plan.names) for metric, by in cells
     }
-    return at_first | by_count or {"": PrintedTable("There is no algorithm to compare with POEM.")}
+    return at_first | by_count
 
 
 def print_differences(table: pd.DataFrame, metric: str, selection: str, names: Names) -> PrintedTable:
@@ -305,20 +308,18 @@ class PrintedTable:
     """
 
     caption: str
-    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
+    frame: pd.DataFrame
     note: str = ""
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
         caption, frame, note = self._in(lambda text: text.replace("|", r"\|"))
-        lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()] if len(frame.columns) else []
+        lines = [frame.columns, ["---"] * len(frame.columns), *frame.to_numpy()]
         return f"{caption}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + (note and f"\n{note}\n")
 
     def latex(self, label: str) -> str:
-        """Return the table as a LaTeX environment that needs only booktabs, or a comment if it has no columns."""
+        """Return the table as a LaTeX environment that needs only booktabs."""
         caption, frame, note = self._in(markup.latex)
-        if frame.columns.empty:
-            return f"% {caption}\n"
         heads = [name and rf"\textbf{{{name}}}" for name in frame.columns]
         alignment = "l" + "c" * (len(heads) - 1)
         body = frame.set_axis(heads, axis=1).to_latex(index=False, escape=False, column_format=alignment)

@@ -60,6 +60,7 @@ NO_SKYLINE = (
 
 PAIRED = ["metric", "dataset", "replay_count", "selection", "algorithm", "difference", "standard_error"]
 PAIRED += ["ci_low", "ci_high", "p_larger", "p_smaller", "n_seeds"]
+OPTIONAL = ("paper_comparison", "differences_to_poem")  # tables that an experiment may lack
 LEVEL = 0.05
 ROUNDING = 1e-12  # relative difference of two losses that are equal up to rounding
 
@@ -83,6 +84,8 @@ def require_all_runs(metrics: pd.DataFrame, plan: Plan) -> None:
 def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
     """Return the tables by name. All are about the plan's runs, but the differences to POEM are about all runs.
 
+    An optional table without rows is left out.
+
     Raises
     ------
     InputError
@@ -95,11 +98,11 @@ def all_tables(metrics: pd.DataFrame, plan: Plan) -> dict[str, pd.DataFrame]:
     metrics = plan.of_runs(metrics)
     require_runs(metrics, dataset=plan.datasets, selection=plan.selections)
     losses = {metric: loss_table(metrics, metric, plan) for metric in LOSSES}
+    optional = dict(zip(OPTIONAL, (paper_comparison(losses, plan), differences), strict=True))
     return {
         **losses,
         "hyperparameters": hyperparameter_table(metrics, plan.grids, plan.datasets, plan.selections),
-        "paper_comparison": paper_comparison(losses, plan),
-        "differences_to_poem": differences,
+        **{name: table for name, table in optional.items() if len(table)},
     }
 
 

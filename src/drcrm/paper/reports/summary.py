@@ -14,12 +14,6 @@ from drcrm.paper.reports.plan import join
 from drcrm.paper.reports.result_tables import LEVEL, compare
 from drcrm.paper.reports.roles import BASELINE, ENOUGH_SEEDS, LOGGING, ROLES, SKYLINE
 
-CAPTION = (
-    "Share of the gap between CIPS (0 %) and full supervision (100 %) that each algorithm closes, in greedy loss. The "
-    "greedy loss is the loss of the most probable action. The dashed line is π0. Points are means over {} with 95 % "
-    "intervals."
-)
-
 
 def format_page(title: str, all_results: Sequence[DatasetResults], table: str, svg: str) -> str:
     """Return the page in reStructuredText.
@@ -28,14 +22,14 @@ def format_page(title: str, all_results: Sequence[DatasetResults], table: str, s
     ----------
     title : str
     all_results : sequence of DatasetResults
-        Results on each data set. If there are several, the findings become a list with one item for each.
+        Results on each data set. If there are several, the findings become a list with one item for each. The caption
+        of their plan is that of the overview.
     table : str
         The main table, in HTML.
     svg : str
         Content of the overview's svg file.
     """
-    seeds = escape(all_results[0].plan.seeds_in_words)
-    columns = f"{svg[svg.index('<svg') :]}<p>{CAPTION.format(seeds)}</p>\n", table
+    columns = f"{svg[svg.index('<svg') :]}<p>{escape(all_results[0].plan.caption)}</p>\n", table
     cells = "".join(f"<div>\n{column}</div>\n" for column in columns)
     raw = indent(f'<div class="beside">\n{cells}</div>\n', "   ")
     texts = findings(all_results[0])
@@ -56,7 +50,7 @@ def comparison(all_results: Sequence[DatasetResults]) -> str:
     return (
         f"{learners} learned a policy from the log of the logging policy π0 "
         f"on {data}: {join(names)}. The log contains the actions of π0 and their costs in {count} "
-        f"pass{'' if count == 1 else 'es'} over the training contexts.{log} Everything was repeated with "
+        f"pass{'' if count == 1 else 'es'} over the training contexts.{log} Everything was run with "
         f"{_plain(first.plan.seeds_in_words)}."
     )
 

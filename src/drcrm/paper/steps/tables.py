@@ -11,7 +11,7 @@ from drcrm.files import atomic, read_csv, write_text
 from drcrm.paper.reports.markup import HEAD
 from drcrm.paper.reports.plan import Plan
 from drcrm.paper.reports.printed_tables import printed_tables, report_tables
-from drcrm.paper.reports.result_tables import all_tables, require_all_runs
+from drcrm.paper.reports.result_tables import OPTIONAL, all_tables, require_all_runs
 from drcrm.paper.reports.roles import COLUMNS, GRID_COLUMNS
 
 
@@ -29,16 +29,19 @@ def collect(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 def tables(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Write the tables of an experiment as csv, Markdown, LaTeX and html.
 
-    Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table that is not empty, in
-    the folder ``pages``. A LaTeX file has one table. If a Markdown file has several, the folder ``more`` has the LaTeX
-    files of the others. The table ``differences_to_poem`` uses all runs. The other tables use the runs with the plan's
-    seeds and its first replay count. ``settings`` is a :class:`Plan`.
+    Reads ``metrics``. Writes the ``tables``, all in one folder, and an html page for each table, in the folder
+    ``pages``. A LaTeX file has one table. If a Markdown file has several, the folder ``more`` has the LaTeX files of
+    the others. An experiment may lack ``paper_comparison`` and ``differences_to_poem``: Snakemake knows neither of
+    them, and an old one is removed. The table ``differences_to_poem`` uses all runs. The other tables use the runs with
+    the plan's seeds and its first replay count. ``settings`` is a :class:`Plan`.
     """
     plan, metrics = Plan.parse(settings), read_csv(files["metrics"], COLUMNS)
     with prefix_errors(files["metrics"]):
         require_all_runs(metrics, plan)
         frames = all_tables(metrics, plan)
     folder, pages, more = Path(files["tables"][0]).parent, Path(files["pages"]), Path(files["more"])
+    for path in (folder / f"{name}{suffix}" for name in OPTIONAL for suffix in (".csv", ".md", ".tex")):
+        path.unlink(missing_ok=True)
     for name, frame in frames.items():
         with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False, lineterminator="\n")
