@@ -34,14 +34,14 @@ def weekly(n: int, seed: int = 0) -> pd.DataFrame:
 def watch(answer, tmp_path):
     """Certify the policy of a column at every look; return the answer."""
 
-    def watch(*frames: pd.DataFrame, options: tuple[str, ...] = (), **changes) -> dict:
+    def watch(*frames: pd.DataFrame, options: tuple[str, ...] = (), anytime: bool = True, **changes) -> dict:
         paths = [tmp_path / f"week{number}.csv" for number in range(len(frames))]
         for path, frame in zip(paths, frames, strict=True):
             frame.to_csv(path, index=False)
         mapping = MAPPING | {"features": {"numeric": ["age", "price"], "categorical": ["city"]}} | changes
         config = json.dumps({key: value for key, value in mapping.items() if value is not None})
-        arguments = ["certify", RULE, *paths, "--config", config, "--anytime", "--report", tmp_path / "r.html"]
-        return answer(*arguments, *options)[0]
+        arguments = ["certify", RULE, *paths, "--config", config, "--report", tmp_path / "r.html"]
+        return answer(*arguments, *["--anytime"] * anytime, *options)[0]
 
     return watch
 
@@ -73,6 +73,24 @@ class TestAnytime:
         assert all(bound == bound_of(frame, rows=rows) for rows, bound in running["curve"][::30])
         assert "Bound at every look" in (tmp_path / "r.html").read_text(encoding="utf-8")
         assert answer["breakeven_shift"] is None
+
+    def test_a_certificate_for_one_look_also_has_the_bounds_at_every_look(self, watch):
+        frame = weekly(1500).assign(user=np.arange(1500) // 2)
+        for changes in ({}, {"time": "day"}, {"group": "user", "most_rows": 2}):
+            answer, running = (watch(frame, anytime=anytime, **changes) for anytime in (False, True))
+            sentence, running = answer["verdict"]["sentence"], running["running"]
+            assert answer["every_look"] == {"cost": running["bound"], "difference": running["difference_bound"]}
+            assert "(now, asymptotic), at least " in sentence
+            assert "(at every look, without assumptions on tails)" in sentence
+        assert answer["candidates"][0]["difference"]["bound"] < running["difference_bound"]
+
+    def test_bounds_at_every_look_need_a_known_range_and_the_size_of_groups(self, watch):
+        frame = weekly(1500).assign(user=np.arange(1500) // 2)
+        for changes in ({"group": "user"}, {"shift": 0.05}, {"reward": "revenue"}):
+            answer = watch(frame.assign(revenue=2.5 * frame["click"]), anytime=False, **changes)
+            assert answer["verdict"]["verdict"] == "certified"
+            assert answer["every_look"] is None
+            assert "now, asymptotic" not in answer["verdict"]["sentence"]
 
     def test_rows_are_taken_by_time_and_the_first_better_row_is_exact(self, watch):
         frame = weekly(3000)

@@ -13,6 +13,7 @@ from drcrm.logs.decisions.case import open_case
 from drcrm.logs.decisions.judgement import build_answer, diagnose_log, judge
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
+from drcrm.logs.decisions.watching.running_bounds import bound_every_look
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
 from drcrm.mapping.log_mapping import as_mapping
@@ -140,12 +141,15 @@ def _answer(command: str, policy: str | Path, logs: Any, mapping: Any, question:
         estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
         settings = question.settings(mapping, estimate, case.numbers)
         watching = question.watching(settings, mapping, case.largest_weight)
-        judgement = judge(case.opened, [judged], judged, settings, watching)
-        statement = judgement.statement
+        judgement = judge(case.opened, [judged], judged, settings, watching if question.anytime else None)
+        statement, evidence = judgement.statement, judgement.evidence
+        parts: dict[str, Any] = {"judged_by": case.rows, "recognised": case.counts, "shown": judgement.verdict.name}
         if command == "certify":
-            statement = state_certificates(judgement.verdict, judgement.evidence, statement)
+            has_one_look = judgement.verdict.has_bounds and not question.anytime and mapping.shift is None
+            running = bound_every_look(case.opened, judged.policy, watching) if has_one_look else None
+            parts["every_look"] = running
+            statement = state_certificates(judgement.verdict, evidence, statement, running)
         statement = replace(statement, cautions=[*statement.cautions, f"Evaluated on {case.rows}."])
-        parts = {"judged_by": case.rows, "recognised": case.counts, "shown": judgement.verdict.name}
         return replace(judgement, statement=statement).answer(command, **parts)
 
 

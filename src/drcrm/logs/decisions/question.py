@@ -77,7 +77,7 @@ class Question:
     def limit_weights(self, baseline: StoredPolicy | None, mapping: LogMapping) -> float | None:
         """Return a known limit on the weights of the baseline at every look; None if it is unknown or not needed."""
         least = mapping.least_propensity
-        if baseline is None or not self.anytime or self.asymptotic or least is None:
+        if baseline is None or self.asymptotic or least is None:
             return None
         return largest_probability(baseline.policy.actions, baseline.policy.explore) / least
 
@@ -120,10 +120,8 @@ class Question:
             full_support=mapping.has_full_support,
         )
 
-    def watching(self, settings: ComparisonSettings, mapping: LogMapping, largest_weight: float | None) -> Watch | None:
-        """Return how a policy is watched at every look; None for bounds at one look."""
-        if not self.anytime:
-            return None
+    def watching(self, settings: ComparisonSettings, mapping: LogMapping, largest_weight: float | None) -> Watch:
+        """Return how a policy is watched at every look."""
         least = mapping.least_propensity if mapping.has_full_support else None
         limits = {"largest_weight": largest_weight, "least_propensity": least, "most_rows": mapping.most_rows}
         return Watch(settings.confidence, settings.divisor, self.asymptotic, limits=limits)

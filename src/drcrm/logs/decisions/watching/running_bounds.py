@@ -170,6 +170,24 @@ def watch(opened: OpenedLog, policy: Any, settings: Watch) -> tuple[dict[str, An
     }, outcomes
 
 
+def bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[str, float] | None:
+    """Return the bounds of ``watch`` on the policy's cost and on its difference, after all rows; None without any.
+
+    There are none if several policies made the log, a row occurs several times, or a limit is unknown: the range of
+    costs, or the largest size of a group or weight of a row.
+    """
+    if opened.policy_change is not None:
+        return None
+    policy, main = policy_for_log(policy, opened.evaluated), _main_outcome(opened)
+    try:
+        require_single_rows(opened.evaluated)
+        units = Growth.of(opened, settings.is_asymptotic, settings.limits.get("most_rows"))
+        compared = {"cost": NOTHING, "difference": opened.reference}
+        return {name: main.run(policy, units, settings, reference).final for name, reference in compared.items()}
+    except InputError:
+        return None
+
+
 def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> WatchedOutcome:
     """Return the estimates of the main outcome by the terms of its bounds, if these are refused."""
     units, policy = (

@@ -144,10 +144,13 @@ def _explain_open(evidence: Evidence) -> tuple[str, list[str], bool]:
     return sentence, [advice], helps
 
 
-def state_certificates(verdict: Verdict, evidence: Evidence, statement: Statement) -> Statement:
+def state_certificates(
+    verdict: Verdict, evidence: Evidence, statement: Statement, every_look: Mapping[str, float] | None = None
+) -> Statement:
     """Return the statement "certified" with the bounds on the cost and on its difference, and when they hold.
 
-    Without bounds, return the ``statement`` of the verdict, which has the reason.
+    Without bounds, return the ``statement`` of the verdict, which has the reason. ``every_look`` has bounds that hold
+    at every look, if those of the verdict hold at one look.
     """
     running, comparison = evidence.running, evidence.comparison
     if not verdict.has_bounds:
@@ -168,11 +171,14 @@ def state_certificates(verdict: Verdict, evidence: Evidence, statement: Statemen
             missing, _ = describe_missing(comparison, evidence.diagnosis.rows)
             holds += describe_breakeven(evidence.sensitivity) + missing
     units, sign, change = evidence.units, evidence.units.sign, describe_change(replace(evidence, label="the policy"))
-    policy_bound, difference_bound = comparison.format(sign * cost, sign=False), comparison.format(sign * difference)
+    policy_bound = f"{units.side} {comparison.format(sign * cost, sign=False)}"
+    limit = f"{units.side} {comparison.format(sign * difference)}"
+    if every_look is not None:
+        limit = f"{with_confidence(evidence.confidence)} {limit} (now, asymptotic), {units.side} "
+        limit += f"{comparison.format(sign * every_look['difference'])} (at every look, without assumptions on tails)"
     bounds = (
-        f"{change}. The policy's {evidence.quantity} is {units.side} {policy_bound} "
-        f"per row. Its difference from {evidence.reference}'s {evidence.quantity} is {units.side} "
-        f"{difference_bound}.{describe_week(evidence)} {holds}"
+        f"{change}. The policy's {evidence.quantity} is {policy_bound} per row. Its difference from "
+        f"{evidence.reference}'s {evidence.quantity} is {limit}.{describe_week(evidence)} {holds}"
     )
     rails = describe_guardrails(evidence.guardrails, evidence.confidence)
     return replace(statement, verdict="certified", sentence=bounds + rails + untested(evidence.diagnosis))
