@@ -1,9 +1,7 @@
-"""``drcrm init``: propose a mapping for a log from the names and the values of its columns.
+"""``drcrm init``: propose a mapping for a log from the names, the types and the values of its columns.
 
-A key is proposed only if one column fits it by its name, its type and its values. Other candidates become comments.
+A key is proposed only if one column fits it. Other candidates become comments.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -11,50 +9,56 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 
+from drcrm.arrays.number_formats import format_number
+from drcrm.arrays.validation import LARGEST_PROBABILITY
 from drcrm.errors import InputError, escape_unprintable, prefix_errors
 from drcrm.files import standard_descriptor, write_text
-from drcrm.logs.cli.setup.columns import BENEFITS, FEW, MAX_ACTIONS, Column, assign_roles
-from drcrm.logs.encoding.columns import (
-    BOOLEAN_PAIRS,
-    ISO,
-    MISSING_TEXTS,
-    as_iso,
-    boolean_numbers,
-    categories,
-    is_missing,
-    numbers,
-)
+from drcrm.logs.encoding.columns import BOOLEAN_PAIRS, boolean_numbers, categories, is_missing, numbers, times_of
 from drcrm.logs.read_log import first_frame
 from drcrm.logs.readers.base import Columns
-from drcrm.logs.readers.tables import map_open_bandit_columns
 from drcrm.mapping.log_mapping import LogMapping
 
 ROWS = 50_000  # number of rows that are read
-MAX_CATEGORIES = 1000  # a text column with more values is not a categorical feature
-LINE = 100  # characters; a longer list of columns is written with one column per line
-NESTED = list, dict, np.ndarray  # types of values that cannot be features
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")  # commas may be decimal or separate thousands
-YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
-EXPECTED = {
-    "propensity": "numbers in (0, 1] in all rows, with a name such as propensity or prob",
-    "reward": "different numbers, with a name such as reward, click or cost",
-    "action": f"2 to {MAX_ACTIONS} values, with a name such as action, arm or item",
+MAX_ACTIONS = 1000  # also the largest number of categories of a feature
+FEW = 20  # a column with more values may have ids
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+COMMA = re.compile(r"\s*(?![+-]?[1-9]\d{0,2},\d{3}\s*$)([+-]?\d*),(\d+)\s*")  # cannot separate thousands
+PLAIN = re.compile(r"(?!(yes|no|on|off|true|false|null|y|n)$)[a-z_][a-z0-9_]*", re.IGNORECASE)  # not a name in YAML
+WORDS = {  # words that are typical of the names of columns
+    key: frozenset(words.split())
+    for key, words in {
+        "propensity": "propensity propensities prob probability pscore ps p pi",
+        "reward": "reward rewards click clicks clicked conversion converted purchase purchased bought revenue profit "
+        "gain payoff outcome response",
+        "cost": "cost costs loss regret penalty",
+        "action": "action act arm item decision treatment variant choice chosen offer ad banner campaign creative "
+        "product recommendation recommended section article headline content template layout",
+        "group": "user visitor customer client member account session cookie person patient household uid userid",
+        "time": "time timestamp date datetime day dt ts when at",
+        "preferred": "action arm propensity reward cost",
+        "id": "id ids key hash uuid",
+        "marked": "chosen shown selected displayed presented logged picked taken",
+        "logged": "score logging logged policy log of the selection sampling b",  # beside the words of a propensity
+        "before": "before previous prev past prior last since history historic historical lag avg average mean median "
+        "rate ratio ctr expected predicted prediction pred",  # earlier outcomes and predictions are features
+        "outcome": "signup signed subscribed registered dwell watched completed unsubscribed unsubscribe churned "
+        "returned refund refunded refunds complaint complaints cancelled canceled cancellation bounced optout",
+    }.items()
 }
-REQUIRED = "action", "propensity", "reward"
+EXPECTED = {  # the required keys: keys that stand for them, and what their columns must be
+    "action": (["list", "chosen", "action"], f"2 to {MAX_ACTIONS} values", "action, arm or item"),
+    "propensity": (["propensity"], "numbers in (0, 1] in all rows", "propensity or prob"),
+    "reward": (["reward", "cost"], "different numbers", "reward, click or cost"),
+}
 OPTIONAL = {
     "group": "rows with the same value depend on each other",
     "time": "orders the rows, to check for drift; with `split: last 25 %`, the last rows are held out",
 }
-LEAST_PROPENSITY = (
-    "# least_propensity: 0.01  # optional: the smallest probability of any action, if the logging policy takes them all"
-)
 ADVICE = {  # comments about a key without a column
     "action": ["# labels: [FIRST, SECOND]  # for several decisions per row: a column of 0 and 1 for each"],
     "propensity": [
@@ -68,182 +72,231 @@ ADVICE = {  # comments about a key without a column
 
 def run(options: argparse.Namespace) -> None:
     """Run the command: write the proposal, and print which keys are missing and what to do next."""
-    output: Path = options.output
-    is_printed = standard_descriptor(output) == 1
-    if output.exists() and not is_printed:
-        raise InputError(f"{output} exists already, expected a new file; nothing was written")
+    is_printed = standard_descriptor(options.output) == 1
+    if options.output.exists() and not is_printed:
+        raise InputError(f"{options.output} exists already, expected a new file; nothing was written")
     known = LogMapping(delimiter=options.delimiter, encoding=options.encoding)
-    columns = read_columns(options.log, known)
-    roles = assign_roles(columns)
-    title = f"# Proposed by drcrm init from the names and the first values of {escape_unprintable(options.log.name)}."
-    sections = [[title, "# Check each line. A line that begins with # has no effect."]]
-    sections += _mapping_sections(columns, roles, known)
-    write_text(output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
-    stream = sys.stderr if is_printed else sys.stdout
-    if missing := [key for key in REQUIRED if _keys_of(key, roles) is None]:
-        print(f"The mapping lacks {' and '.join(missing)}. Its comments have candidates.", file=stream)
-        return
-    config = "MAPPING.yaml" if is_printed else str(output)
-    words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
-    if is_printed:
-        print("To save the mapping in a file, add: --output MAPPING.yaml", file=stream)
-    print(f"Check {config}, then learn a policy:\n\n    drcrm learn {words}", file=stream)
-
-
-def _keys_of(required: str, roles: dict[str, str]) -> tuple[str, ...] | None:
-    """Return the keys that stand for a required one, such as list and chosen for action; None if it is unknown."""
-    alternatives = {"action": [("action",), ("list", "chosen")], "reward": [("reward",), ("cost",)]}
-    return next((keys for keys in alternatives.get(required, [(required,)]) if roles.keys() >= {*keys}), None)
-
-
-def read_columns(path: Path, known: LogMapping) -> list[Column]:
-    """Return the columns of the first rows of a log; InputError if its format needs no mapping.
-
-    Numbers with commas are no numbers if other columns have points, or if all commas may separate thousands.
-    """
-    with prefix_errors(path):
-        frame = first_frame(path, _select_all, ROWS, known)
-    columns = [
-        _column(frame[name]) for name in frame if not frame[name].map(lambda value: isinstance(value, NESTED)).any()
-    ]
-    signs = {column.decimal for column in columns}
-    if "," in signs and "." not in signs:
-        return columns
-    obstacle = "its commas may separate thousands, or be decimal signs beside points in other columns"
-    return [
-        replace(column, numbers=None, decimal="", obstacle=obstacle) if column.decimal in (",", "?") else column
-        for column in columns
-    ]
-
-
-def _select_all(header: list[str]) -> Columns:
-    """Return the columns with unique names; InputError if the delimiter is wrong or the file needs no mapping."""
-    if any("|" in name for name in header):
-        raise InputError("has | in the names of its columns; if it is between the columns, add --delimiter '|'")
-    if map_open_bandit_columns(header, LogMapping()) != LogMapping():
-        raise InputError("is the Open Bandit Dataset's csv, which needs no mapping")
-    return Columns([name for name in header if header.count(name) == 1], [])
-
-
-def _column(column: pd.Series) -> Column:
-    """Return a column of a frame. Its numbers may have decimal commas, but no thousands separators."""
-    name = str(column.name)
-    codes, values = categories(column, name)
-    missing = is_missing(column)
-    if missing.all():
-        return Column(name, codes, values, None, is_time=False, obstacle="no values")
-    texts = column.astype(str).str.strip().mask(missing)
-    if column.dtype.kind == "M" or texts[~missing].map(as_iso).str.fullmatch(ISO.strip("^$")).all():
-        return Column(name, codes, values, None, is_time=True)
-    with_points, distinct = texts.str.replace(r"^([+-]?\d*),(\d+)$", r"\1.\2", regex=True), {*texts[~missing]}
-    has_commas = [value for value in distinct if "," in value]
-    # A column has one pair: t/f/n, or yes/no beside on/off, are categories.
-    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= {value.lower() for value in distinct}), "")
-    try:
-        as_numbers = numbers(with_points, name, optional=True, booleans=boolean_numbers([pair] if pair else []))
-    except InputError as error:
-        return Column(name, codes, values, None, is_time=False, obstacle=str(error))
-    commas = "?" if all(map(UNCLEAR.fullmatch, has_commas)) else ","
-    decimal = commas if has_commas else "." if any("." in value for value in distinct) else ""
-    return Column(name, codes, values, as_numbers, False, decimal, pair)
-
-
-def _mapping_sections(columns: list[Column], roles: dict[str, str], known: LogMapping) -> Iterator[list[str]]:
-    """Yield the lines of each section of the mapping."""
-    by_name = {column.name: column for column in columns}
-    free = [column for column in columns if column.name not in roles.values()]
-    for required in REQUIRED:
-        keys = _keys_of(required, roles)
-        lines = [f"{key}: {_quote(roles[key])}  # {by_name[roles[key]].describe()}" for key in keys or ()]
-        yield lines or _candidates(required, free)
-    given = {"delimiter": known.delimiter, "encoding": known.encoding}
-    optional = [f"{key}: {_quote(value)}" for key, value in given.items() if value]
-    commas = [column for column in columns if column.decimal == ","]
-    optional += [f'decimal: ","  # {_quote(column.name)} has {column.describe()}' for column in commas[:1]]
-    outcomes = {roles.get("reward"), roles.get("cost")}
-    numeric = [column for column in columns if column in free or column.name in outcomes]
-    if pairs := sorted({column.booleans for column in numeric if column.booleans}):
-        optional.append(f"booleans: [{', '.join(pairs)}]" if len(pairs) > 1 else f"booleans: {pairs[0]}")
-    for key, purpose in OPTIONAL.items():
-        names = [column.name for column in free if column.has_word(key) and column.fits(key)]
-        optional += [f"{key}: {_quote(roles[key])}  # {purpose}"] if key in roles else []
-        optional += [] if key in roles else [f"# {key}: {_quote(name)}  # optional: {purpose}" for name in names]
-    yield [*optional, LEAST_PROPENSITY]
-    yield [*_feature_lines(free, by_name.get(roles.get("chosen", "")))]
-
-
-def _candidates(key: str, free: list[Column]) -> list[str]:
-    """Return comments about a key without a column: candidates, and what to do if there is none."""
-    names = ["reward", "cost"] if key == "reward" else [key]
-    named = [(name, column) for name in names for column in free if column.suggests(name) and not column.is_time]
-    listed = named or [(key, column) for column in free if column.fits(key)][:10]
-    reason = "check these columns" if named else f"no column has {EXPECTED[key]}"
-    lines = [f"# {key}: not certain, {reason}."]
-    if listed:
-        lines.append("# Remove the # in front of the right line, and its column from the features:")
-    for name, column in listed:
-        problem = (
-            "" if column.fits(name) else f"; {column.obstacle or 'expected ' + EXPECTED[key].partition(', with')[0]}"
+    with prefix_errors(options.log):
+        frame = first_frame(
+            options.log, lambda header: Columns([name for name in header if header.count(name) == 1], []), ROWS, known
         )
-        lines.append(f"# {name}: {_quote(column.name)}  # {column.describe()}{escape_unprintable(problem)}")
+    frame, pairs = read_columns(frame)
+    roles = assign_roles(frame)
+    settings = {"delimiter": known.delimiter, "encoding": known.encoding, "booleans": pairs}
+    sections = [
+        [
+            f"# Proposed by drcrm init from the first values of {escape_unprintable(options.log.name)}.",
+            "# Check each line. A line that begins with # has no effect.",
+        ]
+    ]
+    sections += _mapping_sections(frame, roles, settings)
+    write_text(options.output, "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n")
+    missing = [key for key, (keys, *_) in EXPECTED.items() if roles.keys().isdisjoint(keys)]
+    config = "MAPPING.yaml" if is_printed else str(options.output)
+    words = shlex.join([str(options.log), "--config", config, "--output", "policy.npz", "--report", "report.html"])
+    advice = f"The mapping lacks {' and '.join(missing)}. Its comments have candidates."
+    advice = advice if missing else f"Check {config}, then learn a policy:\n\n    drcrm learn {words}"
+    print(advice, file=sys.stderr if is_printed else sys.stdout)
+
+
+def read_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table as floats, times and texts, and pairs of texts that were read as 1 and 0.
+
+    Columns of lists or maps are left out.
+    """
+    typed = {
+        name: _typed_column(column)
+        for name, column in frame.items()
+        if not column.map(lambda value: isinstance(value, list | dict | np.ndarray)).any()
+    }
+    columns = {name: column for name, (column, _) in typed.items()}
+    return pd.DataFrame(columns), sorted({pair for _, pair in typed.values()} - {""})
+
+
+def _typed_column(column: pd.Series) -> tuple[pd.Series, str]:
+    """Return a column as floats, times or texts, and the texts that are read as 1 and 0, at most one pair.
+
+    A comma is a decimal sign if some number of the column shows that it does not separate thousands.
+    """
+    name, missing = str(column.name), is_missing(column)
+    codes, values = categories(column, name)
+    pair = next((pair for pair in BOOLEAN_PAIRS if {*pair.split("/")} <= {value.lower() for value in values}), "")
+    if any(map(COMMA.fullmatch, values)):
+        column = column.replace(f"^{COMMA.pattern}$", r"\1.\2", regex=True)
+    with suppress(InputError):
+        floats = numbers(column, name, optional=True, booleans=boolean_numbers([pair] if pair else []))
+        return pd.Series(floats, name=name), pair
+    with suppress(InputError):
+        return pd.Series(times_of(column, name)[0], name=name), ""
+    return pd.Series(np.array(values, dtype=object)[codes], name=name).mask(missing), ""
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name, in lower case."""
+    return {word.lower() for word in WORD.findall(name)}
+
+
+def _kind(column: pd.Series) -> str:
+    """Return the kind of a feature: numeric, categorical or time."""
+    return {"f": "numeric", "M": "time"}.get(column.dtype.kind, "categorical")
+
+
+def _has_word(name: str, key: str) -> bool:
+    """Return whether a name has a word that is typical of a key.
+
+    For a group or an action, all words must be typical or mean ID: user_id is a group, but user_age is not. For a
+    propensity, too, but it may name the action: p_arm is a propensity, but p_churn is not. Earlier outcomes are no
+    rewards.
+    """
+    words = _words(name)
+    beside = {"propensity": WORDS["logged"] | WORDS["action"], "action": WORDS["id"], "group": WORDS["id"]}
+    is_alone = key not in beside or words <= WORDS[key] | beside[key]
+    is_preferred = key == "action" and not words.isdisjoint(WORDS["preferred"])
+    is_earlier = key in ("reward", "cost") and not words.isdisjoint(WORDS["before"])
+    return not words.isdisjoint(WORDS[key]) and (is_alone or is_preferred) and not is_earlier
+
+
+def _fits(column: pd.Series, key: str) -> bool:
+    """Return whether the values of a column are possible for a key of the mapping."""
+    n, distinct, is_complete = len(column), column.nunique(), column.notna().all()
+    is_number, is_time = _kind(column) == "numeric", _kind(column) == "time"
+    is_code = is_complete and (not is_number or (column % 1 == 0).all())
+    fits = {
+        "propensity": is_number and ((column > 0) & (column <= LARGEST_PROBABILITY)).all(),
+        "reward": is_number and distinct > 1,
+        "cost": is_number and distinct > 1,
+        "action": is_code and 2 <= distinct <= min(MAX_ACTIONS, n // 2),
+        "group": FEW < distinct < n,
+        "time": is_time and is_complete,
+    }
+    return bool(fits[key])
+
+
+def _suggests(column: pd.Series, key: str) -> bool:
+    """Return whether the name says that a column is for a key, even if its values cannot be read.
+
+    Texts are for a propensity, a reward or a cost only if the name has no other word: click is an outcome,
+    click_source is a feature.
+    """
+    name, is_outcome = str(column.name), key in ("propensity", "reward", "cost")
+    is_readable = _kind(column) == "numeric" or _words(name) <= WORDS[key]
+    return _has_word(name, key) and (_fits(column, key) or (is_outcome and is_readable))
+
+
+def assign_roles(frame: pd.DataFrame) -> dict[str, str]:
+    """Return the name of the column of each key of the mapping, unless several columns fit.
+
+    Without a name for the reward, the only column of 0 and 1 is the reward. In a table with a row for each candidate,
+    the other keys are those of the chosen rows.
+    """
+    roles = _find_lists(frame)
+    if roles:
+        frame = frame[frame[roles["chosen"]] == 1].drop(columns=[*roles.values()])
+    for key in ("propensity", "reward", "cost", *(() if roles else ("action",)), *OPTIONAL):
+        fitting = [name for name in frame if _has_word(name, key) and _fits(frame[name], key)]
+        free = [name for name in fitting if name not in roles.values()]
+        names = [name for name in free if not WORDS["preferred"].isdisjoint(_words(name))] or free
+        if len(names) == 1 and not (key == "cost" and any(_has_word(name, "reward") for name in frame)):
+            roles[key] = names[0]
+    binary = [name for name in frame if {*frame[name].dropna()} == {0, 1} and name not in roles.values()]
+    has_outcome = any(_suggests(frame[name], key) for name in frame for key in ("reward", "cost"))
+    return roles | ({"reward": binary[0]} if len(binary) == 1 and not has_outcome else {})
+
+
+def _find_lists(frame: pd.DataFrame) -> dict[str, str]:
+    """Return the columns of the list and of the chosen candidate, if a name and the values show them.
+
+    The rows of a list follow one another. Exactly one of them is 1 in the column of the chosen candidate; in the last
+    list, it may come after the rows that were read. If several columns have a value for each list, an id comes first,
+    and a time last.
+    """
+    marks = [
+        name for name in frame if {*frame[name].dropna()} == {0, 1} and not _words(name).isdisjoint(WORDS["marked"])
+    ]
+    order = sorted(frame, key=lambda name: (_kind(frame[name]) == "time", _words(name).isdisjoint(WORDS["id"])))
+    for name, chosen in ((name, chosen) for name in order for chosen in marks):
+        ids, values = pd.factorize(frame[name], use_na_sentinel=False)
+        *complete, last = np.bincount(ids, frame[chosen] == 1)
+        if {*complete} == {1} and last <= 1 and len(values) < len(ids) and (np.diff(ids) >= 0).all():
+            return {"list": name, "chosen": chosen}
+    return {}
+
+
+def _mapping_sections(frame: pd.DataFrame, roles: dict[str, str], settings: dict[str, object]) -> Iterator[list[str]]:
+    """Yield the lines of each section of the mapping."""
+    free = frame[[name for name in frame if name not in roles.values()]]
+    for required, (keys, *_) in EXPECTED.items():
+        names = {key: roles[key] for key in keys if key in roles}
+        lines = [f"{key}: {_quote(name)}  # {_describe(frame[name])}" for key, name in names.items()]
+        yield lines or _candidates(required, free)
+    optional = [f"{key}: {json.dumps(value)}" for key, value in settings.items() if value]
+    for key, purpose in OPTIONAL.items():
+        names = [name for name in free if _suggests(free[name], key)]
+        optional += [f"{key}: {_quote(roles[key])}  # {purpose}"] if key in roles else []
+        optional += [f"# {key}: {_quote(name)}  # optional: {purpose}" for name in names if key not in roles]
+    yield [
+        *optional,
+        "# least_propensity: 0.01  # optional: the smallest probability of any action, if π0 takes them all",
+    ]
+    yield [*_feature_lines(free, frame[roles["chosen"]] if "chosen" in roles else None)]
+
+
+def _candidates(key: str, free: pd.DataFrame) -> list[str]:
+    """Return comments about a key without a column: candidates, and what to do if there is none."""
+    keys, values, words = EXPECTED[key]
+    named = [(name, column) for name in keys if name in WORDS for _, column in free.items() if _suggests(column, name)]
+    listed = named or [(key, column) for _, column in free.items() if _fits(column, key)][:10]
+    lines = [
+        f"# {key}: not certain, "
+        + ("check these columns." if named else f"no column has {values}, with a name such as {words}."),
+        *(["# Remove the # in front of the right line, and its column from the features:"] if listed else []),
+    ]
+    for name, column in listed:
+        obstacle = "" if _fits(column, name) else f"; expected {values}"
+        lines.append(f"# {name}: {_quote(str(column.name))}  # {_describe(column)}{obstacle}")
     return lines if key == "propensity" and named else [*lines, *ADVICE[key]]
 
 
-def _feature_lines(free: list[Column], chosen: Column | None) -> Iterator[str]:
+def _feature_lines(free: pd.DataFrame, chosen: pd.Series | None) -> Iterator[str]:
     """Yield the features, and comments about columns that are left out. ``chosen`` marks the chosen rows of lists."""
-    groups: dict[str, list[Column]] = {"numeric": [], "categorical": [], "time": []}
-    omitted: list[str] = []
-    for column in free:
-        if reason := _why_no_feature(column, chosen):
-            omitted.append(f"# not a feature: {_quote(column.name)} ({escape_unprintable(reason)})")
-        else:
-            groups["time" if column.is_time else "categorical" if column.numbers is None else "numeric"].append(column)
+    reasons = {str(name): _why_no_feature(column, chosen) for name, column in free.items()}
     yield "# Features must be known before the decision. Remove the other columns."
-    yield "features:" if any(groups.values()) else "features: {}"
-    for key, columns in groups.items():
-        names = [_quote(column.name) for column in columns]
-        line = f"  {key}: [{', '.join(names)}]"
-        if names:
-            yield from [line] if len(line) <= LINE else [f"  {key}:", *(f"  - {name}" for name in names)]
-    yield from omitted
-    if outcomes := [column for column in free if column.is_outcome and column.numbers is not None][:3]:
-        yield "# guardrails:  # optional: what the policy must not worsen"
-        yield from (f"#   {_guardrail(column)}" for column in outcomes)
-    if slices := [_quote(column.name) for column in groups["categorical"] if len(column.values) <= FEW][:3]:
-        yield f"# slice: [{', '.join(slices)}]  # optional: the report has a line for each of their values"
+    yield "features:" if not all(reasons.values()) else "features: {}"
+    for kind in ("numeric", "categorical", "time"):
+        names = [name for name, reason in reasons.items() if not reason and _kind(free[name]) == kind]
+        yield from [f"  {kind}:", *(f"  - {_quote(name)}" for name in names)] if names else []
+    yield from (f"# not a feature: {_quote(name)} ({reason})" for name, reason in reasons.items() if reason)
 
 
-def _guardrail(column: Column) -> str:
-    """Return a guardrail for an outcome, which is a cost unless its name suggests a reward."""
-    name, is_reward = _quote(column.name), not column.words.isdisjoint(BENEFITS.split())
-    return f"{name}: {{{f'reward: {name}, at_least: -1 %' if is_reward else f'cost: {name}, at_most: 1 %'}}}"
-
-
-def _why_no_feature(column: Column, chosen: Column | None) -> str:
+def _why_no_feature(column: pd.Series, chosen: pd.Series | None) -> str:
     """Return why a column is left out of the features, or an empty text."""
-    n, distinct = len(column.codes), len(column.values)
-    if MISSING_TEXTS.issuperset(column.values):
-        return "no values"
-    if distinct == 1:
-        return "a single value"
-    if chosen is not None and chosen.numbers is not None:
-        is_missing = np.array([value in MISSING_TEXTS for value in column.values])[column.codes]
-        if is_missing[chosen.numbers != 1].all():
-            return "only chosen rows have values"
-    keys = ("propensity", "reward", "cost", *(() if chosen else ("action",)), "group")
-    if key := next((key for key in keys if column.suggests(key)), ""):
-        return f"its name suggests {'an' if key == 'action' else 'a'} {key}"
-    if column.is_outcome:
-        return "its name suggests an outcome; if it is known before the decision, add it to the features"
-    if column.numbers is None and not column.is_time and distinct > min(MAX_CATEGORIES, max(FEW, n // 2)):
-        return column.obstacle if "commas" in column.obstacle else f"a text with {distinct} different values"
-    if column.is_whole and distinct == n > FEW:
-        return "a number with a different value in each row"
-    has_times = column.has_word("time") and column.numbers is not None and distinct > MAX_CATEGORIES
-    return "its name suggests a time" if has_times else ""
+    name, n, distinct, is_number = str(column.name), len(column), column.nunique(), _kind(column) == "numeric"
+    keys = ("propensity", "reward", "cost", *(() if chosen is not None else ("action",)), "group")
+    key = next((key for key in keys if _suggests(column, key)), "")
+    is_outcome = not _words(name).isdisjoint(WORDS["outcome"]) and _words(name).isdisjoint(WORDS["before"])
+    reasons = {
+        "no values": distinct == 0,
+        "a single value": distinct == 1 and column.notna().all(),
+        "only chosen rows have values": chosen is not None and column[chosen != 1].isna().all(),
+        f"its name suggests {'an' if key == 'action' else 'a'} {key}": key,
+        "its name suggests an outcome; if it is known before the decision, add it to the features": is_outcome,
+        f"a text with {distinct} different values": _kind(column) == "categorical"
+        and distinct > min(MAX_ACTIONS, max(FEW, n // 2)),
+        "a number with a different value in each row": is_number and distinct == n > FEW and (column % 1 == 0).all(),
+        "its name suggests a time": is_number and distinct > MAX_ACTIONS and _has_word(name, "time"),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _describe(column: pd.Series) -> str:
+    """Return the number of values and examples, or the range of the numbers."""
+    values, is_numeric = column.dropna().unique(), _kind(column) == "numeric"
+    if is_numeric and len(values) > 3:
+        return f"{len(values)} values from {format_number(values.min())} to {format_number(values.max())}"
+    texts = [format_number(value) if is_numeric else str(value)[:20] for value in values[:3]]
+    return escape_unprintable(f"{len(values)} values: {', '.join(texts)}{', …' if len(values) > 3 else ''}")
 
 
 def _quote(name: str) -> str:
     """Return a name as a scalar of YAML, without quotes if that is safe."""
-    is_plain = PLAIN.fullmatch(name) and name.lower() not in YAML_WORDS
-    return name if is_plain else json.dumps(name, ensure_ascii=not name.isprintable())
+    return name if PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=not name.isprintable())
