@@ -18,6 +18,9 @@ def draw(kind: str, stored_once: bool) -> tuple[BanditLog, np.ndarray, np.ndarra
     policy = np.full((m, 3), 0.25) + 0.25 * np.eye(3)[(np.arange(m) + 1) % 3]
     Y = (P[context].cumsum(1) < rng.random((n, 1))).sum(1)
     rows = {"propensity": P[context, Y], "cost": -(rng.random(n) < 0.2 + 0.1 * Y).astype(float)}
+    if kind == "labels":
+        Y = (rng.random((n, 3)) < P[context]).astype(int)
+        rows["propensity"] = np.where(Y, P[context], 1 - P[context]).prod(axis=1)
     if kind == "lists":
         features = rng.normal(size=(m, 3, 2))
         lists = features if stored_once else features[context]
@@ -49,6 +52,16 @@ def test_results_do_not_depend_on_how_contexts_are_stored(kind, groups):
             + [worst.worst, worst.bound, len(fitted.heldout_), *fitted.heldout_[:5], *fitted.coef_.ravel()]
         )
     assert results[0] == pytest.approx(results[1], rel=1e-6, abs=1e-9)
+
+
+def test_effects_of_contexts_do_not_depend_on_how_contexts_are_stored():
+    """Only fits to label vectors have such effects by default."""
+    coef = []
+    for stored_once in (True, False):
+        log, _, context = draw("labels", stored_once)
+        rows = {"propensity": log.propensity, "cost": log.cost, "context": log.context, "groups": context}
+        coef.append(DoublyRobustDRO(safe=False).fit(log.X, log.Y, **rows).coef_)
+    assert coef[0] == pytest.approx(coef[1], rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

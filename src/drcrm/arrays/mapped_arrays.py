@@ -163,6 +163,17 @@ def slice_rows(X: Features, rows: slice) -> Features:
     return sparse.csr_array((X.data[first:last], X.indices[first:last], indptr), (stop - start, X.shape[1]), copy=False)
 
 
+def first_equal_rows(X: Features) -> np.ndarray:
+    """Return for each row the number of the first row with the same values, (n,)."""
+    if sparse.issparse(X):
+        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        keys = (X.indices[start:end].tobytes() + X.data[start:end].tobytes() for start, end in ends)
+    else:
+        keys = (row.tobytes() for row in X)
+    first: dict[bytes, int] = {}
+    return np.array([first.setdefault(key, number) for number, key in enumerate(keys)])
+
+
 def _rows_per_block(X: Features) -> int:
     return max(BLOCK_BYTES * X.shape[0] // max(count_bytes(X), 1), 1)
 

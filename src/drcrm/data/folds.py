@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from drcrm.actions.base import Actions
+from drcrm.arrays.mapped_arrays import first_equal_rows
 from drcrm.data.bandit_log import BanditLog
 from drcrm.errors import InputError
 
@@ -48,16 +49,18 @@ def context_folds(log: BanditLog, folds: int) -> np.ndarray:
 def separate_units(log: BanditLog) -> tuple[BanditLog, np.ndarray | None]:
     """Return a log with one context for each pair of a context and a unit, and the old context of each new one.
 
-    All rows of a context are then in one fold, and results do not depend on how X is stored. If the log is such a log
-    already, the second result is None.
+    All rows of a context are then in one fold. Label vectors may have context effects, so their contexts with equal X
+    count as one context. Results thus do not depend on how X is stored. If the log is such a log already, the second
+    result is None.
     """
     if log.units is None:
         contexts, context = log.context, np.arange(len(log.Y))
         is_separate = np.bincount(log.context).max() == 1
     else:
-        pairs, context = np.unique(np.column_stack([log.context, log.units]), axis=0, return_inverse=True)
+        stored = first_equal_rows(log.X)[log.context] if log.actions.prefers_context_effects else log.context
+        pairs, context = np.unique(np.column_stack([stored, log.units]), axis=0, return_inverse=True)
         contexts = pairs[:, 0]
-        is_separate = np.diff(contexts).all()
+        is_separate = np.array_equal(stored, log.context) and np.diff(contexts).all()
     if is_separate:
         return log, None
     actions, X = log.actions.select(contexts, log.X)

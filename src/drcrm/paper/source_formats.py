@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from drcrm.arrays.mapped_arrays import first_equal_rows
 from drcrm.arrays.validation import Features, check_features
 from drcrm.errors import InputError, prefix_errors, refuse_errors
 
@@ -216,14 +217,8 @@ def _row_as_libsvm(text: str, n_features: int, n_columns: int) -> str:
 
 def first_occurrences(parts: Sequence[sparse.csr_array]) -> list[np.ndarray]:
     """Return, for each part, the rows whose features occur neither earlier in the part nor in an earlier part."""
-    import pandas as pd
-
-    keys = [
-        X.indices[a:b].tobytes() + X.data[a:b].tobytes()
-        for X in parts
-        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    ]
-    is_first = np.split(~pd.Series(keys).duplicated().to_numpy(), np.cumsum([X.shape[0] for X in parts[:-1]]))
+    first = first_equal_rows(sparse.csr_array(sparse.vstack(parts, format="csr")))
+    is_first = np.split(first == np.arange(len(first)), np.cumsum([X.shape[0] for X in parts[:-1]]))
     return [np.flatnonzero(part) for part in is_first]
 
 
