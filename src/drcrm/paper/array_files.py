@@ -95,4 +95,4 @@ def read_cost_model(path: str | Path) -> CostModel:
 def read_fits(path: str | Path) -> dict[str, Any]:
     """Read the arrays of k fits, see :func:`drcrm.paper.steps.learning.fit`."""
     names = ["grid", "ridge", "step", "coef", "iterations", "converged", "scores", "chosen", "tilt"]
-    return read_npz(path, names, optional=["features", "feature_map"])
+    return read_npz(path, names, optional=["feature_map"])

@@ -3,7 +3,6 @@
 A run is one data set, seed and replay count.
 """
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -71,7 +70,7 @@ def evaluate(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     key = {name: settings[name] for name in ("dataset", "replay_count", "seed")}
     grid_rows = []
     for path in map(Path, files["fits"]):
-        rows, by_algorithm[path.stem] = _grid(path, X, truth, train.X, certify, selections)
+        rows, by_algorithm[path.stem] = _grid(path, X, truth, certify, selections)
         grid_rows += [{**key, "algorithm": path.stem, **row} for row in rows]
     for path in map(Path, files["classifiers"]):
         probability = read_npz(path, ["probability"])["probability"][drawn]
@@ -138,14 +137,18 @@ def _certify(
 
 
 def _grid(
-    path: Path, X: Features, truth: Truth, X_train: Features, certify: Callable[..., dict], selections: Iterable[str]
+    path: Path, X: Features, truth: Truth, certify: Callable[..., dict], selections: Iterable[str]
 ) -> tuple[list[dict], dict[str, dict]]:
     """Return a row of losses and held-out scores for each fit, and the row that each selection criterion chooses.
 
     A chosen row also has a certificate and the score that chose it. It is empty if no fit has a score.
     """
     fits = read_fits(path)
-    features = _features(fits, X_train)
+    features = None
+    if "feature_map" in fits:
+        from drcrm.policies.feature_maps import FeatureMap  # slow to import
+
+        features = from_bytes(fits["feature_map"], FeatureMap, "feature_map")
     policies = [make_policy(truth.actions, coef, features=features) for coef in fits["coef"]]
     rows = [
         {
@@ -166,14 +169,3 @@ def _grid(
         rows[index] |= certify(policies[index], len(rows))
     best = {selection: rows[chosen[selection]] if chosen[selection] >= 0 else {} for selection in selections}
     return rows, {selection: {**row, "score": row.get(selection)} for selection, row in best.items()}
-
-
-def _features(fits: Mapping[str, Any], X_train: Features) -> Any:
-    """Return the feature map of the fits, which is fitted again to the training contexts unless it is stored."""
-    if not {"features", "feature_map"} & {*fits}:
-        return None
-    from drcrm.policies.feature_maps import FeatureMap, as_transformer
-
-    if "feature_map" in fits:
-        return from_bytes(fits["feature_map"], FeatureMap, "feature_map")
-    return FeatureMap(as_transformer(json.loads(str(fits["features"]))), X_train)

@@ -1,6 +1,5 @@
 """Learn from a log: fit the cost model, fit an algorithm for each value of its grid, or train a classifier."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,6 @@ from drcrm.files import write_npz
 from drcrm.optimization.lbfgs import LbfgsSettings
 from drcrm.paper.array_files import read_contexts, read_cost_model, read_log, read_policy
 from drcrm.paper.simulation.replay import generator
-from drcrm.policies.feature_map_names import LEARNED_SCORES
 from drcrm.policies.prepared_log import PreparedLog
 from drcrm.selection.grid_search import calibrated_penalty, learn_with_features
 from drcrm.selection.registry.algorithms import Algorithm
@@ -56,8 +54,7 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         - scores: (k, s)
         - chosen: (s,), the index of the grid value that each score chooses
         - tilt: (1,), the strength κ with which the cost model tilts the start
-        - features: the feature map as JSON, if there is one
-        - feature_map: the fitted map of learned scores as bytes, if there is one
+        - feature_map: the fitted feature map as bytes, if there is one
     settings
         ``estimator``, ``parameter``, ``grid`` and ``options`` of the algorithm, and ``stopping``. ``calibrated`` says
         whether POEM's grid is in units of λ0, which depends on the log.
@@ -72,16 +69,13 @@ def fit(files: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         with prefix_errors(files["log"]):
             algorithm = replace(algorithm, grid=[*(calibrated_penalty(train) * algorithm.values)])
     learned = learn_with_features(train, algorithm, heldout, logging_policy, model)
-    stored = {}
-    if algorithm.features == LEARNED_SCORES:
-        stored = {"feature_map": to_bytes(learned.candidates[0].policy.features, "the map of learned scores")}
-    elif algorithm.features:
-        stored = {"features": np.array(json.dumps(algorithm.features))}
     arrays = learned.as_arrays()
+    if algorithm.features:
+        arrays["feature_map"] = to_bytes(learned.candidates[0].policy.features, "the feature map")
     if is_calibrated:
         configured = dict(zip(algorithm.values, settings["grid"], strict=True))
         arrays["grid"] = np.array([configured.get(value, value) for value in arrays["grid"]], dtype=float)
-    write_npz(files["fits"], **arrays, **stored)
+    write_npz(files["fits"], **arrays)
     for problem, mask in {
         "no convergence": ~arrays["converged"],
         "stopped at the start": arrays["converged"] & (arrays["iterations"] == 0) & (arrays["step"] == 1),
