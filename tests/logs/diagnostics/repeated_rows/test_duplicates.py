@@ -1,4 +1,4 @@
-"""Copies of rows are found in any order; logs without copies have none."""
+"""Copies of rows are found in any order; logs without copies have none. Triples are found if few features are equal."""
 
 import numpy as np
 import pytest
@@ -43,8 +43,15 @@ FEATURES = {
 }
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize(
+    ("features", "order"),
+    [
+        (features, order)
+        for features in FEATURES
+        for order in ORDERS
+        if order != "three times" or features == "continuous"
+    ],
+)
 def test_copies_are_found_in_any_order(features, order):
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -1,12 +1,10 @@
 """Test whether rows are independent: copies of rows, and rows with equal features that have the same action too often.
 
 **Copies.** Rows are copies if they are equal in features, action, propensity and cost more often than by chance. Copies
-may be anywhere in the file. Three one-sided tests have independent rows as their null hypothesis. Each test is
+may be anywhere in the file. Two one-sided tests have independent rows as their null hypothesis. Each test is
 conditional on the number of rows with the same features.
 
 agreement    Two independent rows with equal features are equal with probability at most the propensity of the second.
-multiples    A row's number of occurrences is a multiple of r ≥ 2 with probability at most ½. The most frequent row of
-             each set of features is an exception, and is left out. In a log of copies, all numbers are multiples.
 frequencies  Let F_k be the number of distinct rows that occur k times. By the Cauchy–Schwarz inequality,
              E F₃ ≥ ⅔ (E F₂)²/E F₁. A log with copies has fewer rows that occur three times.
 
@@ -18,14 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import bdtrc, pdtr
+from scipy.special import pdtr
 
 from drcrm.arrays.number_formats import format_number, percent
 from drcrm.logs.diagnostics.check import LEVEL, Check, Consequence, worst_level
 from drcrm.logs.rows.agreement import agreement_p_value, pair_equal_values
 from drcrm.logs.rows.row_hashes import RowHashes
 
-DIVISORS = 2, 3, 5, 7
 NAME = "independence of rows"
 
 
@@ -71,23 +68,8 @@ def _has_copies(features: np.ndarray, row: np.ndarray, propensity: np.ndarray) -
     features, _ = pd.factorize(features)
     group = features[np.diff(np.maximum.accumulate(row), prepend=-1) > 0]  # groups of the first copies
     occurrences, sizes = np.bincount(row), np.bincount(features)
-    p_values = (
-        agreement_p_value(row[first] == row[second], propensity[second]),
-        _test_multiples(occurrences, group),
-        _test_frequencies(occurrences, sizes[group]),
-    )
-    return min(p_values) < LEVEL / len(p_values)
-
-
-def _test_multiples(occurrences: np.ndarray, group: np.ndarray) -> float:
-    """Return the p-value of the test of multiples, for the divisor r with the smallest p-value."""
-    order = np.lexsort([occurrences, group])
-    is_most_frequent = np.append(np.diff(group[order]) != 0, True)
-    rest = occurrences[order[~is_most_frequent]]
-    if not len(rest):
-        return 1.0
-    tails = [bdtrc((rest % divisor == 0).sum() - 1, len(rest), 0.5) for divisor in DIVISORS]
-    return float(min(tails) * len(DIVISORS))
+    agreement = agreement_p_value(row[first] == row[second], propensity[second])
+    return min(agreement, _test_frequencies(occurrences, sizes[group])) < LEVEL / 2
 
 
 def _test_frequencies(occurrences: np.ndarray, size: np.ndarray) -> float:

@@ -84,8 +84,7 @@ def check_repeated_rows(log: BanditLog, path: Source | None = None, groups: np.n
     checks = [copies_check, check_independence(hashes.features, hashes.actions, log.propensity, groups, imitated)]
     if not has_groups:
         first = log.take(slice(0, FIRST_ROWS))
-        columns = _unmapped_columns(first, path) | _real_features(first)
-        checks.append(check_repeated_contexts(hashes.features[:FIRST_ROWS], columns))
+        checks.append(check_repeated_contexts(hashes.features[:FIRST_ROWS], _unmapped_columns(first, path)))
     return RowChecks(hashes, log.propensity, groups, tuple(filter(None, checks)))
 
 
@@ -121,19 +120,6 @@ def check_repeated_contexts(features: np.ndarray, columns: Mapping[str, np.ndarr
             text = "repeated contexts", value, threshold, sentence, "this project"
             return Check("repeated_contexts", "caution", Consequence.NONE, *text)
     return None
-
-
-def _real_features(log: BanditLog) -> dict[str, np.ndarray]:
-    """Return codes of the features that are not whole numbers, if at least two features vary."""
-    features = log.X
-    if not log.actions.are_shared or MATRIX in features.columns:
-        return {}
-    varying = [name for name, values in features.columns.items() if (values[1:] != values[:-1]).any()]
-    return {
-        name: pd.factorize(values)[0][log.context]
-        for name, values in features.numbers.items()
-        if len(varying) > 1 and (values % 1 != 0).any()
-    }
 
 
 def check_recognition(recognised: RecognisedRows, has_ids: bool) -> Check:
