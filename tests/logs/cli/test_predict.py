@@ -6,15 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from shop import MAPPING, NAMES, decisions
 
 from drcrm.__main__ import main
-from drcrm.logs.decisions import opened_log
-from drcrm.logs.encoding.columns import escape_formula, unescape_formula
+from drcrm.logs.encoding.columns import escape_formula
 from drcrm.logs.policy_file import read_policy, write_policy
-from drcrm.logs.read_log import read_raw_log
 from drcrm.mapping.log_mapping import EXPLORE
 
 FORMULAS = ["=cmd|' /C calc'!A0", "-1", "'@home"]
@@ -153,26 +149,20 @@ class TestFormulas:
                 (text, f"'{text}")
                 for text in ("=1+1", "+49 30 1", "-x", "@SUM(A1)", "\t=1", "\r=1", "-", "-1+1", "-inf")
             ],
-            ("'=1", "''=1"),
             *[
                 (text, text)
-                for text in ("-1", "+5", "-.5", "-1.e-5", "-7,25", "1e5", "a=b", "'a", "'", "", "art", " =1", -0.5)
+                for text in ("-1", "+5", "-.5", "-1.e-5", "-7,25", "1e5", "a=b", "'a", "'=1", "", "art", " =1", -0.5)
             ],
         ],
     )
     def test_formulas_are_escaped(self, text, expected):
         assert escape_formula(text) == expected
 
-    @given(st.text("'=+-@\t\r1.ea", max_size=6) | st.text())
-    @settings(max_examples=50)
-    def test_escaped_texts_come_back(self, text):
-        assert unescape_formula(escape_formula(text)) == text
-
     @pytest.mark.parametrize(
         ("file", "options", "names"),
         [
             ("o.csv", [], FORMULAS),
-            ("o.csv", ["--escape-formulas"], ["'" + FORMULAS[0], "-1", "''@home"]),
+            ("o.csv", ["--escape-formulas"], ["'" + FORMULAS[0], *FORMULAS[1:]]),
             ("o.PARQUET", ["--escape-formulas"], FORMULAS),
         ],
     )
@@ -181,19 +171,6 @@ class TestFormulas:
         assert run(*arguments)[0] == 0
         chosen = pd.read_csv(tmp_path / file, dtype=str) if file == "o.csv" else pd.read_parquet(tmp_path / file)
         assert set(chosen["item"]) == set(names)
-
-    @pytest.mark.parametrize("large", [opened_log.LARGE, -1], ids=["in memory", "in files"])
-    def test_escaped_names_are_read_as_the_actions_of_the_policy(self, odd, tmp_path, run, monkeypatch, large):
-        monkeypatch.setattr(opened_log, "LARGE", large)
-        options = ["--explore", "0.2", "--escape-formulas"]
-        run("predict", odd / "policy.npz", odd / "log.parquet", "--output", tmp_path / "o.csv", *options)
-        chosen = pd.read_csv(tmp_path / "o.csv", dtype=str)
-        log = pd.read_parquet(odd / "log.parquet").assign(item=chosen["item"], p=chosen["propensity"])
-        log.to_csv(tmp_path / "next.csv", index=False)
-        assert set(read_raw_log(tmp_path / "next.csv", MAPPING).description.names) == set(FORMULAS)
-        assert run("evaluate_policy", odd / "policy.npz", tmp_path / "next.csv")[0] == 0
-        assert run("learn", tmp_path / "next.csv", "--config", odd / "map.json", "--output", tmp_path / "p.npz")[0] == 0
-        assert set(read_policy(tmp_path / "p.npz").encoding.names) == set(FORMULAS)
 
     def test_column_names_are_escaped_too(self, tmp_path, run):
         rng = np.random.default_rng(0)

@@ -30,7 +30,7 @@ DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+", re.ASCII)
 BOOLEAN_TEXTS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # of Python, R and spreadsheets
 DIGITS = 17  # a decimal number with more significant digits may differ from the nearest float
 LARGEST = 10**15  # floats represent smaller whole numbers exactly
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # start of a text that a spreadsheet would run, perhaps after apostrophes
+FORMULA = re.compile(r"[=+\-@\t\r]")  # start of a text that a spreadsheet would run
 NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 CODE = re.compile(r"[+-]?[0-9]+([eE][0-9]+)?")  # a whole number, or a code: programs write floats as 1e+20 or 1.0E20
 EXACT = 2**53  # floats represent all integers below
@@ -213,16 +213,10 @@ def _without_zeros(text: str) -> str:
 def escape_formula(value: object) -> object:
     """Return a text with an apostrophe in front if a spreadsheet would run it as a formula; other values unchanged.
 
-    A formula, by OWASP's rule, begins with ``= + - @``, a tab or a carriage return, and is not a number. If apostrophes
-    precede such a start, one more is added, so that ``unescape_formula`` inverts this function.
+    A formula, by OWASP's rule, begins with ``= + - @``, a tab or a carriage return, and is not a number.
     """
     runs = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
     return f"'{value}" if runs else value
-
-
-def unescape_formula(text: str) -> str:
-    """Return the text that ``escape_formula`` escaped."""
-    return text[1:] if text != text[1:] and escape_formula(text[1:]) == text else text
 
 
 def as_names(values: list[str]) -> list[str] | list[int]:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drcrm.errors import InputError, import_extra
-from drcrm.logs.encoding.columns import unescape_formula
 from drcrm.logs.readers.base import Select, one_line, open_file
 from drcrm.logs.readers.tables import TableReader
 
@@ -123,9 +122,6 @@ class CsvReader(TableReader):
             place = table.column_names.index(name)
             table = table.set_column(place, name, compute.replace_substring(texts, ",", "."))
         return table
-
-    def unescape(self, name: Any) -> Any:
-        return unescape_formula(name)
 
 
 def decode(start: bytes, encoding: str) -> str:

@@ -52,10 +52,6 @@ class TableReader(Reader):
         """Return a table with decimal points in numeric columns; ``first`` is the number of its first row."""
         return table
 
-    def unescape(self, name: Any) -> Any:
-        """Return the name of an action without the escapes that ``drcrm predict`` adds."""
-        return name
-
     def read_batches(self, file: Path) -> Iterator[Batch]:
         mapping, list_id = self.mapping, self.mapping.list
         self.n_read, lists = 0, ListIds(list_id) if list_id else None
@@ -66,7 +62,7 @@ class TableReader(Reader):
             return Columns(mapping.columns, mapping.number_columns)
 
         for frame, _ in self.read_frames(file, select, list_id):
-            batch = frame_batch(frame, mapping, self.name, lists, self.unescape)
+            batch = frame_batch(frame, mapping, self.name, lists)
             self.n_read += len(frame)
             report_progress(len(frame), "rows")
             yield batch._replace(description=replace(batch.description, skipped=self.skipped))
@@ -153,17 +149,8 @@ def _as_names(value: Any) -> Any:
     return str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
-def frame_batch(
-    frame: pd.DataFrame,
-    mapping: LogMapping,
-    form: str,
-    lists: ListIds | None = None,
-    unescape: Callable[[Any], Any] = lambda name: name,
-) -> Batch:
-    """Return the rows of a frame, whose index has their numbers in the file.
-
-    ``lists`` knows the lists in earlier parts. ``unescape`` is applied to the names of actions.
-    """
+def frame_batch(frame: pd.DataFrame, mapping: LogMapping, form: str, lists: ListIds | None = None) -> Batch:
+    """Return the rows of a frame, whose index has their numbers in the file; ``lists`` knows those in earlier parts."""
     mapping = map_open_bandit_columns(list(frame.columns), mapping).require_table()
     frame, starts, values = select_columns(frame, mapping.columns), None, {}
     features = table_features(frame, mapping.numeric, mapping.categorical, mapping.times, mapping.booleans)
@@ -173,12 +160,10 @@ def frame_batch(
         flags = [_flags(frame, mapping, name, f"label {name!r}") for name in mapping.labels]
         kind, action = "labels", np.column_stack(flags).astype(np.uint8)
     elif mapping.list is None:
-        action, names = _coded_actions(frame[mapping.action], mapping.label_of("action"), unescape)
+        action, names = _coded_actions(frame[mapping.action], mapping.label_of("action"))
         kind, values["action"] = "single", names
         if mapping.rule is not None:
-            codes, texts = _coded_actions(
-                frame[mapping.rule], mapping.label_of("propensity.rule", mapping.rule), unescape
-            )
+            codes, texts = _coded_actions(frame[mapping.rule], mapping.label_of("propensity.rule", mapping.rule))
             follows = np.array(names, dtype=object)[action] == np.array(texts, dtype=object)[codes]
     else:
         kind, starts = "lists", (lists or ListIds(mapping.list)).starts_of(frame[mapping.list])
@@ -243,13 +228,13 @@ def _flags(frame: pd.DataFrame, mapping: LogMapping, name: str, label: str) -> n
     return flags
 
 
-def _coded_actions(column: pd.Series, label: str, unescape: Callable[[Any], Any]) -> tuple[np.ndarray, list[str]]:
+def _coded_actions(column: pd.Series, label: str) -> tuple[np.ndarray, list[str]]:
     """Return the action of each row, (n,), as a place among the names of actions, and the names."""
     reject_rounded(column, label)
     codes, values = categories(column, label)
     missing = np.array([value == MISSING for value in values])[codes]
     reject_values(missing, column, label, "an action's name; remove rows without one")
-    return codes, [*map(unescape, values)]
+    return codes, values
 
 
 def _chosen_rows(frame: pd.DataFrame, mapping: LogMapping, key: str, name: Any, starts: np.ndarray) -> np.ndarray:

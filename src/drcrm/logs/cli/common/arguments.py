@@ -250,7 +250,7 @@ Writes  --output: CSV or Parquet with one row for each context: the columns of -
         position in the list, from 0.
 
 Spreadsheets run texts of a CSV file such as =1+1. With --escape-formulas, predict writes an apostrophe in front of
-them. drcrm removes the apostrophe when it reads actions from CSV.
+them. Such texts are other actions for drcrm.
 
 The certificate covers actions drawn from the policy with the share of uniform actions that learn stored. It covers
 neither --greedy nor another share by --explore.""",
