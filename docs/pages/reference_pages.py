@@ -43,6 +43,7 @@ API = {  # heading: module and its names
         ),
     ),
     "Evaluation": ("drcrm", "off_policy_value", "off_policy_values", "Interval", "policy_support"),
+    "Policy trees": ("drcrm", "optimal_tree"),
     "Cost models": ("drcrm", "CostModel", "RegressorModel"),
     "Importance weights": ("drcrm", "Implicit", "Smoothed", "Shrunk"),
     "Certificates": (

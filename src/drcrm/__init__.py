@@ -36,6 +36,7 @@ _HOMES = {
     "off_policy_values": "evaluation.off_policy_value",
     "Interval": "evaluation.bounds.independent_units",
     "policy_support": "evaluation.off_policy_value",
+    "optimal_tree": "policies.trees.tree",
     "Implicit": "weights",
     "Smoothed": "weights",
     "Shrunk": "weights",

@@ -1,0 +1,149 @@
+"""Exact search for the split of the best tree of depth 1 or 2, by histograms of scores over binned columns.
+
+A tree gives each context an action, and its value is Σ_i Γ_i(action of i). For a pair of columns, one histogram of the
+scores over pairs of bins is cumulated along both axes. It then gives the best actions for all pairs of cuts. With n
+rows, d columns, K actions and B bins, the search takes O(d² K (n + B²)) operations.
+
+Source: Zhou, Athey & Wager 2023, who search over sorted rows; the histograms replace the sort.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+BLOCK = 2**16  # rows whose sums stay in the processor's cache
+LEAST_GAIN = 1e-11  # of a split, relative to the sum of the largest |score| of the rows; less is rounding
+
+
+class Split(NamedTuple):
+    """A split: rows whose bin is at most ``cut`` go left; rows without a value go left if ``missing_left``."""
+
+    column: int
+    cut: int
+    missing_left: bool
+
+
+class Bins(NamedTuple):
+    """Binned columns of n rows, and the scores of their actions.
+
+    Attributes
+    ----------
+    codes : int array (d, n)
+        The bin of each value. The bin of missing values is the last one.
+    sizes : list of int
+        Number of bins of each column, without that of missing values.
+    sums : array (K, n)
+        Scores of the actions 1, 2, …, minus the score of action 0, and last how often each row occurs. Scores are sums
+        over the occurrences.
+    """
+
+    codes: np.ndarray
+    sizes: list[int]
+    sums: np.ndarray
+
+    @classmethod
+    def of(cls, table: list[np.ndarray], cuts: list[np.ndarray], sums: np.ndarray) -> Bins:
+        """Return the bins of columns, between their increasing cuts."""
+        codes = np.zeros((len(table), sums.shape[1]), dtype=np.int32)
+        for code, values, of_column in zip(codes, table, cuts, strict=True):
+            code[:] = np.searchsorted(of_column, values)
+            code[np.isnan(values)] = len(of_column) + 1
+        return cls(codes, [len(of_column) + 1 for of_column in cuts], sums)
+
+    def take(self, rows: np.ndarray) -> Bins:
+        """Return selected rows, a mask."""
+        places = np.flatnonzero(rows)
+        return Bins(self.codes.take(places, axis=1), self.sizes, self.sums.take(places, axis=1))
+
+    def is_left(self, split: Split) -> np.ndarray:
+        """Return which rows a split sends to the left."""
+        code = self.codes[split.column]
+        return (code <= split.cut) | ((code == self.sizes[split.column]) & split.missing_left)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Total scores of all actions, (K,), minus that of action 0."""
+        return np.append(0.0, self.sums[:-1].sum(axis=1))
+
+    def histogram(self, *columns: int) -> np.ndarray:
+        """Return the sums over the bins of one or two columns, (K, bins, …)."""
+        shape = [self.sizes[column] + 1 for column in columns]
+        size = int(np.prod(shape))
+        total = np.zeros((len(self.sums), size))
+        for start in range(0, self.codes.shape[1], BLOCK):
+            rows = slice(start, start + BLOCK)
+            code = self.codes[columns[0], rows].astype(np.intp)
+            if len(columns) == 2:
+                code = code * shape[1] + self.codes[columns[1], rows]
+            total += [np.bincount(code, of_rows, size) for of_rows in self.sums[:, rows]]
+        return total.reshape(-1, *shape)
+
+
+def best_split(bins: Bins, depth: int, least: float) -> Split | None:
+    """Return the first split of the best tree, or None if a single action is as good.
+
+    Parameters
+    ----------
+    bins : Bins
+    depth : 1 or 2
+    least : float
+        Least number of rows in a leaf, at least 1.
+    """
+    best, value = None, float(bins.values.max())
+    noise = LEAST_GAIN * np.abs(bins.sums[:-1]).max(axis=0, initial=0.0).sum()
+    of_columns = [bins.histogram(column) for column in range(len(bins.sizes))]
+    tables = [_value_of_split(histogram, least) for histogram in of_columns]
+    for level in range(depth):  # of equally good trees, take the smaller one
+        for column, table in enumerate(_values_of_roots(bins, of_columns, least) if level else tables):
+            if table.size and table.max() > value + noise:
+                missing, cut = np.unravel_index(np.argmax(table), table.shape)
+                best, value = Split(column, int(cut), bool(missing)), float(table.max())
+    return best
+
+
+def _values_of_roots(bins: Bins, of_columns: list[np.ndarray], least: float) -> list[np.ndarray]:
+    """Return for each column the value of the best tree of depth 2, by the place of missing values and the cut.
+
+    ``of_columns`` are the histograms of single columns.
+    """
+    values = []
+    for histogram in of_columns:
+        sides = _sum_sides(histogram)
+        values.append(np.where(sides[-1] < least, -np.inf, sides[:-1].max(axis=0, initial=0.0)))
+    for root in range(len(bins.sizes)):
+        for child in range(root + 1):
+            joint = _pair_with_itself(of_columns[root]) if root == child else bins.histogram(root, child)
+            for column, histogram in ((root, joint), (child, joint.swapaxes(1, 2)))[: 1 + (root != child)]:
+                sides = np.moveaxis(_sum_sides(histogram.swapaxes(1, 2)), 2, -1)
+                best = _value_of_split(sides, least).max(axis=(-2, -1), initial=-np.inf)
+                np.maximum(values[column], best, out=values[column])
+    return [value.sum(axis=0) for value in values]
+
+
+def _value_of_split(histogram: np.ndarray, least: float) -> np.ndarray:
+    """Return the value of each cut of the last axis, (…, 1 or 2, cuts); −∞ if a side has fewer than ``least`` rows."""
+    sides = _sum_sides(histogram)
+    leaves = sides[:-1].max(axis=0, initial=0.0).sum(axis=0)
+    leaves[sides[-1].min(axis=0) < least] = -np.inf
+    return leaves
+
+
+def _sum_sides(histogram: np.ndarray) -> np.ndarray:
+    """Return the sums left and right of each cut of the last axis, (K, 2, …, 1 or 2, cuts).
+
+    The next to last axis has missing values on the right, and then, if there are any, on the left.
+    """
+    missing, left = histogram[..., None, -1:], histogram[..., None, :-1].cumsum(axis=-1)
+    if missing[-1].any():
+        left = np.concatenate([left, left + missing], axis=-2)
+    return np.stack([left, histogram.sum(axis=-1)[..., None, None] - left], axis=1)
+
+
+def _pair_with_itself(histogram: np.ndarray) -> np.ndarray:
+    """Return the histogram of a column paired with itself."""
+    joint = np.zeros((*histogram.shape, histogram.shape[1]))
+    place = np.arange(histogram.shape[1])
+    joint[:, place, place] = histogram
+    return joint

@@ -1,0 +1,230 @@
+"""Policy tree: an action for each leaf of a tree that splits contexts by readable columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drcrm.arrays.validation import as_float_array, check_fraction, check_positive_integer, require_finite
+from drcrm.errors import InputError
+from drcrm.policies.trees.columns import Column, as_table, choose_cuts, find_columns, read_table
+from drcrm.policies.trees.search import Bins, best_split
+
+DEPTH, THRESHOLDS, LEAST_SHARE = 2, 64, 0.02
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a tree: a leaf, or a split with two children.
+
+    Attributes
+    ----------
+    action : int
+        Best action of the node's rows.
+    share : float
+        Share of the rows that reach the node.
+    column : int
+        Place of the column of the split, −1 for a leaf.
+    cut : float
+        Rows with a value of at most ``cut`` go left. With an infinite cut all rows with a value do.
+    missing_left : bool
+        Whether rows without a value go left. If the node has no such row, they go to its larger child.
+    children : tuple of Node
+        Left and right child; empty for a leaf.
+    """
+
+    action: int
+    share: float
+    column: int = -1
+    cut: float = np.inf
+    missing_left: bool = False
+    children: tuple[Node, ...] | list[Node] = ()
+
+    def is_left(self, values: np.ndarray) -> np.ndarray:
+        """Return which values of the split's column go left."""
+        return np.where(np.isnan(values), self.missing_left, values <= self.cut)
+
+    def leaves(self) -> list[Node]:
+        """Return the leaves below the node, from left to right."""
+        return [leaf for child in self.children for leaf in child.leaves()] or [self]
+
+
+@dataclass(frozen=True, eq=False)
+class ActionTree:
+    """A tree that gives each context one of K actions.
+
+    Attributes
+    ----------
+    root : Node
+    columns : list of Column
+        The columns of the contexts.
+    n_actions : int
+        K.
+    """
+
+    root: Node
+    columns: list[Column]
+    n_actions: int
+
+    @property
+    def leaves(self) -> list[Node]:
+        """The leaves from left to right."""
+        return self.root.leaves()
+
+    def apply(self, X: Any) -> np.ndarray:
+        """Return the number of the leaf of each context, from left to right.
+
+        Parameters
+        ----------
+        X : array or DataFrame (m, d)
+            Contexts with the columns of the fit; NaN is a missing value. A category that the fit did not have counts as
+            missing.
+
+        Returns
+        -------
+        int array (m,)
+
+        Raises
+        ------
+        InputError
+            If X lacks a column, or a value is not of its column's kind.
+        """
+        table = as_table(X)
+        leaf, first = np.zeros(len(table), dtype=np.intp), 0
+        for node, rows in _walk(self.root, read_table(table, self.columns), np.arange(len(table))):
+            if not node.children:
+                leaf[rows] = first
+                first += 1
+        return leaf
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the action of each context, (m,), from 0 to K − 1; see :meth:`apply` for X and its errors."""
+        return np.array([leaf.action for leaf in self.leaves])[self.apply(X)]
+
+    def export_text(self, action_names: Sequence[Any] | None = None) -> str:
+        """Return the tree as lines of text, with the share of the training rows in each leaf.
+
+        Parameters
+        ----------
+        action_names : sequence of K names, optional
+            By default the numbers of the actions.
+        """
+        names = range(self.n_actions) if action_names is None else action_names
+        return "\n".join(self._lines(self.root, names, "")) + "\n"
+
+    def conditions(self, node: Node) -> tuple[str, str]:
+        """Return the conditions for the left and the right child of a node."""
+        column = self.columns[node.column]
+        left, right = (column.describe(node.cut, is_left, node.missing_left) for is_left in (True, False))
+        return left, right
+
+    def _lines(self, node: Node, names: Sequence[Any], indent: str) -> Iterator[str]:
+        if not node.children:
+            yield f"{indent}{names[node.action]}  ({100 * node.share:.3g} % of the rows)"
+            return
+        for condition, child in zip(self.conditions(node), node.children, strict=True):
+            yield f"{indent}if {condition}:"
+            yield from self._lines(child, names, indent + "    ")
+
+
+def _walk(node: Node, table: list[np.ndarray], rows: np.ndarray) -> Iterator[tuple[Node, np.ndarray]]:
+    """Yield each node from left to right, with the numbers of the rows that reach it."""
+    yield node, rows
+    if node.children:
+        is_left = node.is_left(table[node.column][rows])
+        for child, side in zip(node.children, (is_left, ~is_left), strict=True):
+            yield from _walk(child, table, rows[side])
+
+
+def optimal_tree(
+    X: Any,
+    scores: Any,
+    depth: int = DEPTH,
+    thresholds: int = THRESHOLDS,
+    least_share: float = LEAST_SHARE,
+) -> ActionTree:
+    """Return the tree T of a given depth with the largest total score Σ_i Γ_i(T(x_i)).
+
+    The search is exact for depths 1 and 2, over the cuts of each column and over both places of its missing values. In
+    a deeper tree the root is that of the best tree of depth 2, and the search goes on below it. Splits that gain
+    nothing are left out. For the value of the tree, use contexts that the tree was not fitted to.
+
+    Parameters
+    ----------
+    X : array or DataFrame (n, d)
+        Contexts. NaN is a missing value. In a DataFrame, columns may also have booleans, times and categories. Columns
+        of texts are categories, which are split in the order of their mean scores.
+    scores : array (n, K)
+        Γ, for example doubly robust rewards: a large score is good.
+    depth : int ≥ 1
+        Largest number of splits above a leaf.
+    thresholds : int ≥ 1
+        Largest number of cuts of a column. With fewer distinct values every cut between them is tried, otherwise those
+        next to quantiles.
+    least_share : float in [0, 1]
+        Least share of the rows in a leaf.
+
+    Returns
+    -------
+    ActionTree
+        Tree with ``predict(X)`` and ``export_text()``.
+
+    Raises
+    ------
+    InputError
+        If a score is not finite, shapes do not match, or a parameter is invalid.
+
+    References
+    ----------
+    Zhou, Athey & Wager 2023, Offline multi-action policy learning. Operations Research 71.
+    """
+    scores = as_float_array(scores, "scores")
+    table = as_table(X)
+    if scores.ndim != 2 or not scores.size or len(scores) != len(table):
+        raise InputError(
+            f"scores have shape {scores.shape}, expected ({len(table)}, actions) with at least one of each"
+        )
+    require_finite(scores, "scores have a NaN or infinite entry, expected finite numbers")
+    check_positive_integer(depth, "depth")
+    check_positive_integer(thresholds, "thresholds")
+    check_fraction(least_share, "least_share")
+    return fit_tree(table, scores, np.ones(len(scores)), depth, thresholds, least_share)
+
+
+def fit_tree(
+    table: Any, scores: np.ndarray, counts: np.ndarray, depth: int, thresholds: int, least_share: float
+) -> ActionTree:
+    """Return the best tree for checked values: see :func:`optimal_tree`.
+
+    ``counts``, (n,), are positive numbers of occurrences, over which the scores are sums.
+    """
+    scores = scores / (np.abs(scores).max() or 1.0)  # sums of huge scores could overflow
+    columns = find_columns(table, scores)
+    values = read_table(table, columns)
+    columns = [
+        replace(column, has_missing=bool(np.isnan(of_column).any()))
+        for column, of_column in zip(columns, values, strict=True)
+    ]
+    cuts = [choose_cuts(column, thresholds) for column in values]
+    bins = Bins.of(values, cuts, np.concatenate([(scores[:, 1:] - scores[:, :1]).T, counts[None]]))
+    total = float(counts.sum())
+    least = max(1.0, np.ceil(least_share * total - 1e-9))
+    return ActionTree(_grow(bins, cuts, depth, least, total), columns, scores.shape[1])
+
+
+def _grow(bins: Bins, cuts: list[np.ndarray], depth: int, least: float, total: float) -> Node:
+    """Return the node of some rows; ``total`` is the number of all rows."""
+    leaf = Node(int(np.argmax(bins.values)), float(bins.sums[-1].sum()) / total)
+    split = best_split(bins, min(depth, 2), least) if depth else None
+    if split is None:
+        return leaf
+    is_left = bins.is_left(split)
+    children = tuple(_grow(bins.take(side), cuts, depth - 1, least, total) for side in (is_left, ~is_left))
+    of_column = cuts[split.column]
+    cut = float(of_column[split.cut]) if split.cut < len(of_column) else np.inf
+    is_missing = bins.codes[split.column] == bins.sizes[split.column]
+    missing_left = split.missing_left if is_missing.any() else children[0].share >= children[1].share
+    return Node(leaf.action, leaf.share, split.column, cut, missing_left, children)

@@ -1,0 +1,177 @@
+"""The search against brute force over all trees, and trees of degenerate contexts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from drcrm.errors import InputError
+from drcrm.policies.trees.tree import ActionTree, optimal_tree
+
+
+def all_splits(X: pd.DataFrame, tree: ActionTree) -> np.ndarray:
+    """Return the rows that go left, for each cut of each column and both places of its missing values, (splits, n)."""
+    splits = []
+    for column in tree.columns:
+        values = X[column.name].to_numpy()
+        if column.kind == "category":
+            place = {name: number for number, name in enumerate(column.values)}
+            values = np.array([place.get(value, np.nan) for value in values])
+        values = values.astype(float)
+        missing = np.isnan(values)
+        splits += [(values <= cut) | (missing & side) for cut in np.unique(values[~missing]) for side in (False, True)]
+    return np.array(splits)
+
+
+def best_value(splits: np.ndarray, scores: np.ndarray, rows: np.ndarray, depth: int, least: float) -> float:
+    """Return the value of the best tree on some rows; −∞ if there are fewer than ``least``."""
+    best = scores[rows].sum(axis=0).max() if rows.sum() >= least else -np.inf
+    if depth == 1 and len(splits):
+        left, right = splits & rows, ~splits & rows
+        value = (left @ scores).max(axis=1) + (right @ scores).max(axis=1)
+        return max(best, value[np.minimum(left.sum(axis=1), right.sum(axis=1)) >= least].max(initial=-np.inf))
+    for split in splits if depth else ():
+        sides = [best_value(splits, scores, rows & side, depth - 1, least) for side in (split, ~split)]
+        best = max(best, sum(sides))
+    return best
+
+
+def draw_problem(rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return contexts with numbers, categories, booleans and missing values, and scores with ties."""
+    n, n_actions = rng.integers(2, 30), rng.integers(2, 5)
+    missing = 0.25 * (rng.random() < 0.7)
+    X = {
+        "number": np.where(rng.random(n) < missing, np.nan, rng.integers(0, 5, n) / 4),
+        "category": np.where(rng.random(n) < missing, None, rng.choice(np.array([*"abcd"], dtype=object), n)),
+        "boolean": rng.random(n) < 0.5,
+        "other": rng.integers(0, 3, n).astype(float),
+    }
+    scores = rng.integers(-2, 3, (n, n_actions)).astype(float)
+    return pd.DataFrame(X), scores if rng.random() < 0.5 else scores + rng.normal(size=scores.shape)
+
+
+@pytest.mark.parametrize(
+    ("depth", "problems"), [(1, 40), (2, 40), pytest.param(2, 200, marks=pytest.mark.slow)], ids=["1", "2", "2, all"]
+)
+def test_best_value(depth, problems):
+    rng = np.random.default_rng(depth)
+    for _ in range(problems):
+        X, scores = draw_problem(rng)
+        share = rng.choice([0.0, 0.1, 0.3])
+        tree = optimal_tree(X, scores, depth, least_share=share)
+        n = len(X)
+        least, actions = max(1, np.ceil(share * n - 1e-9)), tree.predict(X)
+        sizes = np.bincount(tree.apply(X), minlength=len(tree.leaves))
+        expected = best_value(all_splits(X, tree), scores, np.ones(n, dtype=bool), depth, least)
+        assert scores[np.arange(n), actions].sum() == pytest.approx(expected, abs=1e-9)
+        assert (sizes >= least).all()
+        np.testing.assert_allclose([leaf.share for leaf in tree.leaves], sizes / n)
+
+
+def test_deeper_tree():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X, scores = draw_problem(rng)
+        rows = np.arange(len(X))
+        two, three = (scores[rows, optimal_tree(X, scores, depth).predict(X)].sum() for depth in (2, 3))
+        assert two - 1e-9 <= three <= scores.max(axis=1).sum()
+    X = rng.integers(0, 2, (400, 3))
+    code = X @ [4, 2, 1]
+    assert (optimal_tree(X, np.eye(8)[code], 3).predict(X) == code).all()
+
+
+def test_two_categories_of_scores():
+    """With two actions, the split between the ordered categories is the best of all subsets."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"c": rng.integers(0, 6, 60).astype(str)})
+    scores = rng.normal(size=(60, 2))
+    subsets = [[bool(number >> int(value) & 1) for value in X.c] for number in range(64)]
+    expected = best_value(np.array(subsets), scores, np.ones(60, dtype=bool), 1, 1)
+    tree = optimal_tree(X, scores, 1, least_share=0)
+    assert scores[np.arange(60), tree.predict(X)].sum() == pytest.approx(expected)
+
+
+def test_quantiles():
+    rng = np.random.default_rng(2)
+    X = rng.lognormal(size=(3000, 2))
+    scores = np.column_stack([np.zeros(3000), X[:, 0] - 1])
+    tree = optimal_tree(X, scores, 1, thresholds=9)
+    tenths = np.quantile(X[:, 0], np.arange(1, 10) / 10)
+    assert np.abs(tree.root.cut - tenths).min() < 0.02
+    values = [np.abs((X[:, 0] <= cut) @ scores[:, 1] - scores[:, 1].sum()) for cut in tenths]
+    assert scores[np.arange(3000), tree.predict(X)].sum() == pytest.approx(max(values), rel=1e-3)
+
+
+def test_times_and_new_values():
+    days = pd.date_range("2026-01-01", periods=40, tz="Europe/Paris")
+    X = pd.DataFrame({"day": days, "city": ["Rome", "Oslo"] * 20, "n": [1, None] * 20})
+    scores = np.zeros((40, 2))
+    scores[20:, 1], scores[:20, 1] = 1, -1
+    tree = optimal_tree(X, scores)
+    lines = tree.export_text(["no", "yes"]).splitlines()
+    assert lines[1::2] == ["    no  (50 % of the rows)", "    yes  (50 % of the rows)"]
+    assert lines[0].startswith("if day ≤ 2026-01-20T")
+    assert lines[2].startswith("if day > 2026-01-20T")
+    assert tree.predict(X.assign(day=X.day.astype(str))).tolist() == [0] * 20 + [1] * 20
+    scores[:, 1] = np.where(X.city == "Oslo", 1, -2)
+    tree = optimal_tree(X[["city"]], scores)
+    assert tree.predict(pd.DataFrame({"city": ["Rome", "Oslo", None, "Bern"]})).tolist()[:2] == [0, 1]
+    tree = optimal_tree(X[["n"]], scores)
+    assert tree.export_text() == (
+        "if n is not missing:\n    0  (50 % of the rows)\nif n is missing:\n    1  (50 % of the rows)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("X", "scores"),
+    [
+        ([[1.0]], [[0.0, 2.0]]),
+        (np.ones((9, 2)), np.tile([1.0, 2.0], (9, 1))),
+        (np.full((9, 2), np.nan), np.tile([1.0, 2.0], (9, 1))),
+        (np.arange(9.0)[:, None], np.tile([3.0], (9, 1))),
+        (pd.DataFrame({"c": [None, None], "d": pd.Series([pd.NaT, pd.NaT])}), [[0.0, 1.0]] * 2),
+    ],
+    ids=["one row", "constant", "missing", "one action", "empty columns"],
+)
+def test_leaf(X, scores):
+    tree = optimal_tree(X, scores)
+    assert not tree.root.children
+    assert tree.predict(X).tolist() == [int(np.argmax(scores[0]))] * len(scores)
+
+
+def test_huge_numbers():
+    values = np.array([-np.inf, -1.7e308, -1.0, 1.0, np.nextafter(1.0, 2), 1.7e308, np.inf])
+    for place in range(1, 7):
+        scores = np.zeros((7, 2))
+        scores[:place, 0], scores[place:, 1] = 1.7e308, 1.7e308
+        tree = optimal_tree(values[:, None], scores)
+        assert tree.predict(values[:, None]).tolist() == [0] * place + [1] * (7 - place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[1.0]], [[np.nan, 0]]), "finite"),
+        (([[1.0]], [0.0]), "shape"),
+        (([[1.0], [2.0]], [[0.0, 1.0]]), "shape"),
+        ((np.ones(3), np.ones((3, 2))), "columns"),
+        (([[1.0]], [[0.0, 1.0]], 0), "depth"),
+        (([[1.0]], [[0.0, 1.0]], 2, 0), "thresholds"),
+        (([[1.0]], [[0.0, 1.0]], 2, 1, 1.5), "least_share"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(InputError, match=message):
+        optimal_tree(*arguments)
+
+
+def test_refused_contexts():
+    X = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    tree = optimal_tree(X, np.eye(2))
+    with pytest.raises(InputError, match="'b'"):
+        tree.predict(X[["a"]])
+    with pytest.raises(InputError, match="DataFrame"):
+        tree.predict(np.ones((2, 2)))
+    with pytest.raises(InputError, match="'a'"):
+        tree.predict(X.assign(a=["x", "y"]))
+    with pytest.raises(InputError, match="3 columns"):
+        optimal_tree(np.ones((2, 2)), np.eye(2)).predict(np.ones((2, 3)))
