@@ -12,4 +12,6 @@ OPTIONS = "confidence", "baseline", "estimate", "anytime", "asymptotic", "sensit
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
+    if options.candidates:
+        options.policy = [options.policy, *options.candidates]
     return judge_policy(certify, options, OPTIONS)

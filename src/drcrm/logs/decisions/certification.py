@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from drcrm.estimates import UNBIASED
 from drcrm.logs.decisions.answer import Answer
-from drcrm.logs.decisions.case import open_case
+from drcrm.logs.decisions.case import COLUMN, Case, open_case
 from drcrm.logs.decisions.judgement import build_answer, diagnose_log, judge
 from drcrm.logs.decisions.opened_log import Tell, log_folder, open_log
 from drcrm.logs.decisions.question import Question
+from drcrm.logs.decisions.watching.elimination import Elimination, eliminate
 from drcrm.logs.decisions.watching.running_bounds import bound_every_look
 from drcrm.logs.diagnostics.comparison.words import state_certificates
 from drcrm.logs.read_log import Source, written_log
 from drcrm.mapping.log_mapping import as_mapping
+from drcrm.selection.multiplicity import EffectiveNumber, EffectiveNumbers
 
 
 def stay_silent(text: str) -> None:
@@ -24,7 +29,7 @@ def stay_silent(text: str) -> None:
 
 
 def certify(
-    policy: str | Path,
+    policy: str | Path | Sequence[str | Path],
     logs: Source | pd.DataFrame,
     mapping: Any = None,
     *,
@@ -46,9 +51,10 @@ def certify(
 
     Parameters
     ----------
-    policy : str or Path
+    policy : str, Path, or list of them
         The file of a learned policy, or ``"column:NAME"``, a column of the log with the policy's probability of the
-        logged action.
+        logged action. Several policies need ``anytime``. The answer is about the one with the best bound. Its key
+        "policies" says which ones can still be best, and after which row the others left.
     logs : Path, str, list of Path, or DataFrame
         Files or folders of logged rows; or the rows, which give the answer of the frame's CSV file.
     mapping : dict, str, Path or LogMapping, optional
@@ -81,7 +87,9 @@ def certify(
         If a file is invalid, options exclude each other, or all rows trained the policy.
     """
     question = Question(confidence, baseline, sensitivity, shift, estimate, anytime, asymptotic)
-    return _answer("certify", policy, logs, mapping, question, tell)
+    policies = [policy] if isinstance(policy, str | Path) else [*policy]
+    question.require_single(policies)
+    return _answer("certify", policies, logs, mapping, question, tell)
 
 
 def evaluate(
@@ -130,13 +138,20 @@ def evaluate(
         If a file is invalid, options exclude each other, or all rows trained the policy.
     """
     question = Question(confidence, baseline, sensitivity, shift)
-    return _answer("evaluate_policy", policy, logs, mapping, question, tell)
+    return _answer("evaluate_policy", [policy], logs, mapping, question, tell)
 
 
-def _answer(command: str, policy: str | Path, logs: Any, mapping: Any, question: Question, tell: Tell) -> Answer:
-    """Return the answer of ``certify`` or ``evaluate_policy``."""
-    with written_log(logs) as files, open_case(policy, files, mapping, question, tell) as case:
+def _answer(
+    command: str, policies: Sequence[str | Path], logs: Any, mapping: Any, question: Question, tell: Tell
+) -> Answer:
+    """Return the answer of ``certify`` or ``evaluate_policy``, on the policy with the best bound."""
+    with ExitStack() as stack:
+        files = stack.enter_context(written_log(logs))
+        cases = [stack.enter_context(open_case(policy, files, mapping, question, tell)) for policy in policies]
         tell("evaluating the policy")
+        case, elimination = cases[0], None
+        if len(cases) > 1:
+            case, elimination = _compare(policies, cases, question)
         mapping, judged = case.opened.mapping, case.policy
         estimate = question.choose_estimate(judged.cost_model is not None, judged.label, mapping.shift)
         settings = question.settings(mapping, estimate, case.numbers)
@@ -149,8 +164,25 @@ def _answer(command: str, policy: str | Path, logs: Any, mapping: Any, question:
             running = bound_every_look(case.opened, judged.policy, watching) if has_one_look else None
             parts["every_look"] = running
             statement = state_certificates(judgement.verdict, evidence, statement, running)
+        if elimination is not None:
+            has_bounds = judgement.verdict.has_bounds
+            parts["policies"] = elimination.as_dict() if has_bounds else None
+            statement = replace(statement, sentence=statement.sentence + elimination.sentence * has_bounds)
         statement = replace(statement, cautions=[*statement.cautions, f"Evaluated on {case.rows}."])
         return replace(judgement, statement=statement).answer(command, **parts)
+
+
+def _compare(policies: Sequence[str | Path], cases: Sequence[Case], question: Question) -> tuple[Case, Elimination]:
+    """Return the policy with the best bound, whose level counts all policies, and which ones can still be best."""
+    total = sum(case.numbers.main.at(question.confidence) for case in cases)
+    numbers, mapping = EffectiveNumbers(EffectiveNumber(total, {})), cases[0].opened.mapping
+    watching = question.watching(question.settings(mapping, UNBIASED, numbers), mapping, None)
+    names = [
+        str(policy).removeprefix(COLUMN) if str(policy).startswith(COLUMN) else Path(policy).name for policy in policies
+    ]
+    parts = [(name, case.opened, case.policy.policy) for name, case in zip(names, cases, strict=True)]
+    elimination = eliminate(parts, watching)
+    return replace(cases[elimination.leader], numbers=numbers), elimination
 
 
 def diagnose(log: Source | pd.DataFrame, mapping: Any, *, confidence: float = 0.95, tell: Tell = stay_silent) -> Answer:

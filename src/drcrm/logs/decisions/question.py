@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,16 @@ class Question:
             raise InputError(
                 f"--anytime needs --estimate {UNBIASED}, or {ROBUST} with --asymptotic, got {self.estimate}; "
                 "or leave it out"
+            )
+
+    def require_single(self, policies: Sequence[str | Path]) -> None:
+        """Raise InputError unless there is one policy, or bounds permit several."""
+        if not policies:
+            raise InputError("expected at least one policy")
+        if len(policies) > 1 and (not self.anytime or self.asymptotic):
+            raise InputError(
+                f"{len(policies)} policies are compared by bounds that hold at every look: use --anytime without "
+                "--asymptotic, or certify a single policy"
             )
 
     def mapping(self, content: Any) -> LogMapping:

@@ -199,6 +199,15 @@ for the K candidates of learn: the error probability, 1 − confidence, is divid
                     "asymptotically; by dr if the policy has a cost model, else ips",
                 },
             ),
+            (
+                "--candidates",
+                {
+                    "nargs": "+",
+                    "metavar": "POLICY",
+                    "help": "with --anytime: further policies on the same rows; the answer says which of all can still "
+                    "be the best, and is about the one with the best bound",
+                },
+            ),
             SENSITIVITY,
             SHIFT,
             *ANSWERS,

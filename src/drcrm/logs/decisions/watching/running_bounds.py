@@ -188,6 +188,12 @@ def bound_every_look(opened: OpenedLog, policy: Any, settings: Watch) -> dict[st
         return None
 
 
+def bets_on_cost(opened: OpenedLog, policy: Any, units: Growth, settings: Watch, sign: int) -> CostMixture:
+    """Return the bets on an upper bound on a policy's cost, or on a lower bound for the sign −1."""
+    require_single_rows(opened.evaluated)
+    return _main_outcome(opened).bet(policy_for_log(policy, opened.evaluated), units, settings, NOTHING, sign)
+
+
 def estimate_watched(opened: OpenedLog, policy: Any, settings: Watch) -> WatchedOutcome:
     """Return the estimates of the main outcome by the terms of its bounds, if these are refused."""
     units, policy = (
@@ -218,13 +224,13 @@ class _Outcome:
         """Return the running bound on the policy's cost minus that of the reference, times its factor."""
         if settings.is_asymptotic:
             return RunningCertificates(self._certify(policy, units, settings, reference), units.looks)
-        return RunningBets(self._bet(policy, units, settings, reference), units.looks)
+        return RunningBets(self.bet(policy, units, settings, reference), units.looks)
 
     def bound_below(self, policy: Any, units: Growth, settings: Watch, reference: Reference) -> float:
         """Return a lower bound on the difference after all rows, at level δ/(2K); −∞ if it is refused."""
         settings = replace(settings, choices=2 * settings.choices)
         if not settings.is_asymptotic:
-            return self._bet(policy, units, settings, reference, sign=-1).bound()
+            return self.bet(policy, units, settings, reference, sign=-1).bound()
         look = self._certify(policy, units, settings, reference, is_lower=True)
         return -RunningCertificates(look, units.looks).bound(units.size)
 
@@ -248,7 +254,7 @@ class _Outcome:
         error = relative_error(evaluation, difference, cost - difference)
         return WatchedOutcome(cost, difference, baseline_cost, bounds, error)
 
-    def _bet(self, policy: Any, units: Growth, settings: Watch, reference: Reference, sign: int = 1) -> CostMixture:
+    def bet(self, policy: Any, units: Growth, settings: Watch, reference: Reference, sign: int = 1) -> CostMixture:
         """Return the bets on an upper bound, or on a lower bound for the sign −1."""
         costs = infer_cost_range(self.cost_range, self.log.cost, self.is_reward)
         if costs is None:
