@@ -7,6 +7,7 @@ from block_logs import block_log, random_coef, random_effects
 from drcrm import BanditLog, ExponentialPolicy, SoftmaxPolicy, off_policy_value
 from drcrm.cost_models.tabular_model import TabularModel
 from drcrm.evaluation.bounds.blocks import bound_blocks
+from drcrm.evaluation.bounds.skewness import LARGEST_SKEWNESS
 from drcrm.evaluation.bounds.upper_bound import as_bound
 from drcrm.evaluation.certified_terms import CertificateSettings
 from drcrm.evaluation.evaluation import Evaluation
@@ -63,3 +64,19 @@ def test_the_weights_of_the_default_give_the_same_bound():
     result = bound_blocks(terms, 0.95)
     again = bound_blocks(terms, 0.95, result.weights)
     assert (again.value, again.bound, again.skewness) == pytest.approx((result.value, result.bound, result.skewness))
+
+
+def test_a_block_in_which_the_policy_takes_no_logged_action_is_left_out():
+    log = block_log("single", 100)
+    number = blocks_of(log)
+    policy = SoftmaxPolicy(random_coef(log) / 3)
+    mean = policy.marginals_on(log.X, log.actions)
+    log_prob = np.where(number == 2, -np.inf, policy.evaluate(log)[1])
+    table = TabularPolicy.for_log(log_prob, mean, log)
+    evaluation = Evaluation.of(table, log, baseline="logging", cost_model=TabularModel(random_effects(log))).by("dr")
+    settings = CertificateSettings.of(log, as_bound(0.95, "student"), 0.95, 1, None)
+    known, unknown = RowBlocks(number).summarize(evaluation, settings)
+    assert unknown.deviation == np.inf
+    result = bound_blocks([known], 0.95)
+    expected = result.bound if result.skewness <= LARGEST_SKEWNESS else np.inf
+    assert RowBlocks(number).certify(evaluation, settings)[0] == expected

@@ -187,7 +187,12 @@ class CertifiedTerms:
         return results | {"missing": bool(lacking) or is_marked, "skewness": skewness}
 
     def summarize(self) -> BlockTerms:
-        """Return the summary of sign · z with all charges, for a bound on several blocks."""
+        """Return the summary of sign · z with all charges, for a bound on several blocks.
+
+        Rows in which the policy takes no logged action say nothing about it.
+        """
+        if not self.evaluation.policy.importance.any():
+            return BlockTerms(float(self.log.count.sum()), np.nan, np.inf)
         z, unlogged, *gaps, count = self._unit_values()
         lacking, n = self._lacking_gaps(gaps, count), int(count.sum())
         charged = z + sum(lacking) if lacking else z + unlogged

@@ -55,6 +55,19 @@ def test_units_of_cost_change_the_bound_and_not_the_weights():
     assert scaled.bound == pytest.approx(1000 * plain.bound)
 
 
+def test_a_block_that_says_nothing_counts_nothing():
+    known, unknown = [summarise(block) for block in draw_blocks(4)], BlockTerms(50, np.nan, np.inf)
+    result, expected = bound_blocks([*known, unknown], 0.95), bound_blocks(known, 0.95)
+    assert (result.value, result.bound, result.skewness) == (expected.value, expected.bound, expected.skewness)
+    assert result.weights == pytest.approx([*expected.weights, 0])
+    constant = bound_blocks([BlockTerms(50, 0.2, 0.0), unknown], 0.95)
+    assert (constant.value, constant.bound, *constant.weights) == (0.2, np.inf, 1, 0)
+    for of_unknown in (bound_blocks([unknown], 0.95), bound_blocks([known[0], unknown], 0.95, np.array([0.5, 0.5]))):
+        assert np.isnan(of_unknown.value)
+        assert of_unknown.bound == np.inf
+    assert unknown.interval(0.95) == (-np.inf, np.inf)
+
+
 def test_a_block_without_spread_counts_nothing():
     varying = [summarise(block) for block in draw_blocks(4, (40, 60), (1.0, 2.0))]
     expected = bound_blocks(varying, 0.95)

@@ -1,5 +1,7 @@
 """``learn`` with blocks: what it tests, what it writes, and what it says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from shop import MAPPING, decisions
 
 import drcrm
 from drcrm.errors import InputError
+from drcrm.logs import block_policies
 from drcrm.mapping.log_mapping import as_mapping
 
 FAST = {"estimator": "KLDRO", "parameter": "radius", "grid": [0.01], "options": {"estimate": "dr", "start": "model"}}
@@ -94,6 +97,20 @@ def test_without_a_gain_the_logging_policy_is_kept(frame):
         "the logging policy is written."
     )
     assert [block["first"] for block in answer.as_dict()["blocks"]] == [201, 401, 601]
+
+
+@pytest.mark.parametrize("unlogged", [[2], [1, 2, 3]])
+def test_blocks_without_logged_actions_of_their_policies_have_no_difference(frame, monkeypatch, unlogged):
+    join = block_policies._join
+
+    def join_without_actions(log, number, *learned):
+        policy, model = join(log, number, *learned)
+        return replace(policy, log_prob=np.where(np.isin(number, unlogged), -np.inf, policy.log_prob)), model
+
+    monkeypatch.setattr(block_policies, "_join", join_without_actions)
+    answer = drcrm.learn(frame, BLOCKS)
+    assert answer.verdict.name == "the log cannot say"
+    assert [n for n, block in enumerate(answer.as_dict()["blocks"], 1) if block["change"] is None] == unlogged
 
 
 def test_blocks_are_compared_with_a_baseline(answer, frame, tmp_path):

@@ -41,7 +41,7 @@ class BlockTerms:
     n : float
         Number n_j of independent units.
     mean, deviation : float
-        z̄_j and sd_j, with the divisor n_j − 1.
+        z̄_j and sd_j, with the divisor n_j − 1. A block that says nothing about its policy has NaN and ∞.
     skewness : float
         γ_j, the skewness of the mean.
     charge : float
@@ -62,7 +62,9 @@ class BlockTerms:
         return cls(n, float(mean), float(deviation), skewness, charge)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return both ends of Student's interval for the mean."""
+        """Return both ends of Student's interval for the mean; −∞ and ∞ if the block says nothing."""
+        if np.isinf(self.deviation):
+            return -np.inf, np.inf
         width = float(stdtrit(self.n - 1, (1 + confidence) / 2)) * self.deviation / np.sqrt(self.n)
         return self.mean - width, self.mean + width
 
@@ -74,7 +76,8 @@ class BlocksBound:
     Attributes
     ----------
     weights : array (J,)
-        ω_j; 0 for a block whose terms do not vary. If no block has terms that vary, they are n_j/n.
+        ω_j; 0 for a block that says nothing, or whose terms do not vary. If no block has terms that vary, they are
+        proportional to n_j.
     value, bound, standard_error : float
         v, its upper bound, and s. The bound is infinite if no block has terms that vary.
     skewness : float
@@ -92,7 +95,8 @@ def bound_blocks(blocks: Sequence[BlockTerms], confidence: float, weights: np.nd
     """Return the upper bound on the weighted mean of the blocks' differences.
 
     A block whose terms do not vary has no standard error. It gets the weight 0: either its policy is the reference, or
-    the block has too few costs to say anything.
+    the block has too few costs to say anything. A block in which the policy takes no logged action has the weight 0,
+    too. Whether it does depends on the logged actions, not on their costs.
 
     Parameters
     ----------
@@ -104,10 +108,15 @@ def bound_blocks(blocks: Sequence[BlockTerms], confidence: float, weights: np.nd
     n, mean, deviation, skewness, charge = np.array(
         [[b.n, b.mean, b.deviation, b.skewness, b.charge] for b in blocks], dtype=float
     ).T
+    is_known = np.isfinite(deviation)
+    mean, deviation = np.where(is_known, mean, 0.0), np.where(is_known, deviation, 0.0)
     varies = deviation > NEGLIGIBLE * deviation.max()
     if weights is None:
-        precision = np.divide(n, deviation, out=np.zeros(len(n)), where=varies)
-        weights = precision / precision.sum() if varies.any() else n / n.sum()
+        of_equal = np.where(is_known, n, 0.0) if is_known.any() else n
+        weights = np.divide(n, deviation, out=np.zeros(len(n)), where=varies) if varies.any() else of_equal
+        weights = weights / weights.sum()
+    if (weights[~is_known] > 0).any():
+        return BlocksBound(weights, np.nan, np.inf, 0.0, 0.0)
     errors = weights * np.where(varies, deviation, 0.0) / np.sqrt(n)
     value, error = float(weights @ mean), float(np.sqrt(errors @ errors))
     if not error > 0:
