@@ -17,7 +17,6 @@ from drcrm.data.bandit_log import BanditLog
 from drcrm.data.folds import number_blocks, separate_units
 from drcrm.evaluation.bounds.blocks import BlockTerms
 from drcrm.evaluation.row_blocks import RowBlocks
-from drcrm.logs.diagnostics.check import to_json
 from drcrm.policies.tabular import TabularPolicy
 from drcrm.selection.block_learning import LearnedPolicy, Learner, learn_before_blocks
 from drcrm.selection.registry.algorithms import Algorithm
@@ -115,10 +114,10 @@ def _join(
 def describe_blocks(
     blocks: RowBlocks, terms: Sequence[BlockTerms], log: BanditLog, confidence: float, first: int = 0
 ) -> list[dict[str, object]]:
-    """Return the first and the last time, the rows and the difference of each block as JSON values.
+    """Return the first and the last time, the rows and the difference of each block.
 
     Without times, first and last are places in the order of the blocks, after ``first`` rows before the blocks.
-    Differences are costs; None in a block that says nothing about its policy.
+    Differences are costs; NaN in a block that says nothing about its policy.
     """
     time, is_dated, entries, end = log.column("time"), (log.description.clock or "").startswith("times"), [], first
     for number, part in enumerate(terms, 1):
@@ -129,7 +128,7 @@ def describe_blocks(
             ends = float(time[rows].min()), float(time[rows].max())
         if is_dated:
             ends = tuple(str(np.datetime64(int(value), "us").astype("datetime64[s]")) for value in ends)
-        change = {name: to_json(value) for name, value in (("change", part.mean), ("low", low), ("high", high))}
+        change = {"change": part.mean, "low": low, "high": high}
         entries.append({"first": ends[0], "last": ends[1], "rows": count, **change})
         end += count
     return entries

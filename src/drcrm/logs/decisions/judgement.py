@@ -18,6 +18,7 @@ from drcrm.logs.block_policies import describe_blocks
 from drcrm.logs.decisions.answer import Answer
 from drcrm.logs.decisions.opened_log import OpenedLog
 from drcrm.logs.decisions.watching.running_bounds import Watch, WatchedOutcome, estimate_watched, watch
+from drcrm.logs.diagnostics.check import to_json
 from drcrm.logs.diagnostics.comparison.guardrails import GuardedOutcomes, JudgedGuardrail
 from drcrm.logs.diagnostics.comparison.policy_comparison import (
     Comparison,
@@ -136,7 +137,7 @@ class Judgement:
         if settings.blocks is not None:
             of_blocks = settings.blocks, evidence.comparison.tested_blocks, opened.evaluated, settings.confidence
             before = 0 if opened.train is None else int(opened.train.copies.sum())
-            common["blocks"] = describe_blocks(*of_blocks, before)
+            common["blocks"] = to_json(describe_blocks(*of_blocks, before))
         if settings.reference.radius is not None:
             common["shift"] = settings.reference.radius
         if opened.reference.is_baseline:  # its cost model is that of the policy
