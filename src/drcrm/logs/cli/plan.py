@@ -10,7 +10,7 @@ import numpy as np
 from drcrm.errors import InputError
 from drcrm.estimates import RATIO, default_estimate
 from drcrm.evaluation.bounds.independent_units import Interval
-from drcrm.evaluation.bounds.sample_size import required_size, shrink_difference, smallest_difference
+from drcrm.evaluation.bounds.sample_size import smallest_difference
 from drcrm.evaluation.evaluation import LOGGING, Evaluation
 from drcrm.files import write_json
 from drcrm.logs.cli.common.answers import print_summary, require_separate_outputs
@@ -41,33 +41,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _answer(case: Case, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the standard deviation s of the policy's terms, the smallest differences, and the rows that it needs.
-
-    The estimated difference is shrunk if the policy was chosen among several on these rows.
-    """
-    opened, log, policy, expected = case.opened, case.opened.evaluated, case.policy, None
+    """Return the standard deviation s of the policy's terms, and the smallest differences that more rows show."""
+    opened, log, policy = case.opened, case.opened.evaluated, case.policy
     if policy is None:
         tested, value = _hardest_action(case)
     else:
-        tested, model = {"policy": policy.label, "choices": case.numbers.candidates}, policy.cost_model
-        estimate = default_estimate(model is not None)
-        known = {"baseline": LOGGING, "cost_model": model}
-        value = Evaluation.of(policy.policy, log, **known).by(estimate).difference()
-        expected = (
-            shrink_difference(float(value), value.standard_error) if case.numbers.candidates > 1 else float(value)
-        )
+        tested, model = {"policy": policy.label}, policy.cost_model
+        evaluation = Evaluation.of(policy.policy, log, baseline=LOGGING, cost_model=model)
+        value = evaluation.by(default_estimate(model is not None)).difference()
     rows, deviation = opened.checks.propensity.size, value.standard_error * np.sqrt(log.size)
     test = {"deviation": deviation, "confidence": options.confidence, "choices": options.choices}
     return {
         "command": "plan",
         "version": __version__,
         "log": opened.as_dict() | {"rows": rows},
-        "reward": log.description.is_reward,
         **test,
         "tested": tested | {"difference": value.as_dict(), "effective_size": value.effective_size},
         "rows": case.rows,
-        "expected": expected,
-        "needed": required_size(-expected, **test) if expected is not None and expected < 0 else None,
         "sizes": [{"rows": n, "difference": smallest_difference(n, **test)} for n in rows * np.array(MULTIPLES)],
     }
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from drcrm.arrays.number_formats import DASH, decimals_for, format_count, format_number
 from drcrm.logs.diagnostics.formats import JOINERS, clean, format_imputed, shorten
-from drcrm.logs.diagnostics.units import Units
 from drcrm.logs.report.answer import ESTIMATES, Answer
 from drcrm.logs.report.outcome_sections import guardrail_rows
 
@@ -136,21 +135,11 @@ def note_lines(title: str, sentences: Sequence[str]) -> list[str]:
 
 def plan_text(answer: Mapping) -> str:
     """Return the text of the JSON answer of ``drcrm plan``: a summary, and the smallest differences by rows."""
-    units, tested, log = Units(bool(answer["reward"])), answer["tested"], answer["log"]
-    name = shorten(tested["policy"]) if "policy" in tested else f"always taking {shorten(tested['action'])!r}"
+    tested, log = answer["tested"], answer["log"]
+    subject = "policy" if "policy" in tested else "action"
+    name = shorten(tested[subject])
+    name = name if subject == "policy" else f"always taking {name!r}, the single action that is hardest to test"
     summary = f"Plan for the log after {shorten(log['name'])} ({format_count(log['rows'])} rows). Tested: {name}"
-    if answer["expected"] is None:
-        summary += ", the single action that is hardest to test"
-    else:
-        value, expected = (
-            format_number(units.convert(cost), sign=True)
-            for cost in (tested["difference"]["value"], answer["expected"])
-        )
-        summary += f". Its {units.name} minus the logging policy's is estimated as {value}"
-        if tested["choices"] > 1:
-            summary += f", shrunk to {expected} because {tested['choices']} candidates competed on these rows"
-        if answer["needed"]:
-            summary += f". A log of {format_count(answer['needed'])} rows shows this difference"
     decimals = decimals_for([size["difference"] for size in answer["sizes"]])
     rows = [[format_count(size["rows"]), format_number(size["difference"], decimals)] for size in answer["sizes"]]
     notes = [

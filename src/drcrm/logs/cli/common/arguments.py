@@ -221,8 +221,8 @@ Reads   LOG, --config: the same as learn; --policy: the policy to test, like POL
 Writes  the plan, on standard output; --json: the plan in JSON.
 
 For 1 to 8 times today's rows, the plan has the smallest difference from the logging policy that 80 % of all logs show.
-With --policy, it also has the number of rows that show the estimated difference. Without, it is for the single action
-that is hardest to test. Differences are for one look at the next log; certify --anytime needs more rows.""",
+Without --policy, it is for the single action that is hardest to test. Differences are for one look at the next log;
+certify --anytime needs more rows.""",
         (
             LOG,
             CONFIG,
